@@ -1,0 +1,312 @@
+"""Everything Penstock raises.
+
+PenstockError
+├── ConfigError              a setting has a value that is not allowed
+├── EmbeddedError            the embedded Postgres could not be started or used
+├── SchemaError              the database's schema is not the one this version needs
+│   ├── SchemaMissing
+│   ├── SchemaTooOld
+│   └── SchemaTooNew
+├── DuplicateTask            two tasks want one name
+├── UnknownTask              no task is registered under this name
+├── PayloadRefused           a value cannot be stored as JSON in Postgres
+│   └── PayloadTooLarge
+├── ArgumentsDoNotFit        stored arguments no longer fit the task's parameters
+├── IdempotencyMismatch      a key was used before, with other arguments
+├── JobNotFound
+├── JobConflict              the job's state does not allow this (retry of a running job)
+├── WaitTimeout              the job was not finished in the time given to wait
+├── JobFailed                the job waited for has failed
+├── JobCancelled             the job waited for was cancelled
+├── LeaseLost                the worker's lease expired or was taken away
+├── StaleAttempt             the fence refused: a newer attempt owns the job
+├── ResourceMissing          a task needs a resource that this worker did not open
+├── DatabaseLost             the connection to Postgres broke and did not come back in time
+├── Retryable                for handlers to raise: try again, perhaps after a while
+└── NotRetryable             for handlers to raise: trying again is pointless
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+VALUE_SHOWN = 80
+NAMES_SHOWN = 10
+
+
+class PenstockError(Exception):
+    """The root: catch it to catch everything that Penstock raises."""
+
+
+# Settings and installation
+
+
+class ConfigError(PenstockError):
+    """A setting has a value that is not allowed."""
+
+    def __init__(self, setting: str, value: object, allowed: str) -> None:
+        self.setting = setting
+        self.value = value
+        self.allowed = allowed
+        super().__init__(f"The setting {setting} is {_shown(value)}; allowed is {allowed}.")
+
+
+class EmbeddedError(PenstockError):
+    """The embedded Postgres could not be started or used; the message says why."""
+
+
+class SchemaError(PenstockError):
+    """The database's schema is not the one this version of Penstock needs."""
+
+
+class SchemaMissing(SchemaError):
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        super().__init__(
+            f"The database has no Penstock tables in the schema {schema!r}. "
+            "Run `penstock migrate` first."
+        )
+
+
+class SchemaTooOld(SchemaError):
+    def __init__(self, schema: str, found: int, needed: int) -> None:
+        self.schema = schema
+        self.found = found
+        self.needed = needed
+        super().__init__(
+            f"The schema {schema!r} is at migration {found}, but this version of Penstock needs "
+            f"{needed}. Run `penstock migrate`."
+        )
+
+
+class SchemaTooNew(SchemaError):
+    def __init__(self, schema: str, found: int, newest: int) -> None:
+        self.schema = schema
+        self.found = found
+        self.newest = newest
+        super().__init__(
+            f"The schema {schema!r} is at migration {found}, but this version of Penstock knows "
+            f"only up to {newest}. Upgrade Penstock here."
+        )
+
+
+# Tasks and their arguments
+
+
+class DuplicateTask(PenstockError):
+    """Two different tasks want one name."""
+
+    def __init__(self, name: str, first: str, second: str) -> None:
+        self.name = name
+        self.first = first
+        self.second = second
+        super().__init__(
+            f"Two tasks want the name {name!r}: the one at {first} and the one at {second}. "
+            "Give one of them another name with task(name=...)."
+        )
+
+
+class UnknownTask(PenstockError):
+    """No task is registered under this name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        super().__init__(
+            f"No task is registered under the name {name!r}. {_nearest(name, sorted(known))}"
+        )
+
+
+class PayloadRefused(PenstockError):
+    """A value cannot be stored; `field` is the path to it, such as `profile.name`."""
+
+    def __init__(self, field: str, problem: str, remedy: str) -> None:
+        self.field = field
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"The field {field} cannot be stored: {problem}. {remedy}")
+
+
+class PayloadTooLarge(PayloadRefused):
+    def __init__(self, field: str, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            field,
+            f"it takes {size:,} bytes as JSON and the limit is {limit:,}",
+            "Store the content elsewhere and pass a reference to it, such as a key or a path.",
+        )
+
+
+class ArgumentsDoNotFit(PenstockError):
+    """Stored arguments no longer fit the task's parameters."""
+
+    def __init__(self, task: str, field: str | None, problem: str) -> None:
+        self.task = task
+        self.field = field
+        self.problem = problem
+        place = f" at {field}" if field else ""
+        super().__init__(
+            f"The stored arguments do not fit the task {task!r}{place}: {problem}. "
+            "Deploy the code that knows them, or raise args_version and add an upcaster."
+        )
+
+
+class IdempotencyMismatch(PenstockError):
+    """An idempotency key was used before, with other arguments."""
+
+    def __init__(self, key: str, job_id: str) -> None:
+        self.key = key
+        self.job_id = job_id
+        super().__init__(
+            f"The idempotency key {key!r} belongs to job {job_id}, which was enqueued with "
+            "another task or other arguments. Use a new key for a new request."
+        )
+
+
+# Jobs
+
+
+class JobNotFound(PenstockError):
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(
+            f"There is no job {job_id}. Its history may have expired, or the id is from "
+            "another database or tenant."
+        )
+
+
+class JobConflict(PenstockError):
+    """The job's state does not allow what was asked.
+
+    `remedy` is a whole sentence; without one the message says to look at the job again.
+    """
+
+    def __init__(self, job_id: str, state: str, action: str, remedy: str | None = None) -> None:
+        self.job_id = job_id
+        self.state = state
+        self.action = action
+        remedy = remedy or "Look at its present state and decide again."
+        super().__init__(f"Job {job_id} is {state}: it cannot be {action} now. {remedy}")
+
+
+class WaitTimeout(PenstockError):
+    def __init__(self, job_id: str, state: str, seconds: float) -> None:
+        self.job_id = job_id
+        self.state = state
+        self.seconds = seconds
+        super().__init__(
+            f"Job {job_id} is still {state} after a wait of {seconds:g} s. "
+            "It goes on regardless: wait again, or cancel it."
+        )
+
+
+class JobFailed(PenstockError):
+    """The job waited for has failed; its last error is here as text, never rebuilt."""
+
+    def __init__(
+        self,
+        job_id: str,
+        reason: str | None = None,
+        error_type: str | None = None,
+        error_message: str | None = None,
+    ) -> None:
+        self.job_id = job_id
+        self.reason = reason
+        self.error_type = error_type
+        self.error_message = error_message
+        why = f" ({reason})" if reason else ""
+        last = f" with {error_type}: {error_message}" if error_type else ""
+        super().__init__(
+            f"Job {job_id} failed{why}{last}. Its attempts are in job.errors; "
+            "once the cause is gone it can be retried under the same id."
+        )
+
+
+class JobCancelled(PenstockError):
+    def __init__(self, job_id: str, reason: str | None = None) -> None:
+        self.job_id = job_id
+        self.reason = reason
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f"Job {job_id} was cancelled{why} and has no result. Retry it if it should run."
+        )
+
+
+# Workers
+
+
+class LeaseLost(PenstockError):
+    def __init__(self, lease: str) -> None:
+        self.lease = lease
+        super().__init__(
+            f"The lease {lease} has expired or was taken away: the jobs under it belong to other "
+            "workers now. This worker stops them and takes a new lease."
+        )
+
+
+class StaleAttempt(PenstockError):
+    """The fence refused: this attempt no longer owns its job."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        self.job_id = job_id
+        self.attempt = attempt
+        super().__init__(
+            f"Attempt {attempt} of job {job_id} no longer owns it: the job was cancelled, or its "
+            "lease ran out and a newer attempt has it. Roll back and return."
+        )
+
+
+class ResourceMissing(PenstockError):
+    def __init__(self, resource: str, task: str | None = None) -> None:
+        self.resource = resource
+        self.task = task
+        who = f"The task {task!r} needs" if task else "A handler asked for"
+        super().__init__(
+            f"{who} the resource {resource}, which this worker did not open. "
+            "Add it to the worker's resources and to the task's."
+        )
+
+
+class DatabaseLost(PenstockError):
+    """The connection to Postgres broke and did not come back in time."""
+
+
+# For handlers to raise
+
+
+class Retryable(PenstockError):
+    """This attempt failed and another may succeed.
+
+        raise Retryable("the model API is busy", after=float(response.headers["Retry-After"]))
+
+    `after` is in seconds; without it the task's retry policy says how long to wait.
+    """
+
+    def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
+        self.after = after.total_seconds() if isinstance(after, timedelta) else after
+        super().__init__(message)
+
+
+class NotRetryable(PenstockError):
+    """Trying again is pointless: the job fails now, whatever attempts it has left."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    if near := get_close_matches(name, known, n=3):
+        return f"Did you mean {' or '.join(map(repr, near))}?"
+    if not known:
+        return "This app has no tasks: register some with app.task or app.include."
+    more = ", …" if len(known) > NAMES_SHOWN else ""
+    return f"Registered are {', '.join(known[:NAMES_SHOWN])}{more}."

@@ -1,0 +1,96 @@
+"""A job as a user sees it: one frozen value, built from a row by name."""
+
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+State = Literal["scheduled", "ready", "running", "blocked", "completed", "failed", "cancelled"]
+
+SCHEDULED: Final = "scheduled"
+READY: Final = "ready"
+RUNNING: Final = "running"
+BLOCKED: Final = "blocked"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+
+LIVE: Final[frozenset[State]] = frozenset({SCHEDULED, READY, RUNNING, BLOCKED})
+FINAL: Final[frozenset[State]] = frozenset({COMPLETED, FAILED, CANCELLED})
+STATES: Final[tuple[State, ...]] = (
+    SCHEDULED,
+    READY,
+    RUNNING,
+    BLOCKED,
+    COMPLETED,
+    FAILED,
+    CANCELLED,
+)
+
+ErrorKind = Literal["failure", "timeout", "lost", "parked"]
+
+
+class AttemptError(Struct, frozen=True, kw_only=True):
+    """How one attempt ended badly, as text.
+
+    `at` is None until the settle has stored it: the database owns time.
+    """
+
+    kind: ErrorKind = "failure"
+    type: str
+    message: str
+    traceback: str = ""
+    attempt: int = 0
+    worker: str = ""
+    at: datetime | None = None
+
+
+# gc=False: one is built for each claimed job, and nothing in it can refer back to it.
+class Job(Struct, frozen=True, kw_only=True, gc=False):
+    """One request to run a task with arguments, in its present state."""
+
+    id: str
+    task: str
+    state: State
+    queue: str = "default"
+    lane: str = ""
+    reason: str | None = None
+    priority: int = 0
+
+    tenant: str = ""
+    subject: str | None = None
+    requested_by: str | None = None
+    tags: tuple[str, ...] = ()
+
+    attempt: int = 0
+    failures: int = 0
+    losses: int = 0
+    max_attempts: int = 5
+    timeout: float | None = None
+    retry: dict[str, Any] | None = None
+
+    args: dict[str, Any]
+    args_version: int = 1
+    meta: dict[str, Any] = {}
+
+    created_at: datetime
+    run_at: datetime | None = None
+    ready_at: datetime | None = None
+    attempted_at: datetime | None = None
+    finished_at: datetime | None = None
+    deadline: datetime | None = None
+    stuck_since: datetime | None = None
+
+    errors: tuple[AttemptError, ...] = ()
+    result: Any = None
+    idempotency_key: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has come to its end: completed, failed or cancelled."""
+        return self.state in FINAL
+
+    @property
+    def last_error(self) -> AttemptError | None:
+        """The error of the latest attempt that had one."""
+        return self.errors[-1] if self.errors else None
