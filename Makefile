@@ -1,0 +1,68 @@
+# Every target sets up what it needs: Python 3.11 or newer, make and a package registry suffice.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first interpreter that really runs: a name on PATH may be a shim for a version that is absent.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then echo $$python; break; fi; done)
+
+DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
+# What depends on the server; the rest gives the same answer on any version.
+SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans)
+TYPING_TESTS = $(wildcard tests/typing)
+
+.PHONY: help demo test test-embedded test-debian test-chaos check bench schema clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
+	$(BIN)/penstock demo
+
+test: test-embedded test-debian ## Run all tests on Postgres 18, the queue's also on Debian's 15
+
+test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
+	$(BIN)/pytest
+
+test-debian: $(STAMP) ## Run the queue's tests on Debian's PostgreSQL 15, where it can be had
+ifeq ($(SERVER_TESTS),)
+	@echo "There are no tests of the queue yet, so the run on PostgreSQL 15 is left out."
+else
+	@if scripts/install-debian-postgres; \
+	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SERVER_TESTS); \
+	else echo "LEFT OUT: the run on Debian's PostgreSQL 15 (see the reason above)."; fi
+endif
+
+test-chaos: $(STAMP) ## Run the long form of the fault tests
+	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos
+
+check: $(STAMP) ## Lint, check format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src $(TYPING_TESTS)
+ifneq ($(TYPING_TESTS),)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+endif
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## Measure throughput and latency on this machine
+	$(BIN)/penstock bench
+
+schema: $(STAMP) ## Write schema.sql anew from the migrations
+	$(BIN)/penstock schema
+
+clean: ## Remove everything that can be made again
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# hatchling comes first, pinned, so that the build needs no environment of its own.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one with make PYTHON=…" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,bench]'
+	@touch $@
