@@ -1,5 +1,6 @@
 """A job as a user sees it: one frozen value, built from a row by name."""
 
+import re
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -28,6 +29,12 @@ STATES: Final[tuple[State, ...]] = (
 )
 
 ErrorKind = Literal["failure", "timeout", "lost", "parked"]
+
+MESSAGE_LIMIT: Final = 4 * 1024
+TRACEBACK_LIMIT: Final = 16 * 1024
+ELLIPSIS: Final = "…"
+# Postgres stores neither NUL nor half of a surrogate pair.
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class AttemptError(Struct, frozen=True, kw_only=True):
@@ -94,3 +101,19 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     def last_error(self) -> AttemptError | None:
         """The error of the latest attempt that had one."""
         return self.errors[-1] if self.errors else None
+
+
+def storable(text: str, limit: int, *, keep_end: bool = False) -> str:
+    """Return the text as Postgres can store it, in at most `limit` bytes.
+
+    NUL and lone surrogates become U+FFFD. What is too long loses its end, or its beginning with
+    `keep_end`.
+    """
+    near = text[-limit:] if keep_end else text[:limit]
+    raw = UNSTORABLE.sub("\ufffd", near).encode()
+    if len(near) == len(text) and len(raw) <= limit:
+        return raw.decode()
+    room = limit - len(ELLIPSIS.encode())
+    if keep_end:
+        return ELLIPSIS + raw[-room:].decode(errors="ignore")
+    return raw[:room].decode(errors="ignore") + ELLIPSIS
