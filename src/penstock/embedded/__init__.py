@@ -1,0 +1,13 @@
+"""A real Postgres beside the project: started on demand, stopped by the last one out.
+
+    with Server().hold() as url:
+        ...
+
+Any number of threads and processes may hold the same server at the same time.
+"""
+
+from penstock.embedded.hold import Hold
+from penstock.embedded.server import Server
+from penstock.embedded.status import Status
+
+__all__ = ["Hold", "Server", "Status"]

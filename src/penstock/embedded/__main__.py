@@ -1,0 +1,12 @@
+"""`python -m penstock.embedded <data folder> <bin folder>`: the watcher of a server."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.embedded.binaries import Binaries
+from penstock.embedded.folder import Folder
+from penstock.embedded.watcher import watch
+
+with suppress(FileNotFoundError):  # the folder has been removed, and Postgres ends by itself then
+    watch(Folder(sys.argv[1]), Binaries(Path(sys.argv[2])))

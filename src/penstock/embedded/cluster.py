@@ -1,0 +1,105 @@
+"""The server on the files of a folder: started, found again, stopped.
+
+Everything here happens under the folder's lock.
+"""
+
+import time
+
+from penstock.embedded import postmaster, psql
+from penstock.embedded.account import account_for
+from penstock.embedded.binaries import Binaries
+from penstock.embedded.creation import create
+from penstock.embedded.endpoint import PORT, Endpoint
+from penstock.embedded.folder import Folder
+from penstock.embedded.server_log import START_LOG, last_words
+from penstock.errors import EmbeddedError
+
+PATIENCE = 120  # seconds for a start, which may have to recover from a crash, and for a stop
+
+
+class Cluster:
+    def __init__(self, folder: Folder, binaries: Binaries) -> None:
+        self._folder = folder
+        self._account = account_for(folder.data)
+        self._binaries = binaries.usable_by(self._account)
+        self._endpoint = Endpoint(folder.name)
+
+    def ensure(self) -> None:
+        """Return when the server answers; start it, even create it, if need be."""
+        self._refuse_other_major()
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            if time.monotonic() > deadline:
+                raise EmbeddedError(
+                    f"The Postgres in {self._folder.path} runs, but has not answered for "
+                    f"{PATIENCE} s. {last_words(self._folder.data)}"
+                )
+            time.sleep(0.05)
+
+    def stop(self, mode: str = "fast") -> None:
+        if postmaster.find(self._folder.data, self._folder.name) is not None:
+            self._pg_ctl("stop", "-m", mode)
+        self._endpoint.close()
+
+    def stop_if_unused(self) -> None:
+        self._folder.holders.sweep()
+        if not self._folder.kept and not self._folder.holders.pids():
+            self.stop()
+
+    def _answers(self) -> bool:
+        running = postmaster.find(self._folder.data, self._folder.name)
+        if running is None:
+            self._start()
+        else:
+            self._refuse_other_socket(running)
+        # No answer yet: its starter was killed and it is still starting, or it is stopping.
+        return psql.provision(
+            self._binaries.program("psql"), self._endpoint.url("postgres", "postgres")
+        )
+
+    def _start(self) -> None:
+        if self._folder.major is None:
+            create(self._folder, self._binaries, self._account)
+        postmaster.end_orphans(self._folder.name)
+        # If its number belongs to a zombie or to a stranger by now, Postgres would not start.
+        (self._folder.data / "postmaster.pid").unlink(missing_ok=True)
+        if self._folder.data.stat().st_uid != self._account.uid:
+            self._account.own(self._folder.data)
+        self._endpoint.open(self._account)
+        (self._folder.data / START_LOG).unlink(missing_ok=True)
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": self._endpoint.path,
+            "port": PORT,
+            "cluster_name": self._endpoint.name,
+        }
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        self._pg_ctl("start", "-o", options)
+
+    def _pg_ctl(self, verb: str, *options: str) -> None:
+        with self._account.reach(self._folder.data) as (path, fds):
+            program = self._binaries.program("pg_ctl")
+            waiting = ["-w", "-t", str(PATIENCE), "-s"]
+            place = ["-l", f"{path}/{START_LOG}", "-D", str(path)]
+            run = self._account.run([program, verb, *waiting, *options, *place], keep_open=fds)
+        if run.returncode != 0:
+            raise EmbeddedError(
+                f"The Postgres in {self._folder.path} did not {verb}: "
+                f"{run.stderr.strip()} {last_words(self._folder.data)}"
+            )
+
+    def _refuse_other_major(self) -> None:
+        if self._folder.major not in (None, self._binaries.major):
+            raise EmbeddedError(
+                f"The database in {self._folder.path} was made by Postgres {self._folder.major}, "
+                f"but the binaries in {self._binaries.bin_dir} are Postgres "
+                f"{self._binaries.version}. Use binaries of version {self._folder.major} to dump "
+                "what you need, or name a new folder with PENSTOCK_DATA_DIR or --data-dir."
+            )
+
+    def _refuse_other_socket(self, running: postmaster.Postmaster) -> None:
+        if running.socket_dir not in (None, self._endpoint.path):
+            raise EmbeddedError(
+                f"A Postgres that Penstock did not start (process {running.pid}) runs on "
+                f"{self._folder.data}. Stop it with pg_ctl and try again."
+            )

@@ -1,0 +1,118 @@
+"""An embedded Postgres server, shared by everybody who holds it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from penstock.embedded import postmaster, watcher
+from penstock.embedded.binaries import Binaries
+from penstock.embedded.cluster import Cluster
+from penstock.embedded.endpoint import Endpoint
+from penstock.embedded.folder import Folder
+from penstock.embedded.hold import Hold
+from penstock.embedded.locked_file import LockedFile
+from penstock.embedded.status import Status
+
+
+class Server:
+    """A Postgres server of one's own in a folder of the project.
+
+        with Server().hold() as url:
+            ...
+
+    The folder is `data_dir`, else PENSTOCK_DATA_DIR, else `.penstock` in the current folder.
+    Any number of threads and processes may hold the server. The first one starts it, the last
+    one stops it, and those that were killed do not count. `bin_dir` names the programs of another
+    Postgres than the one that comes with Penstock.
+    """
+
+    def __init__(
+        self, data_dir: Path | str | None = None, *, bin_dir: Path | str | None = None
+    ) -> None:
+        self._folder = Folder(data_dir)
+        self._bin_dir = Path(bin_dir).resolve() if bin_dir is not None else None
+
+    @property
+    def data_dir(self) -> Path:
+        return self._folder.path
+
+    @contextmanager
+    def hold(self) -> Iterator[str]:
+        """Keep the server running during a `with`; gives the application's URL."""
+        held = self.acquire()
+        try:
+            yield held.url
+        finally:
+            held.release()
+
+    def acquire(self) -> Hold:
+        """Keep the server running until the hold is released or this process ends."""
+        binaries = self.binaries()
+        self._folder.prepare()
+        with self._folder.lock():
+            mark = self._folder.holders.register()
+            try:
+                Cluster(self._folder, binaries).ensure()
+            except BaseException:
+                mark.path.unlink()
+                mark.close()
+                raise
+            watcher.spawn(self._folder, binaries)
+        return Hold(self.url(), mark, self._leave)
+
+    def start(self) -> None:
+        """Start the server and keep it until `stop()`, whoever comes and goes."""
+        binaries = self.binaries()
+        self._folder.prepare()
+        with self._folder.lock():
+            Cluster(self._folder, binaries).ensure()
+            self._folder.keep()
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """Stop the server, even if somebody holds it: their connections are closed.
+
+        "immediate" does not wait for a checkpoint; the next start recovers from the log instead.
+        """
+        if not self._folder.path.exists():
+            return
+        with self._folder.lock():
+            self._folder.release()
+            Cluster(self._folder, self.binaries()).stop(mode)
+
+    def status(self) -> Status:
+        exists = self._folder.path.exists()
+        running = postmaster.find(self._folder.data, self._folder.name) if exists else None
+        return Status(
+            running=running is not None,
+            pid=running.pid if running else None,
+            version=self.binaries().version,
+            data_dir=self.data_dir,
+            socket_dir=self._endpoint.path if exists else None,
+            holders=self._folder.holders.pids(),
+            persistent=self._folder.kept,
+        )
+
+    def url(self) -> str:
+        """For the application: its role owns the database but is no superuser."""
+        return self._endpoint.url("penstock", "penstock")
+
+    def admin_url(self) -> str:
+        """For a superuser, who may create roles, databases and extensions."""
+        return self._endpoint.url("postgres", "postgres")
+
+    def binaries(self) -> Binaries:
+        return Binaries.find(self._bin_dir)
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(self._folder.name)
+
+    def _leave(self, mark: LockedFile) -> None:
+        if not self._folder.path.exists():  # removed with everything in it: nothing to stop
+            mark.close()
+            return
+        with self._folder.lock():
+            mark.path.unlink(missing_ok=True)
+            mark.close()
+            Cluster(self._folder, self.binaries()).stop_if_unused()
