@@ -1,0 +1,53 @@
+"""The queue's SQL: one statement or function a file, named by its verb, read once."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_INCLUDE = "\\ir "
+
+
+def quote(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@cache
+def statement(name: str, schema: str) -> str:
+    """The text of one statement in `statements/`, for a schema."""
+    return _bind((files(__package__) / "statements" / f"{name}.sql").read_text("utf-8"), schema)
+
+
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
+    """Number and name of every migration, in order."""
+    names = sorted(
+        entry.name.removesuffix(".up.sql")
+        for entry in (files(__package__) / "migrations").iterdir()
+        if entry.name.endswith(".up.sql")
+    )
+    return tuple((int(name.split("_", 1)[0]), name) for name in names)
+
+
+def migration(name: str, direction: str, schema: str) -> str:
+    """The whole text of a migration, its included files in place (the same that psql would read)."""
+    folder = files(__package__) / "migrations"
+    return _bind(_expand(folder, f"{name}.{direction}.sql"), schema)
+
+
+def _expand(folder: Traversable, name: str) -> str:
+    lines = []
+    for line in (folder / name).read_text("utf-8").splitlines():
+        if line.startswith(_INCLUDE):
+            path = line.removeprefix(_INCLUDE).removeprefix("../").split("/")
+            lines.append(files(__package__).joinpath(*path).read_text("utf-8"))
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _bind(text: str, schema: str) -> str:
+    # psql's own way to write a variable as an identifier, so that the files also run under psql.
+    return text.replace(':"schema"', quote(schema))

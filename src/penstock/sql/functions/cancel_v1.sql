@@ -1,0 +1,33 @@
+-- End jobs at once. A running attempt's token dies with the row, and its worker is told to stop it.
+-- Answers cancelled, or the final state it already had, or missing.
+CREATE FUNCTION :"schema".cancel_v1(
+    p_ids bigint[], p_reason text DEFAULT 'requested', p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (id bigint, answer text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids    bigint[];
+    v_tokens uuid[];
+    v_leases bigint[];
+BEGIN
+    SELECT array_agg(l.id), array_agg(l.token), array_agg(l.lease) INTO v_ids, v_tokens, v_leases
+      FROM (SELECT j.id, j.token, j.lease FROM job AS j
+             WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE) AS l;
+    PERFORM finish_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                      array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
+    INSERT INTO signal (lease, job, token, kind)
+    SELECT r.lease, r.id, r.token, 'cancelled'
+      FROM unnest(v_ids, v_tokens, v_leases) AS r (id, token, lease) WHERE r.lease IS NOT NULL;
+    PERFORM pg_notify(current_schema() || '.signal', r.lease::text)
+       FROM (SELECT DISTINCT lease FROM unnest(v_leases) AS x (lease) WHERE lease IS NOT NULL) AS r;
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_ids) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job_all AS a ON a.id = g.id;
+END
+$$;

@@ -1,0 +1,72 @@
+-- Enqueue many jobs in one statement; returns one row per given job, in order.
+-- An array that is NULL means the default for every job. Keys are idempotency keys: a key that is held
+-- answers with the job it belongs to, and is an error if the fingerprint of the arguments differs.
+CREATE FUNCTION :"schema".enqueue_v1(
+    p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL, p_queues text[] DEFAULT NULL,
+    p_lanes text[] DEFAULT NULL, p_priorities smallint[] DEFAULT NULL,
+    p_delays double precision[] DEFAULT NULL, p_run_ats timestamptz[] DEFAULT NULL,
+    p_max_attempts integer[] DEFAULT NULL, p_timeouts double precision[] DEFAULT NULL,
+    p_tenants text[] DEFAULT NULL, p_subjects text[] DEFAULT NULL, p_requested_bys text[] DEFAULT NULL,
+    p_tags text[] DEFAULT NULL, p_metas text[] DEFAULT NULL, p_retries text[] DEFAULT NULL,
+    p_deadlines timestamptz[] DEFAULT NULL, p_keys text[] DEFAULT NULL,
+    p_fingerprints bytea[] DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_options jsonb DEFAULT NULL
+) RETURNS TABLE (id bigint, duplicate boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ready  timestamptz := coalesce(p_now, clock_timestamp());
+    v_jobs   bigint[];
+    v_new    boolean[];
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
+          INTO v_jobs, v_new
+          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+    END IF;
+
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
+                      p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new) WITH ORDINALITY
+            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
+                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
+                  ord)
+    ), added AS (
+        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
+                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
+                         retry, deadline)
+        SELECT coalesce(g.job, nextval('job_id_seq')),
+               CASE WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
+               v_now, g.due,
+               CASE WHEN g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
+               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
+               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
+               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
+                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
+               g.meta::jsonb, g.retry::jsonb, g.deadline
+          FROM given AS g
+         WHERE g.is_new IS DISTINCT FROM false
+         ORDER BY g.ord
+        RETURNING id
+    )
+    SELECT a.id, false FROM added AS a WHERE p_keys IS NULL;
+
+    IF p_keys IS NOT NULL THEN
+        RETURN QUERY SELECT k.job, NOT k.is_new FROM unnest(v_jobs, v_new) AS k (job, is_new);
+    END IF;
+    IF p_options ->> 'notify' = 'true' THEN
+        PERFORM announce_v1(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                            cardinality(p_tasks), v_ready, v_now);
+    END IF;
+END
+$$;

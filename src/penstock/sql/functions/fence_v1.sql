@@ -1,0 +1,23 @@
+-- Bring the fence into the handler's own transaction: holds the job until it ends, or fails at once.
+-- While it is held nobody can rescue, cancel or settle the job, so an idle transaction is cut off when the
+-- lease would have run out.
+CREATE FUNCTION :"schema".fence_v1(p_id bigint, p_token uuid, p_now timestamptz DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+DECLARE
+    v_left double precision;
+BEGIN
+    PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';
+    END IF;
+    SELECT extract(epoch FROM l.expires_at - coalesce(p_now, clock_timestamp())) INTO v_left
+      FROM job AS j JOIN lease AS l ON l.id = j.lease WHERE j.id = p_id;
+    IF coalesce(v_left, 0) <= 0 THEN
+        RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS003';
+    END IF;
+    PERFORM set_config('idle_in_transaction_session_timeout', ceil(v_left * 1000)::bigint::text, true);
+END
+$$;

@@ -1,0 +1,63 @@
+-- Move live jobs to history in a final state: the one place where a job ends.
+--
+-- The caller has locked the rows and says which token it saw in each (NULL for a job that waits), so a
+-- row that has moved on in between is left alone. p_settled says that the attempt itself wrote this:
+-- its token is kept, and the same settle repeated after an unknown commit is known again.
+CREATE FUNCTION :"schema".finish_v1(
+    p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[],
+    p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamptz
+) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_today    date := (p_now AT TIME ZONE 'UTC')::date;
+    v_finished integer;
+BEGIN
+    WITH given AS (
+        SELECT g.id, g.token, coalesce(g.state, 'completed') AS state, g.reason,
+               coalesce(g.failure, 0) AS failure, coalesce(g.loss, 0) AS loss, g.error, g.result
+          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results)
+            AS g (id, token, state, reason, failure, loss, error, result)
+         WHERE coalesce(g.state, 'completed') IN ('completed', 'failed', 'cancelled')
+    ), gone AS (
+        DELETE FROM job AS j
+         USING given AS g
+         WHERE j.id = g.id AND j.token IS NOT DISTINCT FROM g.token
+        RETURNING j.id, j.batch, j.workflow, j.created_at, j.run_at, j.ready_at, j.attempted_at,
+                  j.deadline, j.timeout, j.token, j.last_token, j.attempt,
+                  j.failures + g.failure AS failures, j.max_attempts,
+                  j.losses + g.loss AS losses, j.max_losses, j.priority, j.args_version,
+                  j.has_children, g.state, j.queue, j.lane, j.task, j.tenant, j.subject,
+                  j.requested_by, g.reason, j.unique_key, j.tags, j.args, j.meta, j.retry,
+                  j.errors, g.error, g.result
+    )
+    INSERT INTO job_history (
+        id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
+        timeout, last_token, expires_on, attempt, failures, max_attempts, losses, max_losses,
+        priority, args_version, has_children, state, queue, lane, task, tenant, subject,
+        requested_by, reason, unique_key, tags, args, meta, retry, errors, result)
+    SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
+           g.deadline, g.timeout,
+           CASE WHEN p_settled THEN g.token ELSE g.last_token END,
+           v_today + 1 + coalesce(
+               (SELECT r.days FROM retention AS r
+                 WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
+                 ORDER BY r.tenant = '', r.queue = ''
+                 LIMIT 1),
+               CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
+           g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
+           g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
+           g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
+           CASE WHEN g.error IS NULL THEN g.errors
+                ELSE coalesce(g.errors, '[]') || g.error::jsonb END,
+           g.result::jsonb
+      FROM gone AS g;
+    GET DIAGNOSTICS v_finished = ROW_COUNT;
+    RETURN v_finished;
+END
+$$;

@@ -1,0 +1,27 @@
+-- Take back jobs that ran past their timeout plus a grace, although their worker's lease lives:
+-- a worker that cannot end them itself is frozen in one of them.
+CREATE FUNCTION :"schema".rescue_overtime_v1(
+    p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (id bigint, lost boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids    bigint[];
+    v_tokens uuid[];
+BEGIN
+    SELECT array_agg(o.id), array_agg(o.token) INTO v_ids, v_tokens
+      FROM (SELECT j.id, j.token FROM job AS j
+             WHERE j.state = 'running' AND j.lease > 0
+               AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
+             LIMIT p_limit) AS o;
+    RETURN QUERY
+    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
+        'The attempt ran past its timeout and its worker could not end it.', v_now) AS l;
+END
+$$;

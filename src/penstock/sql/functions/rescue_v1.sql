@@ -1,0 +1,41 @@
+-- Take jobs back from workers that are lost: running, and no unexpired lease behind them.
+--
+-- The gaps between the ids of living leases are scanned, not the entries of the living: those may be
+-- millions of dead index entries under an old snapshot. The token seen by the scan is checked again after
+-- the lock, so a job that was settled and claimed anew in between is left alone.
+CREATE FUNCTION :"schema".rescue_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (id bigint, lost boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids    bigint[];
+    v_tokens uuid[];
+BEGIN
+    WITH living AS (
+        SELECT l.id FROM lease AS l WHERE l.expires_at > v_now
+    ), gap AS (
+        SELECT coalesce(lag(l.id) OVER (ORDER BY l.id), 0) AS low, l.id AS high FROM living AS l
+        UNION ALL
+        SELECT coalesce(max(l.id), 0), 9223372036854775807 FROM living AS l
+    )
+    SELECT array_agg(o.id), array_agg(o.token) INTO v_ids, v_tokens
+      FROM (SELECT j.id, j.token
+              FROM gap AS g
+             CROSS JOIN LATERAL (
+                   SELECT r.id, r.token FROM job AS r
+                    WHERE r.state = 'running' AND r.lease > g.low AND r.lease < g.high
+                    LIMIT p_limit) AS j
+             LIMIT p_limit) AS o;
+    RETURN QUERY
+    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'lost', 'WorkerLost',
+        'The worker that ran this attempt stopped renewing its lease.', v_now) AS l;
+END
+$$;
