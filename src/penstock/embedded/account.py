@@ -16,6 +16,7 @@ from pathlib import Path
 
 from penstock.errors import EmbeddedError
 
+SHELL_SPECIAL = frozenset('"$`\\\n')
 SYSTEM_ACCOUNTS = ("penstock", "postgres")
 
 
@@ -65,9 +66,10 @@ class Account:
         Root's data folder may lie where no other account can go, such as below /root. Rather than
         loosen the rights of folders that are not ours, root opens the folder and hands the open
         descriptor down to Postgres and all its processes: /proc/self/fd/N leads from there into
-        the folder itself, past its parents.
+        the folder itself, past its parents. The same way leads around a path with characters
+        that pg_ctl would let the shell interpret.
         """
-        if self.is_me:
+        if self.is_me and not SHELL_SPECIAL.intersection(str(folder)):
             yield folder, ()
             return
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -4,13 +4,16 @@ Everything here happens under the folder's lock.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from penstock.embedded import postmaster, psql
 from penstock.embedded.account import account_for
 from penstock.embedded.binaries import Binaries
 from penstock.embedded.creation import create
-from penstock.embedded.endpoint import PORT, Endpoint
+from penstock.embedded.endpoint import Endpoint
 from penstock.embedded.folder import Folder
+from penstock.embedded.locked_file import LockedFile
 from penstock.embedded.server_log import START_LOG, last_words
 from penstock.errors import EmbeddedError
 
@@ -32,12 +35,14 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise EmbeddedError(
                     f"The Postgres in {self._folder.path} runs, but has not answered for "
-                    f"{PATIENCE} s. {last_words(self._folder.data)}"
+                    f"{PATIENCE} s. {last_words(self._folder.data)} End it with "
+                    "`penstock db stop` and try again."
                 )
             time.sleep(0.05)
 
     def stop(self, mode: str = "fast") -> None:
-        if postmaster.find(self._folder.data, self._folder.name) is not None:
+        if running := postmaster.find(self._folder.data, self._folder.name):
+            self._refuse_other_socket(running)
             self._pg_ctl("stop", "-m", mode)
         self._endpoint.close()
 
@@ -61,27 +66,38 @@ class Cluster:
         if self._folder.major is None:
             create(self._folder, self._binaries, self._account)
         postmaster.end_orphans(self._folder.name)
-        # If its number belongs to a zombie or to a stranger by now, Postgres would not start.
-        (self._folder.data / "postmaster.pid").unlink(missing_ok=True)
-        if self._folder.data.stat().st_uid != self._account.uid:
-            self._account.own(self._folder.data)
-        self._endpoint.open(self._account)
-        (self._folder.data / START_LOG).unlink(missing_ok=True)
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": self._endpoint.path,
-            "port": PORT,
-            "cluster_name": self._endpoint.name,
-        }
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        self._pg_ctl("start", "-o", options)
+        with self._alone() as lock:
+            # If its number belongs to a zombie or a stranger by now, Postgres would not start.
+            (self._folder.data / "postmaster.pid").unlink(missing_ok=True)
+            (self._folder.data / START_LOG).unlink(missing_ok=True)
+            if self._folder.data.stat().st_uid != self._account.uid:
+                self._account.own(self._folder.data)
+            self._endpoint.open(self._account)
+            self._pg_ctl("start", "-o", self._endpoint.options(), keep_open=(lock,))
 
-    def _pg_ctl(self, verb: str, *options: str) -> None:
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        """The lock that the server's processes inherit and keep as long as one of them lives.
+
+        It shows what no process id can: that a server in another container, with process ids
+        of its own, works on the same files. Two servers would destroy them.
+        """
+        with closing(LockedFile(self._folder.server)) as lock:
+            if not lock.try_lock():
+                raise EmbeddedError(
+                    f"A Postgres that cannot be seen from here, perhaps in another container, "
+                    f"runs on {self._folder.data}. Stop it there and try again."
+                )
+            yield lock.fileno()
+
+    def _pg_ctl(self, verb: str, *options: str, keep_open: tuple[int, ...] = ()) -> None:
         with self._account.reach(self._folder.data) as (path, fds):
             program = self._binaries.program("pg_ctl")
             waiting = ["-w", "-t", str(PATIENCE), "-s"]
             place = ["-l", f"{path}/{START_LOG}", "-D", str(path)]
-            run = self._account.run([program, verb, *waiting, *options, *place], keep_open=fds)
+            run = self._account.run(
+                [program, verb, *waiting, *options, *place], keep_open=fds + keep_open
+            )
         if run.returncode != 0:
             raise EmbeddedError(
                 f"The Postgres in {self._folder.path} did not {verb}: "

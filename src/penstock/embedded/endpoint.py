@@ -30,6 +30,16 @@ class Endpoint:
         # With the port, lest a PGPORT in the environment change the socket's name.
         return f"postgresql://{role}@/{database}?host={self.path}&port={PORT}"
 
+    def options(self) -> str:
+        """What makes a server listen here and only here, as options of `postgres`."""
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": self.path,
+            "port": PORT,
+            "cluster_name": self.name,
+        }
+        return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
     def open(self, account: Account) -> None:
         """Make the folder anew; only while no server runs, whose socket would be lost."""
         self.close()

@@ -3,6 +3,7 @@
     .penstock/
         .gitignore      so that the database is never committed
         lock            locked by whoever starts or stops the server
+        server          locked by the server's own processes, as long as one of them lives
         watcher         locked by the watcher, while there is one
         holders/        one locked file for each hold
         keep            here as long as the server shall outlive its holders
@@ -28,20 +29,27 @@ class Folder:
         self.path = Path(chosen).expanduser().resolve()
         self.data = self.path / "postgres"
         self.holders = Holders(self.path / "holders")
+        self.server = self.path / "server"
         self.watcher = self.path / "watcher"
+        self._lock = self.path / "lock"
+        self._gitignore = self.path / ".gitignore"
         self._keep = self.path / "keep"
 
     def lock(self) -> LockedFile:
         """For use in `with`: starting, stopping, registering and leaving happen one at a time."""
-        return LockedFile(self.path / "lock", create=True)
+        return LockedFile(self._lock)
 
     def prepare(self) -> None:
         """Make the folder; any number of processes may do so at the same moment."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._refuse_foreign_files()
-            with self.lock():
-                (self.path / ".gitignore").write_text("*\n")
+            with LockedFile(self._lock, create=True):
+                # Made here and nowhere else: what comes late must not revive a removed folder.
+                for path in (self.server, self.watcher):
+                    _make(path)
+                if _make(self._gitignore):
+                    self._gitignore.write_text("*\n")
                 (self.path / "holders").mkdir(exist_ok=True)
         except OSError as error:
             raise EmbeddedError(
@@ -81,7 +89,7 @@ class Folder:
         return has_owner(self.watcher)
 
     def keep(self) -> None:
-        self._keep.touch()
+        _make(self._keep)
 
     def release(self) -> None:
         self._keep.unlink(missing_ok=True)
@@ -95,3 +103,12 @@ class Folder:
                 f"The folder {self.path} holds other files, such as {entries[0]}. Name a new or "
                 "empty folder with PENSTOCK_DATA_DIR or --data-dir."
             )
+
+
+def _make(path: Path) -> bool:
+    """Make an empty file unless it is there; it may be another user's, so leave it alone then."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

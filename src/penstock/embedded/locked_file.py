@@ -41,6 +41,10 @@ class LockedFile:
         """Return when its owner has unlocked the file or died."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
+    def fileno(self) -> int:
+        """For a program to inherit: the file stays locked until the last copy is closed."""
+        return self._fd
+
     def outlive_exec(self) -> None:
         """Stay locked through an exec: the program that replaces this one is the owner then."""
         os.set_inheritable(self._fd, True)

@@ -53,12 +53,13 @@ class Server:
         with self._folder.lock():
             mark = self._folder.holders.register()
             try:
+                # The watcher comes first: this process may be killed while the server starts.
+                watcher.spawn(self._folder, binaries)
                 Cluster(self._folder, binaries).ensure()
             except BaseException:
                 mark.path.unlink()
                 mark.close()
                 raise
-            watcher.spawn(self._folder, binaries)
         return Hold(self.url(), mark, self._leave)
 
     def start(self) -> None:
@@ -76,6 +77,7 @@ class Server:
         """
         if not self._folder.path.exists():
             return
+        self._folder.prepare()
         with self._folder.lock():
             self._folder.release()
             Cluster(self._folder, self.binaries()).stop(mode)

@@ -37,7 +37,7 @@ def spawn(folder: Folder, binaries: Binaries) -> None:
 
 def watch(folder: Folder, binaries: Binaries) -> None:
     """Wait for one holder after the other, then stop the server unless the last one did."""
-    seat = LockedFile(folder.watcher, create=True)
+    seat = LockedFile(folder.watcher)
     if not seat.try_lock():
         return
     while True:
