@@ -1,0 +1,81 @@
+"""Apply migrations, all of them or none, whoever else is starting at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
+from penstock.migrate import ledger
+from penstock.migrate.compatibility import serves_us
+from penstock.migrate.ledger import Connection, MigrationStatus
+from penstock.migrate.plan import newest, plan
+from penstock.sql import migrations
+
+
+async def migrate(
+    url_or_connection: str | Connection, *, schema: str = "penstock", to: int | None = None
+) -> list[str]:
+    """Apply what is pending, in one transaction; return the names of what was applied.
+
+        await migrate("postgresql://localhost/shop")
+
+    `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
+    """
+    async with _connected(url_or_connection) as connection, _transaction(connection):
+        await ledger.lock(connection, schema)
+        applied = [each.number for each in await ledger.applied(connection, schema)]
+        if to is None and max(applied, default=0) > newest():
+            await check(connection, schema)
+            return []
+        steps = plan(applied, to, schema)
+        if any(step.direction == "up" for step in steps):
+            await ledger.create(connection, schema)
+        for step in steps:
+            await connection.execute(step.sql(schema))
+        return [step.name for step in steps]
+
+
+async def status(
+    url_or_connection: str | Connection, *, schema: str = "penstock"
+) -> list[MigrationStatus]:
+    """Every migration that this version or the database knows, in order."""
+    async with _connected(url_or_connection) as connection:
+        applied = {each.number: each for each in await ledger.applied(connection, schema)}
+    known = {number: MigrationStatus(number, name) for number, name in migrations()}
+    return [each for _, each in sorted((known | applied).items())]
+
+
+async def check(connection: Connection, schema: str = "penstock") -> None:
+    """Raise if this version cannot work with the database's schema, and say what to do."""
+    found = max((each.number for each in await ledger.applied(connection, schema)), default=0)
+    if found == 0:
+        raise SchemaMissing(schema)
+    if found < newest():
+        raise SchemaTooOld(schema, found, newest())
+    if found > newest() and not await serves_us(connection, schema):
+        raise SchemaTooNew(schema, found, newest())
+
+
+@asynccontextmanager
+async def _connected(url_or_connection: str | Connection) -> AsyncIterator[Connection]:
+    if not isinstance(url_or_connection, str):
+        yield url_or_connection
+        return
+    connection = await asyncpg.connect(url_or_connection, statement_cache_size=0)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def _transaction(connection: Connection) -> AsyncIterator[None]:
+    # Read committed, whatever the default: after the wait for the lock we must see what was done.
+    nested = connection.is_in_transaction()
+    async with connection.transaction(isolation=None if nested else "read_committed"):
+        # Waiting for another process and building a table are not the statements a limit is for.
+        await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+        yield
