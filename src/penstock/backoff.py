@@ -13,7 +13,7 @@ shortens a delay, so that a cap is a cap.
 import logging
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,7 @@ STORABLE = "Exponential, Fixed or Listed; a function can only be given to the ta
 logger = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Policy(Protocol):
     """What decides how long a failed job waits."""
 

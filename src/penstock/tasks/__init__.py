@@ -1,0 +1,36 @@
+"""Tasks: named handlers, their arguments as JSON, and the requests to run them."""
+
+from penstock.tasks.arguments import Arguments, Upcaster
+from penstock.tasks.context import Context
+from penstock.tasks.decorator import TaskDecorator, task
+from penstock.tasks.failure import describe_error, is_retryable
+from penstock.tasks.options import Options, OptionValues
+from penstock.tasks.reader import Call
+from penstock.tasks.registry import Registry
+from penstock.tasks.request import Request
+from penstock.tasks.result import encode_result
+from penstock.tasks.settings import Settings, TaskValues
+from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
+
+__all__ = [
+    "Arguments",
+    "AsyncContextTask",
+    "AsyncTask",
+    "Call",
+    "Context",
+    "OptionValues",
+    "Options",
+    "Registry",
+    "Request",
+    "Settings",
+    "SyncContextTask",
+    "SyncTask",
+    "Task",
+    "TaskDecorator",
+    "TaskValues",
+    "Upcaster",
+    "describe_error",
+    "encode_result",
+    "is_retryable",
+    "task",
+]

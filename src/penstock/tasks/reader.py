@@ -1,0 +1,82 @@
+"""Reads a task's arguments out of JSON, typed by its annotations."""
+
+from inspect import Parameter
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+
+from penstock.tasks.models import is_model, load_model
+from penstock.tasks.parameters import Parameters
+from penstock.tasks.shape import shape_of
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Reader:
+    """One Struct with a field for each parameter, and the decoder for it."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        hints = parameters.hints()
+        shapes = {name: shape_of(f"{parameters.task}({name})", hints[name]) for name in hints}
+        self.has_any = any(shape.has_any for shape in shapes.values())
+        self.all_any = all(shape.is_any for shape in shapes.values())
+        self.loose_keys = frozenset(name for name in shapes if shapes[name].loose_keys)
+
+        self._parameters = parameters
+        self._by_position = len(parameters.positional)
+        self._plain = not parameters.keyword_only and parameters.extra is None
+        self._decode = msgspec.json.Decoder(_struct(parameters, hints), dec_hook=load).decode
+        extra = hints.get(parameters.extra or "", Any)
+        self._decode_extra = msgspec.json.Decoder(extra, dec_hook=load).decode
+
+    def read(self, raw: str | bytes) -> Call:
+        """Return the arguments to call the handler with; what is absent gets its default."""
+        values = astuple(self._decode(raw))
+        if self._plain:
+            return values, {}
+        named = zip(self._parameters.keyword_only, values[self._by_position :], strict=True)
+        return values[: self._by_position], dict(named) | self._extra(raw)
+
+    def _extra(self, raw: str | bytes) -> dict[str, Any]:
+        if self._parameters.extra is None:
+            return {}
+        every = msgspec.json.decode(raw, type=dict[str, Raw])
+        extra = every.keys() - self._parameters.names
+        return {name: self._read_extra(name, every[name]) for name in every if name in extra}
+
+    def _read_extra(self, name: str, raw: Raw) -> Any:
+        try:
+            return self._decode_extra(raw)
+        except msgspec.ValidationError as error:
+            what, _, inside = str(error).partition(" - at `$")
+            raise msgspec.ValidationError(f"{what} - at `$.{name}{inside or '`'}") from None
+
+
+def load(kind: type, value: Any) -> Any:
+    """Return a value of a type that msgspec does not know."""
+    if kind is object:
+        return value
+    if is_model(kind):
+        return load_model(kind, value)
+    raise NotImplementedError(f"{kind.__qualname__} cannot be read from JSON")
+
+
+def _struct(parameters: Parameters, hints: dict[str, Any]) -> type[Struct]:
+    fields = [
+        _field(one, hints[one.name]) for one in parameters.all if one.name in parameters.names
+    ]
+    return msgspec.defstruct(
+        "Arguments",
+        fields,
+        kw_only=True,
+        forbid_unknown_fields=parameters.extra is None,
+    )
+
+
+def _field(parameter: Parameter, hint: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if parameter.default is Parameter.empty:
+        return parameter.name, hint
+    # A factory, because msgspec refuses mutable defaults that a function may well have.
+    return parameter.name, hint, msgspec.field(default_factory=lambda: parameter.default)

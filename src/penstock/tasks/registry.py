@@ -1,0 +1,65 @@
+"""The tasks an app knows, by name. Nothing is ever imported because a row names it."""
+
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from penstock.errors import ConfigError, DuplicateTask, UnknownTask
+from penstock.tasks.task import Task
+
+AnyTask = Task[Any, Any]
+
+
+class Registry:
+    """The tasks an app knows, by name."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, AnyTask] = {}
+
+    def add(self, *tasks: AnyTask) -> None:
+        """Register tasks. One that is registered already may come again."""
+        for task in tasks:
+            known = self._tasks.setdefault(task.name, task)
+            if not known.is_same(task):
+                raise DuplicateTask(task.name, known.place, task.place)
+
+    def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
+        """Register tasks one by one, from a list, or all those of a module."""
+        for source in sources:
+            match source:
+                case Task():
+                    self.add(source)
+                case ModuleType():
+                    self.add(*(one for one in vars(source).values() if isinstance(one, Task)))
+                case Iterable():
+                    self.include(*source)
+                case _:
+                    raise ConfigError("include", source, "modules, tasks, or lists of tasks")
+
+    def get(self, name: str) -> AnyTask:
+        """Return the task of this name, or raise UnknownTask."""
+        if task := self._tasks.get(name):
+            return task
+        raise UnknownTask(name, self._tasks)
+
+    def find(self, name: str) -> AnyTask | None:
+        """Return the task of this name, or None."""
+        return self._tasks.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all tasks in order."""
+        return sorted(self._tasks)
+
+    def check(self) -> None:
+        """Look up all annotations now, so that a mistake stops the start and not the first job."""
+        for task in self:
+            task.check()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tasks
+
+    def __iter__(self) -> Iterator[AnyTask]:
+        return iter(self._tasks.values())
+
+    def __len__(self) -> int:
+        return len(self._tasks)

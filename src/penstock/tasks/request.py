@@ -1,0 +1,21 @@
+"""One prepared enqueue: all that a row needs, checked and encoded."""
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from penstock.tasks.options import Options
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Request(Struct, Generic[T_co], frozen=True):
+    """A task with its arguments, ready to be enqueued; T is what the handler returns.
+
+    It holds no connection and no app, so it can be made anywhere and enqueued in bulk.
+    """
+
+    task: str
+    args: str
+    args_version: int
+    options: Options

@@ -1,0 +1,103 @@
+"""What a task is declared with: its defaults for jobs, and what holds for the code itself."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final, TypedDict
+
+from msgspec import Struct
+
+from penstock.backoff import Exponential, Policy
+from penstock.errors import ConfigError
+from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
+from penstock.tasks.name import TASK_NAME, default_name
+from penstock.tasks.options import Options, matching, whole
+from penstock.tasks.payload import ARGS_LIMIT
+
+LARGEST_LIMIT: Final = 64 * 1024 * 1024
+JOB_DEFAULTS: Final = frozenset({"queue", "priority", "max_attempts", "timeout", "tags"})
+
+Errors = Collection[type[Exception]]
+
+
+class TaskValues(TypedDict, total=False):
+    """What `@task(...)` takes. Durations are seconds or timedeltas."""
+
+    name: str
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout: float | timedelta | None
+    tags: Iterable[str]
+    retry: Policy
+    retry_on: Errors
+    discard_on: Errors
+    resources: Collection[type]
+    args_version: int
+    upcasters: Mapping[int, Upcaster]
+    args_limit: int
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Checked settings of one task."""
+
+    name: str
+    defaults: Options = Options()
+    retry: Policy = Exponential()
+    retry_on: tuple[type[Exception], ...] = ()
+    discard_on: tuple[type[Exception], ...] = ()
+    resources: tuple[type, ...] = ()
+    args_version: int = 1
+    upcasters: Mapping[int, Upcaster] = {}
+    args_limit: int = ARGS_LIMIT
+
+
+def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
+    """Return the settings of a task from what its decorator was given."""
+    given: dict[str, Any] = dict(values)
+    if unknown := given.keys() - TaskValues.__optional_keys__:
+        known = ", ".join(sorted(TaskValues.__optional_keys__))
+        raise TypeError(f"A task has no setting {sorted(unknown)[0]!r}; it has {known}.")
+    defaults = {name: given.pop(name) for name in JOB_DEFAULTS & given.keys()}
+    name = given.pop("name", None)
+    checked = {setting: CHECKS[setting](setting, value) for setting, value in given.items()}
+    return Settings(
+        name=matching("name", default_name(fn) if name is None else name, TASK_NAME),
+        defaults=Options().updated(defaults),
+        **checked,
+    )
+
+
+def _policy(setting: str, value: Any) -> Policy:
+    if isinstance(value, Policy):
+        return value
+    allowed = "a policy such as Exponential(), Fixed(5), Listed([1, 5, 30]) or Function(f)"
+    raise ConfigError(setting, value, allowed)
+
+
+def _classes(parent: type, allowed: str) -> Callable[[str, Any], tuple[type, ...]]:
+    def check(setting: str, value: Any) -> tuple[type, ...]:
+        if not isinstance(value, Collection) or isinstance(value, str):
+            raise ConfigError(setting, value, allowed)
+        for one in value:
+            if not (isinstance(one, type) and issubclass(one, parent)):
+                raise ConfigError(setting, one, allowed)
+        return tuple(value)
+
+    return check
+
+
+def _upcasters(setting: str, value: Any) -> Mapping[int, Upcaster]:
+    if not isinstance(value, Mapping) or not all(callable(one) for one in value.values()):
+        raise ConfigError(setting, value, "a dict of functions, such as {1: lift_from_1_to_2}")
+    return value
+
+
+CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "retry": _policy,
+    "retry_on": _classes(Exception, "a tuple of exception classes"),
+    "discard_on": _classes(Exception, "a tuple of exception classes"),
+    "resources": _classes(object, "a tuple of types"),
+    "args_version": lambda setting, value: whole(setting, value, 1, NEWEST_VERSION),
+    "upcasters": _upcasters,
+    "args_limit": lambda setting, value: whole(setting, value, 1, LARGEST_LIMIT),
+}

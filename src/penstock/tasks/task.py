@@ -1,0 +1,162 @@
+"""A named handler with its defaults. It is still the function it was: calling it runs it here."""
+
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
+
+from penstock.backoff import Policy, load_policy
+from penstock.errors import ConfigError, Retryable
+from penstock.outcome import Failed
+from penstock.tasks.arguments import Arguments
+from penstock.tasks.context import Context
+from penstock.tasks.failure import describe_error, is_retryable
+from penstock.tasks.name import place_of
+from penstock.tasks.options import OptionValues
+from penstock.tasks.parameters import Parameters
+from penstock.tasks.reader import Call
+from penstock.tasks.request import Request
+from penstock.tasks.settings import Settings, TaskValues, settings_of
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Task(Generic[P, T_co]):
+    """A named handler with its defaults.
+
+    P are the arguments of its jobs, without the context; T is what it returns.
+    """
+
+    is_async: bool
+    takes_context: bool
+
+    def __init__(self, fn: Callable[..., Any], settings: Settings, arguments: Arguments) -> None:
+        self.fn = fn
+        self.name = settings.name
+        self.settings = settings
+        self.defaults = settings.defaults
+        self.arguments = arguments
+        self.place = place_of(fn)
+        self.__name__ = fn.__name__
+        self.__qualname__ = fn.__qualname__
+        self.__module__ = fn.__module__
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Request[T_co]:
+        """Return a request with these arguments, checked and encoded, to be enqueued later.
+
+        Raises TypeError for a call that the handler would not take, PayloadRefused for values that
+        cannot be stored or would not fit its annotations.
+        """
+        encoded = self.arguments.encode(args, kwargs)
+        return Request(self.name, encoded, self.settings.args_version, self.defaults)
+
+    def options(self, **values: Unpack[OptionValues]) -> Self:
+        """Return this task with other defaults, for one enqueue or for many.
+
+        await app.enqueue(send.options(delay=60, tenant="acme"), "hello")
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.defaults = self.defaults.updated(values)
+        return other
+
+    def decode(self, args: str | bytes | Mapping[str, Any], version: int) -> Call:
+        """Return what to call the handler with, without the context, from a job's stored arguments.
+
+        Raises ArgumentsDoNotFit for what the handler's annotations, or its upcasters, do not take.
+        """
+        return self.arguments.decode(args, version)
+
+    def check(self) -> None:
+        """Look up the annotations now: raises ConfigError if one cannot be read from JSON."""
+        self.arguments.reader  # noqa: B018
+
+    def policy(self, stored: Mapping[str, Any] | None = None) -> Policy:
+        """Return the retry policy: the one stored with the job, else the task's own."""
+        if not stored:
+            return self.settings.retry
+        try:
+            return load_policy(stored)
+        except ConfigError as error:
+            # Anyone's SQL may have stored it; the attempt must be settled all the same.
+            logger.warning("A job of the task %s has a broken retry policy: %s", self.name, error)
+            return self.settings.retry
+
+    def failed(self, error: BaseException, *, attempt: int = 0, worker: str = "") -> Failed:
+        """Return what it means for an attempt that the handler raised this."""
+        return Failed(
+            describe_error(error, attempt=attempt, worker=worker),
+            is_retryable(error, self.settings.retry_on, self.settings.discard_on),
+            error.after if isinstance(error, Retryable) else None,
+        )
+
+    def is_same(self, other: "Task[Any, Any]") -> bool:
+        """Whether both are one task, perhaps with other options."""
+        return self.arguments is other.arguments
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+
+class AsyncTask(Task[P, T_co]):
+    is_async = True
+    takes_context = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T_co]:
+        coroutine: Coroutine[Any, Any, T_co] = self.fn(*args, **kwargs)
+        return coroutine
+
+
+class AsyncContextTask(Task[P, T_co]):
+    is_async = True
+    takes_context = True
+
+    def __call__(
+        self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T_co]:
+        coroutine: Coroutine[Any, Any, T_co] = self.fn(ctx, *args, **kwargs)
+        return coroutine
+
+
+class SyncTask(Task[P, T_co]):
+    is_async = False
+    takes_context = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        result: T_co = self.fn(*args, **kwargs)
+        return result
+
+
+class SyncContextTask(Task[P, T_co]):
+    is_async = False
+    takes_context = True
+
+    def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        result: T_co = self.fn(ctx, *args, **kwargs)
+        return result
+
+
+KINDS: dict[tuple[bool, bool], type[Task[Any, Any]]] = {
+    (kind.is_async, kind.takes_context): kind
+    for kind in (AsyncTask, AsyncContextTask, SyncTask, SyncContextTask)
+}
+
+
+def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[Any, Any]:
+    """Return the task of a function, of the class that says how it is called."""
+    if not inspect.isfunction(fn):
+        raise ConfigError("task", fn, "a function, def or async def")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise ConfigError("task", fn, "a function that returns; this one is a generator")
+    settings = settings_of(fn, values)
+    parameters = Parameters(settings.name, fn)
+    arguments = Arguments(
+        parameters, settings.args_version, settings.upcasters, settings.args_limit
+    )
+    kind = KINDS[inspect.iscoroutinefunction(fn), parameters.takes_context]
+    return kind(fn, settings, arguments)
