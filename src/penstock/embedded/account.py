@@ -55,8 +55,8 @@ class Account:
                 raise
             raise EmbeddedError(
                 f"Root may not run Postgres, and this root may not switch to the account "
-                f"{self.name} ({error}). Run as an ordinary user, or allow the capabilities "
-                "SETUID and SETGID."
+                f"{self.name} ({error.strerror}). Run as an ordinary user, or allow it the "
+                "capabilities SETUID and SETGID."
             ) from error
 
     @contextmanager

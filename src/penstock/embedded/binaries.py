@@ -5,7 +5,6 @@ hands out dead servers, and leaves the server running when its client is killed.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -87,15 +86,21 @@ def _wheel() -> Path:
 
 
 def _copied(installation: Path) -> Path:
+    package = installation.parent
+    # Where the wheel's programs look for their libraries, relative to themselves.
+    libraries = package.with_name(f"{package.name}.libs")
     target = CACHE / f"postgres-{_fingerprint(installation)}"
+    copied = target / package.name / installation.name
     if target.is_dir():
-        return target
+        return copied
     try:
         CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
         # Renamed when complete, so that a copy that was interrupted is never used.
         with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
             copy = Path(temporary, "copy")
-            shutil.copytree(installation, copy, symlinks=True, ignore=_unused)
+            shutil.copytree(installation, copy / copied.relative_to(target), ignore=_unused)
+            if libraries.is_dir():
+                shutil.copytree(libraries, copy / libraries.name)
             _open_to_all(copy)
             _rename_unless_there(copy, target)
     except OSError as error:
@@ -104,7 +109,7 @@ def _copied(installation: Path) -> Path:
             f"in {CACHE} failed ({error}). Install Penstock where every user may read it, such as "
             "below /opt, or run as an ordinary user."
         ) from error
-    return target
+    return copied
 
 
 def _fingerprint(installation: Path) -> str:
@@ -119,8 +124,7 @@ def _unused(folder: str, names: list[str]) -> list[str]:
 
 def _open_to_all(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
 
 def _rename_unless_there(copy: Path, target: Path) -> None:

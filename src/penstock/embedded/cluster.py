@@ -100,8 +100,8 @@ class Cluster:
             )
         if run.returncode != 0:
             raise EmbeddedError(
-                f"The Postgres in {self._folder.path} did not {verb}: "
-                f"{run.stderr.strip()} {last_words(self._folder.data)}"
+                f"The Postgres in {self._folder.path} did not {verb}. "
+                f"{last_words(self._folder.data)}"
             )
 
     def _refuse_other_major(self) -> None:

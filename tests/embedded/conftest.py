@@ -1,0 +1,58 @@
+"""Servers of their own: these tests start, stop and kill them."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.embedded import Server
+from tests.embedded.holder import Holder
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PENSTOCK_DATA_DIR", "PENSTOCK_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database that has been used and stopped, for the tests to copy."""
+    server = Server(tmp_path_factory.mktemp("made") / "penstock")
+    server.acquire().release()
+    return server.data_dir
+
+
+@pytest.fixture
+def server_on() -> Iterator[Callable[[Path], Server]]:
+    """Servers on folders of the test's choice, stopped after it."""
+    servers: list[Server] = []
+
+    def server(data_dir: Path, bin_dir: Path | None = None) -> Server:
+        servers.append(Server(data_dir, bin_dir=bin_dir))
+        return servers[-1]
+
+    yield server
+    for each in servers:
+        each.stop("immediate")
+
+
+@pytest.fixture
+def server(made: Path, tmp_path: Path, server_on: Callable[[Path], Server]) -> Server:
+    """A server that does not run, whose database is there."""
+    return server_on(Path(shutil.copytree(made, tmp_path / "penstock")))
+
+
+@pytest.fixture
+def holder() -> Iterator[Callable[..., Holder]]:
+    """Start other processes that hold a server; killed after the test if still there."""
+    holders: list[Holder] = []
+
+    def start(data_dir: Path, **options: tuple[str, ...]) -> Holder:
+        holders.append(Holder(data_dir, **options))
+        return holders[-1]
+
+    yield start
+    for each in holders:
+        each.close()

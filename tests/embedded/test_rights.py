@@ -1,0 +1,166 @@
+"""Who the server runs as, who may connect, and what the application may do."""
+
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from penstock.embedded import Server, binaries
+from penstock.embedded.account import Account, account_for
+from penstock.embedded.binaries import Binaries
+from penstock.embedded.psql import provision
+from tests.embedded.holder import Holder
+from tests.embedded.query import value
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+async def test_the_applications_role_owns_its_database_but_is_no_superuser(server: Server) -> None:
+    with server.hold() as url:
+        connection = await asyncpg.connect(url)
+        role = await connection.fetchrow(
+            "SELECT rolsuper, rolbypassrls, rolcreatedb, rolcreaterole FROM pg_roles "
+            "WHERE rolname = current_user"
+        )
+        assert role is not None
+        assert set(role.values()) == {False}
+        await connection.execute("CREATE SCHEMA of_its_own")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute("CREATE DATABASE another")
+        await connection.close()
+
+
+async def test_the_admin_is_a_superuser(server: Server) -> None:
+    with server.hold():
+        assert await value(server.admin_url(), "SHOW is_superuser") == "on"
+
+
+async def test_the_extension_vector_is_there_for_the_application(server: Server) -> None:
+    with server.hold() as url:
+        assert await value(url, "SELECT vector_dims('[1,2,3]'::vector)") == 3
+
+
+async def test_what_was_committed_is_on_the_disk_and_nothing_listens_on_the_network(
+    server: Server,
+) -> None:
+    expected = {
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "full_page_writes": "on",
+        "data_checksums": "on",
+        "listen_addresses": "",
+        "max_prepared_transactions": "0",
+    }
+    with server.hold() as url:
+        assert {name: await value(url, f"SHOW {name}") for name in expected} == expected
+
+
+@only_root
+def test_roots_server_runs_under_an_unprivileged_account(server: Server) -> None:
+    with server.hold():
+        owner = Path(f"/proc/{server.status().pid}").stat().st_uid
+        assert owner != 0
+        assert pwd.getpwuid(owner).pw_name != "nobody"
+        assert (server.data_dir / "postgres").stat().st_uid == owner
+
+
+@only_root
+def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
+    tmp_path: Path,
+    server_on: Callable[..., Server],
+    monkeypatch: pytest.MonkeyPatch,
+    open_folder: Path,
+) -> None:
+    monkeypatch.setattr(binaries, "CACHE", open_folder / "cache")
+    server = server_on(tmp_path / "penstock", _hidden_copy(Binaries.find(), tmp_path / "hidden"))
+    with server.hold():
+        program = Path(f"/proc/{server.status().pid}/exe").readlink()
+        assert program.is_relative_to(open_folder / "cache")
+
+
+@only_root
+def test_an_ordinary_user_has_a_server_that_root_may_join(
+    open_folder: Path, holder: Callable[..., Holder], server_on: Callable[[Path], Server]
+) -> None:
+    nobody = _nobody()
+    os.chown(open_folder, nobody.uid, nobody.gid)
+    theirs = holder(open_folder / "penstock", through=_as(nobody))
+    url = theirs.url()
+    server = server_on(open_folder / "penstock")
+    with server.hold() as roots_url:
+        assert roots_url == url
+        assert Path(f"/proc/{server.status().pid}").stat().st_uid == nobody.uid
+    assert server.status().holders == (theirs.pid,)
+    theirs.end()
+    assert not server.status().running
+
+
+@only_root
+def test_an_ordinary_user_may_join_the_server_that_root_started_on_their_files(
+    open_folder: Path, holder: Callable[..., Holder], server_on: Callable[[Path], Server]
+) -> None:
+    nobody = _nobody()
+    os.chown(open_folder, nobody.uid, nobody.gid)
+    maker = holder(open_folder / "penstock", through=_as(nobody))
+    maker.url()
+    maker.end()
+    server = server_on(open_folder / "penstock")
+    with server.hold() as url:
+        assert holder(open_folder / "penstock", through=_as(nobody)).url() == url
+
+
+@only_root
+def test_another_user_cannot_connect(server: Server) -> None:
+    with server.hold():
+        psql = Binaries.find().usable_by(_nobody()).program("psql")
+        assert provision(psql, server.admin_url())
+        refused = _nobody().run([psql, server.admin_url(), "-c", "SELECT 1"])
+        assert "Permission denied" in refused.stderr
+
+
+@only_root
+def test_the_servers_own_account_is_known_to_postgres_by_the_kernels_word(server: Server) -> None:
+    """Nobody has to keep a password, and nobody can claim another account's name."""
+    with server.hold():
+        path = server.status().socket_dir
+        assert path is not None
+        psql = Binaries.find().usable_by(_nobody()).program("psql")
+        path.chmod(0o711)
+        refused = _nobody().run([psql, server.admin_url(), "-c", "SELECT 1"])
+        assert "Peer authentication failed" in refused.stderr
+        account = account_for(server.data_dir / "postgres")
+        assert account.run([psql, server.admin_url(), "-c", "SELECT 1"]).returncode == 0
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="penstock-open-", ignore_cleanup_errors=True) as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+def _hidden_copy(original: Binaries, hidden: Path) -> Path:
+    package = original.bin_dir.parents[1]
+    for part in (original.bin_dir.parent, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(part, hidden / part.relative_to(package.parent))
+    hidden.chmod(0o700)
+    return hidden / original.bin_dir.relative_to(package.parent)
+
+
+def _nobody() -> Account:
+    entry = pwd.getpwnam("nobody")
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _as(account: Account) -> tuple[str, ...]:
+    # Root's Python may lie below /root: the right to read everything lets the user run it, and
+    # changes nothing for Postgres, which only asks whether it is root.
+    read = "+dac_read_search"
+    switch = (f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups")
+    return ("setpriv", *switch, f"--inh-caps={read}", f"--ambient-caps={read}")
