@@ -1,0 +1,8 @@
+"""What every test can use; CONTRIBUTING.md has the list."""
+
+pytest_plugins = [
+    "tests.fixtures.leftovers",
+    "tests.fixtures.server",
+    "tests.fixtures.database",
+    "tests.fixtures.proxy",
+]
