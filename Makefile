@@ -43,7 +43,7 @@ test-chaos: $(STAMP) ## Run the long form of the fault tests
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 endif

@@ -1,6 +1,7 @@
 """What every test can use; CONTRIBUTING.md has the list."""
 
 pytest_plugins = [
+    "pytester",
     "tests.fixtures.leftovers",
     "tests.fixtures.server",
     "tests.fixtures.database",
