@@ -12,5 +12,6 @@ AS $$
       FROM unnest(p_ids, p_tokens) AS g (id, token)
       LEFT JOIN job AS j ON j.id = g.id
       LEFT JOIN job_history AS h ON h.id = g.id
-     WHERE j.last_token IS DISTINCT FROM g.token AND h.last_token IS DISTINCT FROM g.token;
+     WHERE g.token IS NULL
+        OR (j.last_token IS DISTINCT FROM g.token AND h.last_token IS DISTINCT FROM g.token);
 $$;

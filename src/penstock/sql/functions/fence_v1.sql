@@ -18,6 +18,9 @@ BEGIN
     IF coalesce(v_left, 0) <= 0 THEN
         RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS003';
     END IF;
+    -- The caller's own limit stays where it is stricter; 0 means that there is none.
+    v_left := least(v_left, nullif(extract(epoch FROM
+        current_setting('idle_in_transaction_session_timeout')::interval), 0)::double precision);
     PERFORM set_config('idle_in_transaction_session_timeout', ceil(v_left * 1000)::bigint::text, true);
 END
 $$;

@@ -2,7 +2,7 @@
 --
 -- The caller has locked the rows and says which token it saw in each (NULL for a job that waits), so a
 -- row that has moved on in between is left alone. p_settled says that the attempt itself wrote this:
--- its token is kept, and the same settle repeated after an unknown commit is known again.
+-- it must have a token, which is kept, so that the same settle repeated after an unknown commit is known.
 CREATE FUNCTION :"schema".finish_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[],
     p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamptz
@@ -24,6 +24,7 @@ BEGIN
           FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results)
             AS g (id, token, state, reason, failure, loss, error, result)
          WHERE coalesce(g.state, 'completed') IN ('completed', 'failed', 'cancelled')
+           AND (g.token IS NOT NULL OR NOT p_settled)
     ), gone AS (
         DELETE FROM job AS j
          USING given AS g
@@ -54,7 +55,7 @@ BEGIN
            g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
            g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
            CASE WHEN g.error IS NULL THEN g.errors
-                ELSE coalesce(g.errors, '[]') || g.error::jsonb END,
+                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END,
            g.result::jsonb
       FROM gone AS g;
     GET DIAGNOSTICS v_finished = ROW_COUNT;

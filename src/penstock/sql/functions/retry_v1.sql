@@ -10,38 +10,47 @@ SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_held bigint[];
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_held    bigint[];
+    v_answers text[];
 BEGIN
     UPDATE job AS j
        SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
-    PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
-    v_held := ARRAY(
-        SELECT h.id FROM job_history AS h
-          JOIN unique_claim AS u ON u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
-         WHERE h.id = ANY (p_ids) AND u.job <> h.id AND (u.expires_at IS NULL OR u.expires_at > v_now));
-    WITH back AS (
-        DELETE FROM job_history AS h
-         WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
-        RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
-                  h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue, h.lane,
-                  h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args, h.meta,
-                  h.retry, h.errors
-    )
-    INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token, attempt,
-                     max_attempts, max_losses, priority, args_version, has_children, state, queue, lane,
-                     task, tenant, subject, requested_by, unique_key, tags, args, meta, retry, errors)
-    SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
-           CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token, b.attempt,
-           b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready', b.queue, b.lane,
-           b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta, b.retry, b.errors
-      FROM back AS b;
+    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    LOOP
+        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        v_held := ARRAY(
+            SELECT h.id FROM job_history AS h
+              JOIN unique_claim AS u ON u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
+             WHERE h.id = ANY (p_ids) AND u.job <> h.id AND (u.expires_at IS NULL OR u.expires_at > v_now));
+        WITH back AS (
+            DELETE FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+            RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
+                      h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
+                      h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
+                      h.meta, h.retry, h.errors
+        )
+        INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
+                         attempt, max_attempts, max_losses, priority, args_version, has_children, state,
+                         queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
+                         retry, errors)
+        SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
+               CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
+               b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
+               b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
+               b.retry, b.errors
+          FROM back AS b;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id
+             ORDER BY g.ord);
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+    END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
        FROM (SELECT j.queue, j.lane, j.priority, min(j.ready_at) AS ready_at FROM job AS j
               WHERE j.id = ANY (p_ids) AND j.state = 'ready' GROUP BY j.queue, j.lane, j.priority) AS r;
-    RETURN QUERY
-    SELECT g.id, CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(j.state, 'missing') END
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
 END
 $$;

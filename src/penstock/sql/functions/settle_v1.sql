@@ -46,6 +46,11 @@ BEGIN
                                              p_failures, p_stuck, p_errors, v_locked, v_now);
     END IF;
     IF v_settled < cardinality(p_ids) THEN
+        IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                p_states USING ERRCODE = 'invalid_parameter_value';
+        END IF;
         RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
     END IF;
 END

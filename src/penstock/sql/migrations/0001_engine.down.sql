@@ -12,3 +12,4 @@ DROP TABLE :"schema".audit, :"schema".progress, :"schema".step, :"schema".schedu
     :"schema"."grant", :"schema".concurrency_limit, :"schema".dependency, :"schema".batch_delta,
     :"schema".batch, :"schema".retention, :"schema".lane_setting, :"schema".queue, :"schema".unique_claim,
     :"schema".signal, :"schema".leader, :"schema".lease, :"schema".job_history, :"schema".job;
+DROP FUNCTION :"schema".cover_retention_v1;

@@ -51,9 +51,9 @@ CREATE TABLE :"schema".job (
     CONSTRAINT job_failures_within_attempts CHECK (failures BETWEEN 0 AND max_attempts),
     CONSTRAINT job_losses_within_limit CHECK (losses BETWEEN 0 AND max_losses),
     CONSTRAINT job_max_attempts_positive CHECK (max_attempts >= 1),
-    CONSTRAINT job_max_losses_not_negative CHECK (max_losses >= 0),
+    CONSTRAINT job_max_losses_positive CHECK (max_losses >= 1),
     CONSTRAINT job_pending_not_negative CHECK (pending >= 0),
-    CONSTRAINT job_timeout_positive CHECK (timeout > 0),
+    CONSTRAINT job_timeout_in_range CHECK (timeout > 0 AND timeout <= 366 * 86400),
     CONSTRAINT job_args_version_positive CHECK (args_version >= 1),
     CONSTRAINT job_args_is_object CHECK (jsonb_typeof(args) = 'object'),
     CONSTRAINT job_meta_is_object CHECK (jsonb_typeof(meta) = 'object'),
@@ -116,7 +116,9 @@ CREATE TABLE :"schema".job_history (
     result        jsonb,
     CONSTRAINT job_history_pkey PRIMARY KEY (id, expires_on),
     CONSTRAINT job_history_state_is_final CHECK (state IN ('completed', 'failed', 'cancelled')),
-    CONSTRAINT job_history_reason_given CHECK (state = 'completed' OR reason IS NOT NULL)
+    CONSTRAINT job_history_reason_given CHECK (state = 'completed' OR reason IS NOT NULL),
+    CONSTRAINT job_history_failures_within_attempts CHECK (failures BETWEEN 0 AND max_attempts),
+    CONSTRAINT job_history_losses_within_limit CHECK (losses BETWEEN 0 AND max_losses)
 ) PARTITION BY RANGE (expires_on);
 
 -- Each partition gets these too; a job without a subject pays nothing.
@@ -152,7 +154,7 @@ CREATE TABLE :"schema".lease (
 
 -- Which lease does the maintenance that only needs doing once.
 CREATE TABLE :"schema".leader (
-    role        text        NOT NULL,
+    role        text COLLATE "C" NOT NULL,
     lease       bigint      NOT NULL,
     elected_at  timestamptz NOT NULL,
     expires_at  timestamptz NOT NULL,
@@ -172,9 +174,9 @@ CREATE TABLE :"schema".signal (
 
 -- Who holds a key: unique jobs while they live (expires_at NULL), idempotency keys for a time.
 CREATE TABLE :"schema".unique_claim (
-    kind         text        NOT NULL,
-    tenant       text        NOT NULL,
-    key          text        NOT NULL,
+    kind         text COLLATE "C" NOT NULL,
+    tenant       text COLLATE "C" NOT NULL,
+    key          text COLLATE "C" NOT NULL,
     job          bigint      NOT NULL,
     fingerprint  bytea,
     expires_at   timestamptz,
@@ -186,7 +188,7 @@ CREATE INDEX unique_claim_expiry ON :"schema".unique_claim (expires_at) WHERE ex
 
 -- Settings of a queue; a queue needs no row to exist.
 CREATE TABLE :"schema".queue (
-    name        text        NOT NULL,
+    name        text COLLATE "C" NOT NULL,
     paused_at   timestamptz,
     fair        boolean     NOT NULL DEFAULT false,
     lane_key    text,
@@ -196,8 +198,8 @@ CREATE TABLE :"schema".queue (
 );
 
 CREATE TABLE :"schema".lane_setting (
-    queue       text        NOT NULL,
-    lane        text        NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    lane        text COLLATE "C" NOT NULL,
     weight      integer     NOT NULL DEFAULT 1,
     paused_at   timestamptz,
     windows     jsonb,
@@ -208,14 +210,15 @@ CREATE TABLE :"schema".lane_setting (
 );
 
 -- How long history is kept; '' means any queue or any tenant, the most specific row wins.
+-- Each day is a partition, and a job is looked up in all of them: hence the upper limit.
 CREATE TABLE :"schema".retention (
-    queue       text        NOT NULL DEFAULT '',
-    tenant      text        NOT NULL DEFAULT '',
-    state       text        NOT NULL,
+    queue       text COLLATE "C" NOT NULL DEFAULT '',
+    tenant      text COLLATE "C" NOT NULL DEFAULT '',
+    state       text COLLATE "C" NOT NULL,
     days        integer     NOT NULL,
     CONSTRAINT retention_pkey PRIMARY KEY (state, queue, tenant),
     CONSTRAINT retention_state_is_final CHECK (state IN ('completed', 'failed', 'cancelled')),
-    CONSTRAINT retention_days_in_range CHECK (days BETWEEN 0 AND 3650)
+    CONSTRAINT retention_days_in_range CHECK (days BETWEEN 0 AND 400)
 );
 
 -- Jobs that finish together. Settles append deltas; a fold moves them into the counts.
@@ -262,7 +265,7 @@ CREATE INDEX dependency_child ON :"schema".dependency (child);
 
 -- A concurrency limit and the slots of it that workers hold; a dead lease's grants count for nothing.
 CREATE TABLE :"schema".concurrency_limit (
-    key         text        NOT NULL,
+    key         text COLLATE "C" NOT NULL,
     slots       integer     NOT NULL,
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT concurrency_limit_pkey PRIMARY KEY (key),
@@ -271,17 +274,17 @@ CREATE TABLE :"schema".concurrency_limit (
 
 CREATE TABLE :"schema"."grant" (
     lease       bigint      NOT NULL,
-    key         text        NOT NULL,
+    key         text COLLATE "C" NOT NULL,
     slots       integer     NOT NULL,
     CONSTRAINT grant_pkey PRIMARY KEY (key, lease),
     CONSTRAINT grant_slots_positive CHECK (slots > 0)
 );
 
 CREATE TABLE :"schema".schedule (
-    name        text        NOT NULL,
+    name        text COLLATE "C" NOT NULL,
     task        text        NOT NULL,
     queue       text,
-    tenant      text        NOT NULL DEFAULT '',
+    tenant      text COLLATE "C" NOT NULL DEFAULT '',
     cron        text,
     every       double precision,
     timezone    text        NOT NULL DEFAULT 'UTC',
@@ -305,7 +308,7 @@ CREATE TABLE :"schema".schedule (
 
 -- The primary key is what makes one firing per tick, whoever leads.
 CREATE TABLE :"schema".schedule_fire (
-    schedule    text        NOT NULL,
+    schedule    text COLLATE "C" NOT NULL,
     tick        timestamptz NOT NULL,
     job         bigint,
     fired_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -315,7 +318,7 @@ CREATE TABLE :"schema".schedule_fire (
 -- Results of durable steps.
 CREATE TABLE :"schema".step (
     job         bigint      NOT NULL,
-    name        text        NOT NULL,
+    name        text COLLATE "C" NOT NULL,
     result      jsonb,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT step_pkey PRIMARY KEY (job, name)
@@ -373,5 +376,9 @@ CREATE TABLE :"schema".audit (
 \ir ../functions/progress_v1.sql
 \ir ../functions/fence_v1.sql
 \ir ../functions/ensure_partitions_v1.sql
+\ir ../functions/cover_retention_v1.sql
+
+CREATE TRIGGER retention_is_covered AFTER INSERT OR UPDATE ON :"schema".retention
+    FOR EACH STATEMENT EXECUTE FUNCTION :"schema".cover_retention_v1();
 
 SELECT :"schema".ensure_partitions_v1();

@@ -1,0 +1,20 @@
+-- History partitions that nobody needs any more, and the statements that take one away, step by step.
+--
+-- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can
+-- begin; an attached partition is to be detached; one that is not attached is to be dropped. A step that
+-- waits for a reader gives up at the lock_timeout and is tried again, found here as it was left.
+-- Yesterday's is the youngest: a settle that began before midnight may still write into today's.
+SELECT c.relname::text AS name,
+       i.inhrelid IS NOT NULL AS attached,
+       coalesce(i.inhdetachpending, false) AS pending,
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I CONCURRENTLY', $1, $1, c.relname) AS detach,
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I FINALIZE', $1, $1, c.relname) AS finalize,
+       format('DROP TABLE %I.%I', $1, c.relname) AS drop
+  FROM pg_class AS c
+  LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+ WHERE c.relnamespace = to_regnamespace(quote_ident($1::text))
+   AND c.relkind = 'r'
+   AND c.relname ~ '^job_history_[0-9]{8}$'
+   AND c.relname < 'job_history_' || to_char(
+           coalesce($2::timestamptz, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD')
+ ORDER BY i.inhdetachpending DESC NULLS LAST, c.relname
