@@ -115,5 +115,5 @@ def storable(text: str, limit: int, *, keep_end: bool = False) -> str:
         return raw.decode()
     room = limit - len(ELLIPSIS.encode())
     if keep_end:
-        return ELLIPSIS + raw[-room:].decode(errors="ignore")
+        return ELLIPSIS + raw[len(raw) - room :].decode(errors="ignore")
     return raw[:room].decode(errors="ignore") + ELLIPSIS

@@ -16,7 +16,7 @@ from penstock.tasks.task import (
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Register = Callable[[Task[Any, Any]], None]
+Register = Callable[[Task[..., Any]], None]
 
 
 class _Unknown:

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.errors import ConfigError, DuplicateTask, UnknownTask
 from penstock.tasks.task import Task
 
-AnyTask = Task[Any, Any]
+AnyTask = Task[..., Any]
 
 
 class Registry:
@@ -31,7 +31,7 @@ class Registry:
                     self.add(source)
                 case ModuleType():
                     self.add(*(one for one in vars(source).values() if isinstance(one, Task)))
-                case Iterable():
+                case Iterable() if not isinstance(source, str):
                     self.include(*source)
                 case _:
                     raise ConfigError("include", source, "modules, tasks, or lists of tasks")

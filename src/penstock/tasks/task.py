@@ -95,7 +95,7 @@ class Task(Generic[P, T_co]):
             error.after if isinstance(error, Retryable) else None,
         )
 
-    def is_same(self, other: "Task[Any, Any]") -> bool:
+    def is_same(self, other: "Task[..., Any]") -> bool:
         """Whether both are one task, perhaps with other options."""
         return self.arguments is other.arguments
 
@@ -141,13 +141,13 @@ class SyncContextTask(Task[P, T_co]):
         return result
 
 
-KINDS: dict[tuple[bool, bool], type[Task[Any, Any]]] = {
+KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
     (kind.is_async, kind.takes_context): kind
     for kind in (AsyncTask, AsyncContextTask, SyncTask, SyncContextTask)
 }
 
 
-def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[Any, Any]:
+def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
     """Return the task of a function, of the class that says how it is called."""
     if not inspect.isfunction(fn):
         raise ConfigError("task", fn, "a function, def or async def")

@@ -1,0 +1,87 @@
+"""An exception becomes text that can be stored, whatever it does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError
+from penstock.tasks import describe_error
+
+
+class Hostile(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def described(error: BaseException) -> AttemptError:
+    with pytest.raises(type(error)) as caught:
+        raise error
+    return describe_error(caught.value)
+
+
+def test_an_error_has_its_type_its_message_and_where_it_was_raised() -> None:
+    error = described(ValueError("no such page"))
+    assert (error.kind, error.type, error.message) == ("failure", "ValueError", "no such page")
+    assert "in described" in error.traceback
+    assert error.traceback.endswith("ValueError: no such page\n")
+
+
+def test_a_type_of_a_module_is_named_with_it() -> None:
+    assert described(Hostile()).type == f"{__name__}.Hostile"
+
+
+def test_an_error_knows_its_attempt_and_worker() -> None:
+    error = describe_error(TimeoutError(), kind="timeout", attempt=2, worker="w1")
+    assert (error.kind, error.attempt, error.worker) == ("timeout", 2, "w1")
+
+
+def test_an_error_whose_text_cannot_be_made_is_described_all_the_same() -> None:
+    error = described(Hostile())
+    assert "str() raised RuntimeError" in error.message
+    assert "Hostile" in error.traceback
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_any_text_in_an_error_becomes_storable(text: str) -> None:
+    error = described(ValueError(text))
+    for part in (error.message, error.traceback):
+        part.encode()
+        assert "\0" not in part
+
+
+def test_long_errors_are_cut_and_the_end_of_the_traceback_is_kept() -> None:
+    error = described(ValueError("é" * 100_000 + "the end"))
+    assert len(error.message.encode()) <= MESSAGE_LIMIT
+    assert error.message.startswith("éé")
+    assert len(error.traceback.encode()) <= TRACEBACK_LIMIT
+    assert error.traceback.endswith("the end\n")
+
+
+def recurse(depth: int) -> int:
+    return recurse(depth + 1) + 1
+
+
+def test_endless_recursion_is_described_in_bounds() -> None:
+    with pytest.raises(RecursionError) as caught:
+        recurse(0)
+    error = describe_error(caught.value)
+    assert error.type == "RecursionError"
+    assert len(error.traceback.encode()) <= TRACEBACK_LIMIT
+
+
+def test_a_cause_is_part_of_the_traceback() -> None:
+    cause = KeyError("page")
+    error = ValueError("no such page")
+    error.__cause__ = cause
+    assert "KeyError: 'page'" in described(error).traceback
+
+
+def test_endless_causes_are_described_in_bounds() -> None:
+    error = ValueError("first")
+    for _ in range(5000):
+        following = ValueError("next")
+        following.__cause__ = error
+        error = following
+    assert len(describe_error(error).traceback.encode()) <= TRACEBACK_LIMIT
