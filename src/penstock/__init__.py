@@ -1,0 +1,54 @@
+"""Durable background jobs on Postgres.
+
+    from penstock import Penstock
+
+    app = Penstock()
+
+    @app.task
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+"""
+
+from penstock.app import Penstock
+from penstock.backoff import Exponential, Fixed, Function, Listed
+from penstock.client import Client, Enqueued, JobStatus, Page
+from penstock.config import Liveness, Pace, Stopping, Upkeep
+from penstock.errors import NotRetryable, PenstockError, Retryable
+from penstock.job import AttemptError, Job
+from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
+from penstock.tasks import Context, Request, Task, task
+from penstock.worker import Tally, Worker
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttemptError",
+    "Cancel",
+    "Client",
+    "Context",
+    "Discard",
+    "Done",
+    "Enqueued",
+    "Exponential",
+    "Fixed",
+    "Function",
+    "Job",
+    "JobStatus",
+    "Listed",
+    "Liveness",
+    "NotRetryable",
+    "Pace",
+    "Page",
+    "Penstock",
+    "PenstockError",
+    "Request",
+    "Retry",
+    "Retryable",
+    "Snooze",
+    "Stopping",
+    "Tally",
+    "Task",
+    "Upkeep",
+    "Worker",
+    "task",
+]

@@ -11,6 +11,7 @@ AS $$
 DECLARE
     v_won      bigint[];
     v_mismatch text;
+    v_job      bigint;
 BEGIN
     WITH won AS (
         INSERT INTO unique_claim AS u (kind, tenant, key, job, fingerprint, expires_at)
@@ -28,7 +29,7 @@ BEGIN
     )
     SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
 
-    SELECT k.key INTO v_mismatch
+    SELECT k.key, u.job INTO v_mismatch, v_job
       FROM unnest(p_keys, p_tenants, p_fingerprints) AS k (key, tenant, fingerprint)
       JOIN unique_claim AS u
         ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key
@@ -37,7 +38,7 @@ BEGIN
     IF v_mismatch IS NOT NULL THEN
         RAISE EXCEPTION 'Idempotency key "%" belongs to a job with other arguments.', v_mismatch
             USING ERRCODE = 'PS002', HINT = 'Use a new key for a new request, or send the same arguments.',
-                  DETAIL = v_mismatch;
+                  DETAIL = json_build_array(v_mismatch, v_job::text)::text;
     END IF;
 
     RETURN QUERY

@@ -16,7 +16,7 @@ BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
                jsonb_build_object(
-                   'attempt', j.attempt, 'at', p_now, 'kind', p_kind, 'type', p_type,
+                   'attempt', j.attempt, 'kind', p_kind, 'type', p_type,
                    'worker', coalesce((SELECT l.worker FROM lease AS l WHERE l.id = j.lease),
                                       'lease ' || j.lease),
                    'message', p_message, 'traceback', '') AS error
@@ -31,7 +31,7 @@ BEGIN
         ELSE
             UPDATE job AS j
                SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || v_job.error,
+                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error || jsonb_build_object('at', p_now)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());

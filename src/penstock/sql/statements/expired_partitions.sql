@@ -7,9 +7,9 @@
 SELECT c.relname::text AS name,
        i.inhrelid IS NOT NULL AS attached,
        coalesce(i.inhdetachpending, false) AS pending,
-       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I CONCURRENTLY', $1, $1, c.relname) AS detach,
-       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I FINALIZE', $1, $1, c.relname) AS finalize,
-       format('DROP TABLE %I.%I', $1, c.relname) AS drop
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I CONCURRENTLY', $1::text, $1::text, c.relname) AS detach,
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I FINALIZE', $1::text, $1::text, c.relname) AS finalize,
+       format('DROP TABLE %I.%I', $1::text, c.relname) AS drop
   FROM pg_class AS c
   LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
  WHERE c.relnamespace = to_regnamespace(quote_ident($1::text))

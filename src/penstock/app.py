@@ -1,0 +1,130 @@
+"""Penstock: the one object that a program makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from penstock import migrate
+from penstock.client import Client, Link
+from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
+from penstock.events import Events
+from penstock.tasks import Registry, Task, TaskDecorator
+from penstock.worker import Resources, Worker
+
+
+class Penstock(Client):
+    """An app: its tasks, its way to Postgres, its workers.
+
+        app = Penstock()                        # an embedded Postgres in ./.penstock
+        app = Penstock("postgresql://…")        # or yours
+
+        @app.task
+        async def greet(name: str) -> str:
+            return f"Hello, {name}"
+
+        async with app:
+            job = await app.enqueue(greet, "Ada")
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        data_dir: str | Path | None = None,
+        schema: str | None = None,
+        pool_size: int = 8,
+        include: Iterable[ModuleType | Task[Any, Any]] = (),
+    ) -> None:
+        folder = None if data_dir is None else str(data_dir)
+        super().__init__(
+            Link(Database.of(database_url, data_dir=folder, schema=schema, pool_size=pool_size))
+        )
+        self.tasks = Registry()
+        self.events = Events()
+        self.resources = Resources()
+        self.task = TaskDecorator(register=self.tasks.add)
+        self.include(*include)
+
+    @property
+    def database(self) -> Database:
+        return self._link.database
+
+    @property
+    def url(self) -> str:
+        """The database's address; of an embedded one it is known once the app is open."""
+        return self._link.url
+
+    def include(self, *sources: ModuleType | Task[Any, Any] | Iterable[Task[Any, Any]]) -> None:
+        """Register tasks that were made with the free `@task`: one by one or all of a module."""
+        self.tasks.include(*sources)
+
+    def resource(
+        self, kind: type[Any] | None = None
+    ) -> Any:
+        """Decorate what opens a typed resource for the workers.
+
+            @app.resource
+            @asynccontextmanager
+            async def http() -> AsyncIterator[httpx.AsyncClient]: ...
+        """
+        return self.resources.decorator(kind)
+
+    async def open(self) -> Self:
+        """Connect now (every call does so on first use); starts the embedded Postgres."""
+        await self._link.pool()
+        return self
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        await self._wake.close()
+        await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of what was applied."""
+        if self.database.url is None:
+            await self.open()
+        return await migrate.migrate(self.url, schema=self.database.schema)
+
+    def worker(
+        self,
+        queues: Mapping[str, int] | Iterable[str] | str = "default",
+        *,
+        name: str | None = None,
+        liveness: Liveness | None = None,
+        pace: Pace | None = None,
+        stopping: Stopping | None = None,
+        upkeep: Upkeep | None = None,
+    ) -> Worker:
+        """A worker for queues, to run inside this program.
+
+            async with app.worker(queues={"documents": 50, "email": 5}):
+                ...
+        """
+        return Worker(
+            self._link,
+            self.tasks,
+            self.events,
+            self.resources,
+            queues=queues,
+            name=name,
+            liveness=liveness or Liveness(),
+            pace=pace or Pace(),
+            stopping=stopping or Stopping(),
+            upkeep=upkeep or Upkeep(),
+        )
+
+

@@ -1,0 +1,7 @@
+"""What callers do with jobs: enqueue, look, wait, change."""
+
+from penstock.client.client import Client
+from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.link import Link
+
+__all__ = ["Client", "Enqueued", "JobStatus", "Link", "Page"]

@@ -1,0 +1,248 @@
+"""Enqueue, look at, wait for and change jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
+
+import asyncpg
+
+from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.link import Link
+from penstock.client.waiting import Patience, verdict
+from penstock.client.wake import Wake
+from penstock.errors import (
+    ConfigError,
+    DatabaseLost,
+    IdempotencyMismatch,
+    JobConflict,
+    JobNotFound,
+    SchemaMissing,
+    WaitTimeout,
+)
+from penstock.job import FINAL, Job, State
+from penstock.store import Connection, Executor, Store, failures, key_of
+from penstock.tasks import Request, Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+STATES_AT_ONCE = 1000
+LONGEST_PAGE = 1000
+AGAIN = (0.1, 0.5, 2.0)
+_UNKNOWN = (
+    "The database was lost during an enqueue: the jobs may or may not have been stored. "
+    "Look for them before you enqueue again, or give an idempotency_key, which makes asking again safe."
+)
+
+JobId = str | Enqueued[Any]
+
+
+class Client:
+    """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
+
+    def __init__(self, link: Link, connection: Connection | None = None) -> None:
+        self._link = link
+        self._connection = connection
+        self._wake = Wake(link)
+
+    @property
+    def store(self) -> Store:
+        return self._link.store
+
+    def inside(self, connection: Any, *, notify: bool = True) -> Client:
+        """The same calls on your own asyncpg connection: part of your transaction, or not at all.
+
+            async with connection.transaction():
+                await connection.execute("INSERT INTO invoice …")
+                await app.inside(connection).enqueue(send_invoice, 42)
+
+        Workers are woken by your commit; `notify=False` leaves it to their polling.
+        """
+        return _Inside(self._link, connection, notify)
+
+    # Enqueue
+
+    async def enqueue(
+        self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Enqueued[T]:
+        """Store one job durably. Options go with the task: `task.options(delay=60)`."""
+        [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
+        return enqueued
+
+    async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+        """Store many jobs in one statement, all or none; the answers come in the same order.
+
+            await app.enqueue_many(embed.prepare(page) for page in pages)
+        """
+        given = list(requests)
+        if not given:
+            return []
+        notify = self._wake.rides_along(given)
+        stored = await self._store_surely(given, notify)
+        self._wake.follow_up()
+        return [Enqueued(str(key), duplicate) for key, duplicate in stored]
+
+    async def _store_surely(
+        self, requests: Sequence[Request[Any]], notify: bool
+    ) -> Sequence[tuple[int, bool]]:
+        """Store; if the answer is lost, ask again where idempotency keys make that safe."""
+        is_safe = all(request.options.idempotency_key is not None for request in requests)
+        for patience in (*AGAIN, None):
+            try:
+                async with self._executor() as on:
+                    return await self.store.enqueue(on, requests, notify=notify, durable=True)
+            except Exception as error:
+                if not failures.is_lost(error):
+                    raise
+                if not is_safe or patience is None:
+                    raise DatabaseLost(_UNKNOWN if not is_safe else str(error)) from error
+                await asyncio.sleep(patience)
+        raise AssertionError("unreachable")
+
+    # Look
+
+    async def get(self, job: JobId) -> Job:
+        """The job as it is now, live or final; JobNotFound if it never was or is long gone."""
+        found = await self.find(job)
+        if found is None:
+            raise JobNotFound(_id(job))
+        return found
+
+    async def find(self, job: JobId) -> Job | None:
+        """The job as it is now, or None."""
+        async with self._executor() as on:
+            jobs = await self.store.get(on, [key_of(_id(job))])
+        return jobs[0] if jobs else None
+
+    async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
+        """State and progress of up to 1,000 jobs in one call; those not found are left out."""
+        if len(jobs) > STATES_AT_ONCE:
+            raise ConfigError("jobs", len(jobs), f"at most {STATES_AT_ONCE} ids in one call")
+        async with self._executor() as on:
+            rows = await self.store.states(on, [key_of(_id(job)) for job in jobs])
+        return {
+            (text := str(row.pop("id"))): JobStatus(id=text, **row) for row in rows
+        }
+
+    async def list(
+        self,
+        *,
+        state: State | Sequence[State] | None = None,
+        queue: str | None = None,
+        task: str | Task[Any, Any] | None = None,
+        tenant: str | None = None,
+        subject: str | None = None,
+        tag: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
+        if not 1 <= limit <= LONGEST_PAGE:
+            raise ConfigError("limit", limit, f"1 to {LONGEST_PAGE}")
+        states = [state] if isinstance(state, str) else (list(state) if state else None)
+        name = task.name if isinstance(task, Task) else task
+        start = key_of(after) if after else None
+        async with self._executor() as on:
+            jobs = await self.store.list_jobs(
+                on, states, queue, name, tenant, subject, tag, start, limit
+            )
+        return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
+
+    async def wait(
+        self, job: str | Enqueued[T], timeout: float | timedelta | None = None
+    ) -> T:
+        """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        patience = Patience(seconds)
+        while True:
+            found = await self.get(job)
+            if found.state in FINAL:
+                return verdict(found)  # type: ignore[return-value]
+            if patience.is_over:
+                raise WaitTimeout(found.id, found.state, seconds or 0.0)
+            await patience.pause()
+
+    # Change
+
+    async def cancel(self, job: JobId, reason: str = "requested") -> bool:
+        """End a job now, running or not. False if it had already ended."""
+        answer = await self._change("cancel", job, reason)
+        return answer == "cancelled"
+
+    async def retry(self, job: JobId) -> None:
+        """Run a job again: a final one comes back under its id, a waiting one is due now."""
+        answer = await self._change("retry", job)
+        if answer != "ready":
+            raise JobConflict(_id(job), answer, "retried")
+
+    async def delete(self, job: JobId) -> None:
+        """Erase a job that does not run, with all that is kept about it."""
+        answer = await self._change("delete", job)
+        if answer != "deleted":
+            raise JobConflict(_id(job), answer, "deleted", "Cancel it first.")
+
+    async def _change(self, verb: str, job: JobId, *args: Any) -> str:
+        key = key_of(_id(job))
+        async with self._executor() as on:
+            answers: dict[int, str] = await getattr(self.store, verb)(on, [key], *args)
+        if answers[key] == "missing":
+            raise JobNotFound(_id(job))
+        return answers[key]
+
+    async def pause(self, queue: str) -> None:
+        """Let no worker claim from a queue; what runs goes on."""
+        async with self._executor() as on:
+            await self.store.pause(on, queue)
+
+    async def resume(self, queue: str) -> None:
+        """Let workers claim from a queue again."""
+        async with self._executor() as on:
+            await self.store.resume(on, queue)
+
+    async def paused(self) -> Sequence[str]:
+        """The queues that are paused."""
+        async with self._executor() as on:
+            return await self.store.paused(on)
+
+    # Where it happens
+
+    @asynccontextmanager
+    async def _executor(self) -> AsyncIterator[Executor]:
+        """The pool or the caller's connection, with database errors in words of the domain."""
+        try:
+            yield self._connection or await self._link.pool()
+        except asyncpg.PostgresError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: asyncpg.PostgresError) -> Exception:
+        if failures.is_state(error, failures.KEY_MISMATCH):
+            return IdempotencyMismatch(*json.loads(error.detail or "[]"))
+        if failures.is_schema_missing(error):
+            return SchemaMissing(self.store.schema)
+        return error
+
+
+class _Inside(Client):
+    """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
+
+    def __init__(self, link: Link, connection: Connection, notify: bool) -> None:
+        super().__init__(link, connection)
+        self._notify = notify
+
+    async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+        given = list(requests)
+        if not given:
+            return []
+        async with self._executor() as on:
+            # Postgres itself folds equal notifications of one transaction into one.
+            stored = await self.store.enqueue(on, given, notify=self._notify, durable=False)
+        return [Enqueued(str(key), duplicate) for key, duplicate in stored]
+
+
+def _id(job: JobId) -> str:
+    return job.id if isinstance(job, Enqueued) else job

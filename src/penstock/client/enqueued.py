@@ -1,0 +1,43 @@
+"""What the client answers with."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from penstock.job import FINAL, Job, State
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Enqueued(Struct, Generic[T_co], frozen=True):
+    """A job that is durably stored; T is what its handler returns.
+
+    `duplicate` says that an idempotency key already belonged to this job, and nothing was added.
+    """
+
+    id: str
+    duplicate: bool = False
+
+
+class JobStatus(Struct, frozen=True):
+    """Where a job is and how far, in one small value."""
+
+    id: str
+    state: State
+    reason: str | None = None
+    done: float | None = None
+    total: float | None = None
+    message: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+class Page(Struct, frozen=True):
+    """Some jobs, newest first, and what to pass as `after` for the next ones."""
+
+    jobs: tuple[Job, ...]
+    after: str | None

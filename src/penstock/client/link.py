@@ -1,0 +1,79 @@
+"""The way to the database: opened once, on first use, and shared by all that one app does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock import migrate
+from penstock.config import Database
+from penstock.embedded import Hold, Server
+from penstock.store import Pool, Store, open_pool
+
+logger = logging.getLogger("penstock")
+
+
+class Link:
+    """A pool on the configured Postgres, or on an embedded one that it starts and holds."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.store = Store(database.schema)
+        self._pool: Pool | None = None
+        self._hold: Hold | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        """The address in use; known once the link is open."""
+        url = self.database.url or (self._hold.url if self._hold else None)
+        if url is None:
+            raise RuntimeError("The app is not open yet: await app.open(), or async with app.")
+        return url
+
+    async def pool(self) -> Pool:
+        """The pool, opened by the first who asks."""
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await self._open()
+        return self._pool
+
+    async def _open(self) -> Pool:
+        if self.database.url is None:
+            await self._start_embedded()
+        try:
+            pool = await open_pool(self.url, size=self.database.pool_size, name="penstock")
+        except BaseException:
+            await self._let_go()
+            raise
+        try:
+            async with pool.acquire() as connection:
+                await migrate.check(connection, self.database.schema)  # type: ignore[arg-type]
+        except BaseException:
+            await pool.close()
+            await self._let_go()
+            raise
+        return pool
+
+    async def _start_embedded(self) -> None:
+        server = Server(self.database.data_dir)
+        self._hold = await asyncio.to_thread(server.acquire)
+        # Nobody else looks after a server of ours, so its schema is ours to bring up to date.
+        await migrate.migrate(self._hold.url, schema=self.database.schema)
+
+    async def close(self) -> None:
+        """Close the pool; an embedded server stops when its last user has gone."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), timeout=10)
+            except TimeoutError:
+                logger.warning("Connections were still in use after 10 s and have been cut off.")
+                pool.terminate()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            await asyncio.to_thread(hold.release)

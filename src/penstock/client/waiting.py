@@ -1,0 +1,53 @@
+"""Waiting for a job's end by looking, at first often and then more seldom."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from penstock.errors import JobCancelled, JobFailed
+from penstock.job import CANCELLED, FAILED, Job
+
+FIRST_LOOK = 0.01
+LAST_LOOK = 0.5
+
+
+class Patience:
+    """How long to sleep before the next look, until the time is up."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._looks = _growing()
+
+    @property
+    def is_over(self) -> bool:
+        return self._end is not None and time.monotonic() >= self._end
+
+    async def pause(self) -> None:
+        look = next(self._looks)
+        if self._end is not None:
+            look = min(look, max(self._end - time.monotonic(), 0.0))
+        await asyncio.sleep(look)
+
+
+def verdict(job: Job) -> object:
+    """What a final job came to: its result, or the error that says why there is none."""
+    if job.state == FAILED:
+        error = job.last_error
+        raise JobFailed(
+            job.id,
+            job.reason,
+            error.type if error else None,
+            error.message if error else None,
+        )
+    if job.state == CANCELLED:
+        raise JobCancelled(job.id, job.reason)
+    return job.result
+
+
+def _growing() -> Iterator[float]:
+    look = FIRST_LOOK
+    while True:
+        yield look
+        look = min(look * 1.5, LAST_LOOK)

@@ -1,0 +1,108 @@
+"""Waking workers without a NOTIFY for every commit.
+
+NOTIFY takes a lock over all commits of a server, so a busy producer must not send one each time. The
+first enqueue after a quiet moment carries its own; those that follow within the interval share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from penstock.client.link import Link
+from penstock.store import failures
+from penstock.store.enqueue import AnyRequest
+
+logger = logging.getLogger("penstock.wake")
+
+INTERVAL = 0.02
+
+Line = tuple[str, str, int]
+
+
+class Wake:
+    """Tells workers of new jobs: at once when it is quiet, together when it is busy."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._last: dict[Line, float] = {}
+        self._pending: set[Line] = set()
+        self._due: float | None = None
+        self._since = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def rides_along(self, requests: Sequence[AnyRequest]) -> bool:
+        """Whether the enqueue should carry the NOTIFY itself; if not, one follows soon."""
+        now = time.monotonic()
+        lines, due = _lines(requests)
+        quiet = all(now - self._last.get(line, -1.0) > INTERVAL for line in lines)
+        if quiet and self._task is None:
+            self._remember(lines, now)
+            return True
+        if not self._pending and self._due is None:
+            self._since = now
+        self._pending |= lines
+        if due is not None:
+            self._due = due if self._due is None else min(self._due, due)
+        return False
+
+    def follow_up(self) -> None:
+        """After a commit that carried none: send the shared NOTIFY once the interval is over."""
+        if self._task is None and (self._pending or self._due is not None):
+            self._task = asyncio.create_task(self._send_later(), name="penstock wake")
+
+    def _remember(self, lines: set[Line], now: float) -> None:
+        if len(self._last) > 1000:
+            self._last.clear()
+        for line in lines:
+            self._last[line] = now
+
+    async def _send_later(self) -> None:
+        try:
+            await asyncio.sleep(INTERVAL)
+            await self._send()
+        except Exception as error:
+            # Polling finds the jobs all the same, a moment later.
+            if not failures.is_lost(error):
+                logger.exception("Workers could not be notified.")
+        finally:
+            self._task = None
+        self.follow_up()
+
+    async def _send(self) -> None:
+        lines, self._pending = self._pending, set()
+        due, self._due = self._due, None
+        pool = await self._link.pool()
+        now = time.monotonic()
+        self._remember(lines, now)
+        if lines:
+            await self._link.store.announce(pool, list(lines), now - self._since + 1.0)
+        if due is not None:
+            await self._link.store.announce_due(pool, due)
+
+    async def close(self) -> None:
+        """Send what is pending, now."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._pending or self._due is not None:
+            try:
+                await self._send()
+            except Exception as error:
+                logger.debug("The last notification was not sent: %s", error)
+
+
+def _lines(requests: Sequence[AnyRequest]) -> tuple[set[Line], float | None]:
+    """The lines that get ready jobs, and in how many seconds the first later one is due."""
+    lines: set[Line] = set()
+    due: float | None = None
+    for options in {id(request.options): request.options for request in requests}.values():
+        if options.delay or options.run_at:
+            # An absolute time is the database's to judge: the promoter looks at once.
+            due = min(options.delay or 0.0, due if due is not None else float("inf"))
+        if not options.delay:
+            lines.add((options.queue, "", options.priority))
+    return lines, due

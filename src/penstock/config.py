@@ -1,0 +1,145 @@
+"""Settings in small groups, each validated once with an error that names the setting.
+
+Sources, later ones win: defaults, environment (`PENSTOCK_…`), arguments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from penstock.errors import ConfigError
+
+DATABASE_URL = "PENSTOCK_DATABASE_URL"
+DATA_DIR = "PENSTOCK_DATA_DIR"
+SCHEMA = "PENSTOCK_SCHEMA"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where the queue lives. Without a URL an embedded Postgres is started in `data_dir`."""
+
+    url: str | None = None
+    data_dir: str | None = None
+    schema: str = "penstock"
+    pool_size: int = 8
+
+    def __post_init__(self) -> None:
+        if self.url is not None and not self.url.startswith(("postgresql://", "postgres://")):
+            raise ConfigError("database_url", _hidden(self.url), "postgresql://user@host/database")
+        if not self.schema or len(self.schema.encode()) > 50:
+            raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
+        _between("pool_size", self.pool_size, 1, 1000)
+
+    @classmethod
+    def of(
+        cls,
+        url: str | None = None,
+        *,
+        data_dir: str | None = None,
+        schema: str | None = None,
+        pool_size: int = 8,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Database:
+        """Arguments over the environment over the defaults. A folder given beats a URL in the air."""
+        if url is None and data_dir is None:
+            url = environment.get(DATABASE_URL) or None
+        return cls(
+            url=url,
+            data_dir=data_dir or environment.get(DATA_DIR) or None,
+            schema=schema or environment.get(SCHEMA) or "penstock",
+            pool_size=pool_size,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """How a worker shows that it is alive, and when it is taken for dead. Seconds."""
+
+    heartbeat: float = 10.0
+    lease: float = 60.0
+    stall_limit: float = 300.0
+    stall_warning: float = 5.0
+    exit_on_stall: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(self, "heartbeat", "lease", "stall_limit", "stall_warning")
+        if self.heartbeat * 2 > self.lease:
+            raise ConfigError("heartbeat", self.heartbeat, "at most half the lease")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a worker claims and how often it looks without being told. Seconds, and numbers of jobs."""
+
+    poll: float = 1.0
+    rescan: float = 2.0
+    claim_most: int = 1000
+    unsettled_most: int = 4000
+    reconcile: float = 30.0
+    threads: int = 32
+
+    def __post_init__(self) -> None:
+        _positive(self, "poll", "rescan", "reconcile")
+        _between("claim_most", self.claim_most, 1, 10_000)
+        _between("unsettled_most", self.unsettled_most, 1, 100_000)
+        _between("threads", self.threads, 1, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The three phases of a stop: let jobs finish, cancel them, leave. Seconds."""
+
+    finish: float = 20.0
+    cancel: float = 10.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not 0 <= getattr(self, field.name) <= 86_400:
+                raise ConfigError(
+                    f"stopping.{field.name}", getattr(self, field.name), "0 to 86400 seconds"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """How often the maintenance runs, and its limits. Seconds and days."""
+
+    election: float = 2.0
+    term: float = 6.0
+    rescue: float = 5.0
+    overtime: float = 15.0
+    overtime_grace: float = 60.0
+    expire: float = 1.0
+    sweep: float = 60.0
+    partitions: float = 3600.0
+    partitions_ahead: int = 7
+    promote_most: float = 5.0
+    park_limit: float = 86_400.0
+    isolation_wait: float = 60.0
+
+    def __post_init__(self) -> None:
+        _positive(
+            self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",
+            "promote_most", "park_limit",
+        )  # fmt: skip
+        if self.election * 2 > self.term:
+            raise ConfigError("election", self.election, "at most half the term")
+
+
+def _positive(group: object, *names: str) -> None:
+    for name in names:
+        value = getattr(group, name)
+        if not 0 < value <= 31_536_000:
+            raise ConfigError(name, value, "a number of seconds above 0")
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _hidden(url: str) -> str:
+    """The address without what may be a password."""
+    return url.split("@")[-1]

@@ -1,0 +1,117 @@
+"""What happens in a process, as values to subscribe to.
+
+    app.events.subscribe(JobFinished, lambda event: print(event.job_id, event.state))
+
+Subscribers are called at once, in the worker's loop: they must be quick. One that raises is logged and
+hurts nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+logger = logging.getLogger("penstock.events")
+
+
+class Event(Struct, frozen=True):
+    """The root of all events."""
+
+
+class JobsClaimed(Event, frozen=True):
+    queue: str
+    count: int
+
+
+class JobFinished(Event, frozen=True):
+    """An attempt was settled: `state` is where its job is now."""
+
+    job_id: str
+    task: str
+    queue: str
+    attempt: int
+    state: str
+    reason: str | None
+    seconds: float
+
+
+class SettleRefused(Event, frozen=True):
+    """A late write of an attempt that no longer owns its job. `cancelled` is no fault."""
+
+    job_id: str
+    task: str
+    attempt: int
+    answer: str
+
+
+class JobsRescued(Event, frozen=True):
+    count: int
+    failed: int
+
+
+class LoopStalled(Event, frozen=True):
+    """A handler has blocked the worker's event loop."""
+
+    seconds: float
+    task: str | None
+    job_id: str | None
+
+
+class LeaseTaken(Event, frozen=True):
+    lease: int
+
+
+class LeaseLapsed(Event, frozen=True):
+    """The lease is gone: everything that ran under it is stopped, a new one is taken."""
+
+    lease: int
+    running: int
+
+
+class DatabaseGone(Event, frozen=True):
+    service: str
+    error: str
+
+
+class DatabaseBack(Event, frozen=True):
+    seconds: float
+
+
+class LeaderChanged(Event, frozen=True):
+    lease: int
+    leads: bool
+
+
+class WorkerStopping(Event, frozen=True):
+    phase: str
+    running: int
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Events:
+    """Who wants to know what. Costs nothing where nobody listens."""
+
+    def __init__(self) -> None:
+        self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
+
+    def subscribe(self, kind: type[E], call: Callable[[E], object]) -> Callable[[], None]:
+        """Call on each event of a kind; returns what ends the subscription."""
+        calls = self._subscribers.setdefault(kind, [])
+        calls.append(call)
+        return lambda: calls.remove(call)
+
+    def wanted(self, kind: type[Event]) -> bool:
+        """Whether anybody listens: lets hot paths skip making the event."""
+        return bool(self._subscribers.get(kind))
+
+    def emit(self, event: Event) -> None:
+        for call in tuple(self._subscribers.get(type(event), ())):
+            try:
+                call(event)
+            except Exception:
+                logger.exception("A subscriber of %s failed.", type(event).__name__)

@@ -1,0 +1,130 @@
+"""One lifecycle for everything that runs beside the jobs.
+
+A service says what to do and when to do it next; starting, stopping, waking, errors and backing off are
+written here once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+
+from penstock.events import DatabaseBack, DatabaseGone, Events
+from penstock.store import failures
+
+logger = logging.getLogger("penstock")
+
+BACKOFF_FIRST = 0.1
+BACKOFF_LAST = 5.0
+
+
+class Health:
+    """Whether the database answers. Says so once when it stops, and once when it comes back."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._gone_at: float | None = None
+
+    def gone(self, service: str, error: BaseException) -> None:
+        if self._gone_at is None:
+            self._gone_at = time.monotonic()
+            logger.warning("The database does not answer (%s: %s); trying again.", service, error)
+            self._events.emit(DatabaseGone(service, str(error)))
+
+    def back(self) -> None:
+        if self._gone_at is not None:
+            seconds = time.monotonic() - self._gone_at
+            self._gone_at = None
+            logger.warning("The database answers again after %.1f s.", seconds)
+            self._events.emit(DatabaseBack(seconds))
+
+
+class Service(ABC):
+    """Something that ticks: `tick` does one piece of work and returns the seconds until the next."""
+
+    name: str
+
+    def __init__(self, health: Health) -> None:
+        self.health = health
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._reported: str | None = None
+
+    @abstractmethod
+    async def tick(self) -> float:
+        """Do one piece of work; return how many seconds to wait before the next."""
+
+    def wake(self) -> None:
+        """Tick now instead of at the appointed time."""
+        self._woken.set()
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")
+
+    async def stop(self) -> None:
+        """Stop in the middle of whatever it does; what was asked of the database may have happened."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        backoff = BACKOFF_FIRST
+        while True:
+            self._woken.clear()
+            try:
+                delay = await self.tick()
+                backoff = BACKOFF_FIRST
+                self._reported = None
+                self.health.back()
+            except Exception as error:
+                self._report(error)
+                await asyncio.sleep(backoff * (0.5 + random.random() / 2))
+                backoff = min(backoff * 2, BACKOFF_LAST)
+                continue
+            await self._rest(delay)
+
+    async def _rest(self, delay: float) -> None:
+        if delay <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(delay):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    def _report(self, error: Exception) -> None:
+        if failures.is_lost(error):
+            self.health.gone(self.name, error)
+        elif repr(error) != self._reported:
+            # Once per error, not once per try.
+            self._reported = repr(error)
+            logger.exception("%s failed and will be tried again.", self.name.capitalize())
+
+
+class Budget:
+    """Keeps costly look-arounds to a twentieth of the time, however long one of them takes."""
+
+    SHARE = 20
+
+    def __init__(self, shortest: float) -> None:
+        self._shortest = shortest
+        self._began = 0.0
+        self._took = 0.0
+
+    def __enter__(self) -> Budget:
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._took = time.monotonic() - self._began
+
+    @property
+    def rest(self) -> float:
+        """The seconds to leave it alone now."""
+        return max(self._shortest, self.SHARE * self._took)

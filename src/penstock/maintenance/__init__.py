@@ -1,0 +1,5 @@
+"""Keeps the queue in order: what only the leader does, and what every worker does."""
+
+from penstock.maintenance.maintenance import Maintenance
+
+__all__ = ["Maintenance"]

@@ -1,0 +1,74 @@
+"""All maintenance of one worker, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from penstock.config import Upkeep
+from penstock.events import Events
+from penstock.lifecycle import Health, Service
+from penstock.maintenance.elector import Elector
+from penstock.maintenance.partitions import Partitions
+from penstock.maintenance.promoter import Promoter
+from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
+from penstock.maintenance.upkeep import Expirer, Sweeper
+from penstock.store import Pool, Store
+
+
+class Maintenance:
+    """The services that keep the queue in order."""
+
+    def __init__(
+        self,
+        url: str,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        events: Events,
+        lease: Callable[[], Awaitable[int]],
+        upkeep: Upkeep,
+    ) -> None:
+        self.elector = Elector(
+            pool, store, health, events, lease, every=upkeep.election, term=upkeep.term
+        )
+        self.promoter = Promoter(pool, store, health, self.leads, upkeep.promote_most)
+        self.elector.on_win = self._begin
+        self._led: list[Service] = [
+            self.promoter,
+            OvertimeRescuer(
+                pool,
+                store,
+                health,
+                events,
+                self.leads,
+                every=upkeep.overtime,
+                grace=upkeep.overtime_grace,
+            ),
+            Expirer(pool, store, health, self.leads, upkeep.expire),
+            Sweeper(pool, store, health, self.leads, upkeep.sweep),
+        ]
+        self.services: list[Service] = [
+            self.elector,
+            Rescuer(pool, store, health, events, upkeep.rescue),
+            Partitions(
+                url,
+                pool,
+                store,
+                health,
+                self.leads,
+                every=upkeep.partitions,
+                ahead=upkeep.partitions_ahead,
+            ),
+            *self._led,
+        ]
+
+    def leads(self) -> bool:
+        return self.elector.leads
+
+    def _begin(self) -> None:
+        for service in self._led:
+            service.wake()
+
+    async def stop(self) -> None:
+        for service in self.services:
+            await service.stop()

@@ -1,0 +1,62 @@
+"""Makes scheduled jobs ready when their time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from time import monotonic
+
+from penstock.lifecycle import Budget, Health, Service
+from penstock.store import Pool, Store
+
+LIMIT = 2000
+RESCAN = 2.0
+
+
+class Promoter(Service):
+    """Sleeps until the next job is due; told of an earlier one, it wakes earlier.
+
+    Like a claim it begins at a mark, past the dead entries of jobs long promoted, and looks from the
+    beginning only now and then.
+    """
+
+    name = "promotion"
+
+    def __init__(
+        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], most: float
+    ) -> None:
+        super().__init__(health)
+        self._pool = pool
+        self._store = store
+        self._leads = leads
+        self._most = most
+        self._mark: datetime | None = None
+        self._budget = Budget(RESCAN)
+        self._rescan_at = 0.0
+        self._next_in: float | None = None
+
+    def due(self, run_at: datetime) -> None:
+        """News of a job due at this time."""
+        if self._mark is not None and run_at < self._mark:
+            self._mark = run_at
+        self.wake()
+
+    async def tick(self) -> float:
+        if not self._leads():
+            return self._most
+        if await self.promote() == LIMIT:
+            return 0
+        return self._most if self._next_in is None else min(max(self._next_in, 0.0), self._most)
+
+    async def promote(self) -> int:
+        """Make ready what is due, up to a limit: how many."""
+        if monotonic() >= self._rescan_at:
+            self._mark = None
+        with self._budget:
+            promoted, mark, self._next_in = await self._store.promote(
+                self._pool, self._mark, LIMIT
+            )
+        if self._mark is None:
+            self._rescan_at = monotonic() + self._budget.rest
+        self._mark = mark
+        return promoted

@@ -1,0 +1,78 @@
+"""Takes jobs back from workers that are lost, or frozen in a job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from penstock.events import Events, JobsRescued
+from penstock.lifecycle import Budget, Health, Service
+from penstock.store import Pool, Store
+
+logger = logging.getLogger("penstock.rescue")
+
+LIMIT = 1000
+
+
+class Rescuer(Service):
+    """Rescues the jobs of workers whose lease has run out. Every worker does it."""
+
+    name = "rescue"
+
+    def __init__(
+        self, pool: Pool, store: Store, health: Health, events: Events, every: float
+    ) -> None:
+        super().__init__(health)
+        self._pool = pool
+        self._store = store
+        self._events = events
+        self._budget = Budget(every)
+
+    async def tick(self) -> float:
+        with self._budget:
+            rescued = await self._store.rescue(self._pool, LIMIT)
+        tell(self._events, rescued, "lost their worker")
+        return 0 if len(rescued) == LIMIT else self._budget.rest
+
+
+class OvertimeRescuer(Service):
+    """Rescues jobs that outlived their timeout in a worker that still renews its lease."""
+
+    name = "overtime rescue"
+
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        events: Events,
+        leads: Callable[[], bool],
+        *,
+        every: float,
+        grace: float,
+    ) -> None:
+        super().__init__(health)
+        self._pool = pool
+        self._store = store
+        self._events = events
+        self._leads = leads
+        self._every = every
+        self._grace = grace
+        self._budget = Budget(every)
+
+    async def tick(self) -> float:
+        if not self._leads():
+            return self._every
+        with self._budget:
+            rescued = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
+        tell(self._events, rescued, "ran past their timeout in a worker that could not end them")
+        return self._budget.rest
+
+
+def tell(events: Events, rescued: Sequence[tuple[int, bool]], why: str) -> None:
+    if rescued:
+        failed = sum(lost for _, lost in rescued)
+        logger.warning(
+            "%d jobs %s and were taken back; %d of them failed for good.", len(rescued), why, failed
+        )
+        events.emit(JobsRescued(len(rescued), failed))

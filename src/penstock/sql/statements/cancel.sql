@@ -1,0 +1,2 @@
+-- End jobs at once.
+SELECT id, answer FROM :"schema".cancel_v1($1, $2);

@@ -1,0 +1,3 @@
+-- Enqueue many jobs; one row back per job, in order.
+SELECT id, duplicate
+  FROM :"schema".enqueue_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21);

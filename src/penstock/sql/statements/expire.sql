@@ -1,0 +1,2 @@
+-- End waiting jobs past their deadline.
+SELECT :"schema".expire_v1($1);

@@ -1,0 +1,2 @@
+-- Hold a job for this attempt until the transaction ends.
+SELECT :"schema".fence_v1($1, $2);

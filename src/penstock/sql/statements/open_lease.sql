@@ -1,0 +1,2 @@
+-- Begin a worker session.
+SELECT :"schema".open_lease_v1($1, $2, $3);

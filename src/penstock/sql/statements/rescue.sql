@@ -1,0 +1,2 @@
+-- Take jobs back from lost workers.
+SELECT id, lost FROM :"schema".rescue_v1($1);

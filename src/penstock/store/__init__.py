@@ -1,0 +1,22 @@
+"""The only module that executes the queue's SQL."""
+
+from penstock.store.claim import Attempt, Line
+from penstock.store.pool import Connection, Executor, Pool, connect, open_pool
+from penstock.store.rows import job_from, key_of
+from penstock.store.settle import Answer, Settlement
+from penstock.store.store import Store
+
+__all__ = [
+    "Answer",
+    "Attempt",
+    "Connection",
+    "Executor",
+    "Line",
+    "Pool",
+    "Settlement",
+    "Store",
+    "connect",
+    "job_from",
+    "key_of",
+    "open_pool",
+]

@@ -1,0 +1,129 @@
+"""A claimed job, as cheap as a claim of hundreds needs it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from penstock.job import AttemptError, Job
+
+
+class Line(NamedTuple):
+    """A line of a queue, and where in it to begin: its low-water mark."""
+
+    lane: str
+    priority: int
+    ready_at: datetime
+    id: int
+
+
+class _Extra(msgspec.Struct):
+    """What few jobs have; the claim leaves it out for the others."""
+
+    run_at: datetime
+    deadline: datetime | None = None
+    stuck_since: datetime | None = None
+    subject: str | None = None
+    requested_by: str | None = None
+    tags: tuple[str, ...] | None = None
+    meta: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = None
+    errors: tuple[AttemptError, ...] | None = None
+
+
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+_decode_args = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Attempt:
+    """One job in one claim: what a worker holds while it runs."""
+
+    __slots__ = ("_extra", "_job", "args", "id", "queue", "row", "task", "timeout", "token")
+
+    def __init__(self, row: asyncpg.Record, queue: str) -> None:
+        self.row = row
+        self.queue = queue
+        self.id: int = row["id"]
+        self.token: UUID = row["token"]
+        self.task: str = row["task"]
+        self.args: str = row["args"]
+        self.timeout: float | None = row["timeout"]
+        self._extra: _Extra | None = None
+        self._job: Job | None = None
+
+    @property
+    def number(self) -> int:
+        return int(self.row["attempt"])
+
+    @property
+    def args_version(self) -> int:
+        return int(self.row["args_version"])
+
+    @property
+    def failures(self) -> int:
+        return int(self.row["failures"])
+
+    @property
+    def max_attempts(self) -> int:
+        return int(self.row["max_attempts"])
+
+    @property
+    def losses(self) -> int:
+        return int(self.row["losses"])
+
+    @property
+    def stuck_since(self) -> datetime | None:
+        extra = self.extra
+        return extra.stuck_since if extra else None
+
+    @property
+    def retry(self) -> dict[str, Any] | None:
+        extra = self.extra
+        return extra.retry if extra else None
+
+    @property
+    def extra(self) -> _Extra | None:
+        if self._extra is None and self.row["extra"] is not None:
+            self._extra = _decode_extra(self.row["extra"])
+        return self._extra
+
+    @property
+    def job(self) -> Job:
+        """The job as a user sees it, built when somebody looks."""
+        if self._job is None:
+            self._job = self._build()
+        return self._job
+
+    def _build(self) -> Job:
+        row, extra = self.row, self.extra or _Extra(run_at=self.row["created_at"])
+        return Job(
+            id=str(self.id),
+            task=self.task,
+            state="running",
+            queue=self.queue,
+            lane=row["lane"],
+            priority=row["priority"],
+            tenant=row["tenant"],
+            subject=extra.subject,
+            requested_by=extra.requested_by,
+            tags=extra.tags or (),
+            attempt=row["attempt"],
+            failures=row["failures"],
+            losses=row["losses"],
+            max_attempts=row["max_attempts"],
+            timeout=self.timeout,
+            retry=extra.retry,
+            args=_decode_args(self.args),
+            args_version=row["args_version"],
+            meta=extra.meta or {},
+            created_at=row["created_at"],
+            run_at=extra.run_at,
+            ready_at=row["ready_at"],
+            deadline=extra.deadline,
+            stuck_since=extra.stuck_since,
+            errors=extra.errors or (),
+        )

@@ -1,0 +1,70 @@
+"""Requests as the arrays that the enqueue function takes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.tasks import Options, Request
+
+AnyRequest = Request[Any]
+
+_DEFAULTS = Options()
+
+
+def parameters(requests: Sequence[AnyRequest], options: str) -> list[Any]:
+    """The parameters of `enqueue.sql`. A column that is all default is not sent."""
+    chosen = {id(request.options): request.options for request in requests}.values()
+    given = [request.options for request in requests]
+
+    def column(name: str, convert: Callable[[Any], Any] | None = None) -> list[Any] | None:
+        default = getattr(_DEFAULTS, name)
+        if all(getattr(option, name) == default for option in chosen) and name not in _SQL_DIFFERS:
+            return None
+        values = [getattr(option, name) for option in given]
+        return [convert(value) for value in values] if convert else values
+
+    versions = [request.args_version for request in requests]
+    keys = column("idempotency_key")
+    return [
+        [request.task for request in requests],
+        [request.args for request in requests],
+        versions if any(version != 1 for version in versions) else None,
+        column("queue"),
+        None,
+        column("priority"),
+        column("delay"),
+        column("run_at"),
+        column("max_attempts"),
+        column("timeout"),
+        column("tenant"),
+        column("subject"),
+        column("requested_by"),
+        column("tags", _tags),
+        column("meta"),
+        column("retry"),
+        column("deadline"),
+        keys,
+        keys and [_fingerprint(request) for request in requests],
+        None,
+        options,
+    ]
+
+
+# The SQL's default for a timeout is none, so that hand-made jobs are not cut off.
+_SQL_DIFFERS = frozenset({"timeout"})
+
+
+def _tags(tags: tuple[str, ...]) -> str | None:
+    return msgspec.json.encode(tags).decode() if tags else None
+
+
+def _fingerprint(request: AnyRequest) -> bytes | None:
+    if request.options.idempotency_key is None:
+        return None
+    # The fields' order is no difference: a mapping may come in any.
+    args = msgspec.json.encode(msgspec.json.decode(request.args), order="deterministic")
+    return hashlib.sha256(request.task.encode() + b"\0" + args).digest()

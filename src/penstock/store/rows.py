@@ -1,0 +1,37 @@
+"""Rows as values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from penstock.errors import JobNotFound
+from penstock.job import AttemptError, Job
+
+_JSON = ("args", "meta", "retry", "result")
+_decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
+
+
+def job_from(row: asyncpg.Record) -> Job:
+    """A job from a row of `get.sql` or `list.sql`."""
+    fields: dict[str, Any] = dict(row)
+    for name in _JSON:
+        if fields[name] is not None:
+            fields[name] = msgspec.json.decode(fields[name])
+    fields["id"] = str(fields["id"])
+    fields["meta"] = fields["meta"] or {}
+    fields["tags"] = tuple(fields["tags"] or ())
+    fields["errors"] = _decode_errors(fields["errors"]) if fields["errors"] else ()
+    return Job(**fields)
+
+
+def key_of(job_id: str) -> int:
+    """The number behind an opaque id; what is none belongs to no job."""
+    if not job_id.isascii() or not job_id.isdigit():
+        raise JobNotFound(job_id)
+    key = int(job_id)
+    if key >= 2**63:
+        raise JobNotFound(job_id)
+    return key

@@ -1,0 +1,226 @@
+"""Every statement of the queue as a method. Holds no state but where to send it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from penstock import sql
+from penstock.job import Job
+from penstock.store import enqueue, settle
+from penstock.store.claim import Attempt, Line
+from penstock.store.pool import Executor
+from penstock.store.rows import job_from
+from penstock.store.settle import Answer, Settlement
+
+_ASYNC_COMMIT = '{"commit": "async"}'
+_DURABLE = '{"durable": true}'
+
+
+class Store:
+    """The queue's statements in one schema, on whatever connection the caller has."""
+
+    def __init__(self, schema: str = "penstock") -> None:
+        self.schema = schema
+
+    def statement(self, name: str) -> str:
+        """The text of one statement, bound to this schema."""
+        return sql.statement(name, self.schema)
+
+    def channel(self, name: str) -> str:
+        """The NOTIFY channel of this schema for a kind of news."""
+        return f"{self.schema}.{name}"
+
+    # A job's way in
+
+    async def enqueue(
+        self,
+        on: Executor,
+        requests: Sequence[enqueue.AnyRequest],
+        *,
+        notify: bool,
+        durable: bool,
+    ) -> list[tuple[int, bool]]:
+        """Insert jobs; their ids in order, and whether an idempotency key already had one."""
+        options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
+        rows = await on.fetch(self.statement("enqueue"), *enqueue.parameters(requests, options))
+        return [(row["id"], row["duplicate"]) for row in rows]
+
+    async def announce(
+        self, on: Executor, lines: Sequence[tuple[str, str, int]], age: float
+    ) -> None:
+        """Wake workers for lines that got jobs at most `age` seconds ago."""
+        queues, lanes, priorities = zip(*lines, strict=True)
+        await on.fetch(
+            self.statement("announce"), list(queues), list(lanes), list(priorities), age
+        )
+
+    async def announce_due(self, on: Executor, seconds: float) -> None:
+        """Tell the promoter that a job is due in some seconds."""
+        await on.fetch(self.statement("announce_due"), seconds)
+
+    # A job's way through a worker
+
+    async def scan_lines(self, on: Executor, queue: str, limit: int = 1000) -> list[Line]:
+        rows = await on.fetch(self.statement("scan_lines"), queue, limit)
+        return [Line(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows]
+
+    async def claim(
+        self, on: Executor, lease: int, queue: str, lines: Sequence[Line], limit: int
+    ) -> list[Attempt]:
+        """Claim up to `limit` jobs; what comes first in the queue comes first here."""
+        lanes, priorities, marks, ids = zip(*lines, strict=True)
+        rows = await on.fetch(
+            self.statement("claim"),
+            lease,
+            queue,
+            list(lanes),
+            list(priorities),
+            list(marks),
+            list(ids),
+            limit,
+            _ASYNC_COMMIT,
+        )
+        # Postgres updates in the order of ids; the line's order is another.
+        rows.sort(key=itemgetter("ready_at"))
+        if len(lines) > 1:
+            turn = {(line.lane, line.priority): index for index, line in enumerate(lines)}
+            rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
+        return [Attempt(row, queue) for row in rows]
+
+    async def settle(
+        self, on: Executor, settlements: Sequence[Settlement], *, durable: bool = True
+    ) -> list[tuple[int, UUID, Answer]]:
+        """Write outcomes; what was not settled comes back with the reason."""
+        options = _DURABLE if durable else None
+        rows = await on.fetch(
+            self.statement("settle"), *settle.parameters(settlements, options or "{}")
+        )
+        return [(row["id"], row["token"], row["answer"]) for row in rows]
+
+    async def fence(self, on: Executor, job: int, token: UUID) -> None:
+        await on.fetch(self.statement("fence"), job, token)
+
+    async def progress(
+        self, on: Executor, reports: Sequence[tuple[int, UUID, float, float | None, str | None]]
+    ) -> list[int]:
+        """Record how far attempts are; the jobs that are no longer theirs come back."""
+        columns = [list(column) for column in zip(*reports, strict=True)]
+        rows = await on.fetch(self.statement("progress"), *columns)
+        return [row["job"] for row in rows]
+
+    # A worker's right to its jobs
+
+    async def open_lease(
+        self, on: Executor, worker: str, seconds: float, info: dict[str, Any]
+    ) -> int:
+        lease = await on.fetchval(self.statement("open_lease"), worker, seconds, _json(info))
+        return int(lease)
+
+    async def heartbeat(
+        self, on: Executor, lease: int, seconds: float, info: dict[str, Any] | None = None
+    ) -> tuple[bool, list[tuple[int, UUID, str]]]:
+        """Renew a lease: whether it lives, and what its worker must be told."""
+        row = await on.fetchrow(
+            self.statement("heartbeat"), lease, seconds, None if info is None else _json(info)
+        )
+        assert row is not None
+        signals = msgspec.json.decode(row["signals"], type=list[tuple[int, UUID, str]])
+        return row["alive"], signals
+
+    async def release(self, on: Executor, lease: int, keep: Sequence[int]) -> int:
+        return int(await on.fetchval(self.statement("release"), lease, list(keep)))
+
+    async def close_lease(self, on: Executor, lease: int) -> int:
+        return int(await on.fetchval(self.statement("close_lease"), lease))
+
+    # Maintenance
+
+    async def elect(self, on: Executor, role: str, lease: int, seconds: float) -> bool:
+        return bool(await on.fetchval(self.statement("elect"), role, lease, seconds))
+
+    async def promote(
+        self, on: Executor, mark: datetime | None, limit: int
+    ) -> tuple[int, datetime, float | None]:
+        """Make due jobs ready: how many, where to go on, and in how many seconds the next is due."""
+        row = await on.fetchrow(self.statement("promote"), mark or _BEGINNING, limit)
+        assert row is not None
+        return row["promoted"], row["mark"], row["next_in"]
+
+    async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool]]:
+        rows = await on.fetch(self.statement("rescue"), limit)
+        return [(row["id"], row["lost"]) for row in rows]
+
+    async def rescue_overtime(
+        self, on: Executor, grace: float, limit: int
+    ) -> list[tuple[int, bool]]:
+        rows = await on.fetch(self.statement("rescue_overtime"), grace, limit)
+        return [(row["id"], row["lost"]) for row in rows]
+
+    async def expire(self, on: Executor, limit: int) -> int:
+        return int(await on.fetchval(self.statement("expire"), limit))
+
+    async def sweep(self, on: Executor, limit: int) -> dict[str, int]:
+        row = await on.fetchrow(self.statement("sweep"), limit)
+        assert row is not None
+        return dict(row)
+
+    async def ensure_partitions(self, on: Executor, ahead: int) -> int:
+        return int(await on.fetchval(self.statement("ensure_partitions"), ahead))
+
+    async def expired_partitions(self, on: Executor) -> list[tuple[str, ...]]:
+        """For each partition whose day has passed, the statements that are left to take it away."""
+        rows = await on.fetch(self.statement("expired_partitions"), self.schema, None)
+        return [_steps_to_remove(row) for row in rows]
+
+    # What people ask and change
+
+    async def get(self, on: Executor, ids: Sequence[int]) -> list[Job]:
+        rows = await on.fetch(self.statement("get"), list(ids))
+        return [job_from(row) for row in rows]
+
+    async def states(self, on: Executor, ids: Sequence[int]) -> list[dict[str, Any]]:
+        return [dict(row) for row in await on.fetch(self.statement("states"), list(ids))]
+
+    async def list_jobs(self, on: Executor, *filters: Any) -> list[Job]:
+        return [job_from(row) for row in await on.fetch(self.statement("list"), *filters)]
+
+    async def cancel(self, on: Executor, ids: Sequence[int], reason: str) -> dict[int, str]:
+        rows = await on.fetch(self.statement("cancel"), list(ids), reason)
+        return {row["id"]: row["answer"] for row in rows}
+
+    async def retry(self, on: Executor, ids: Sequence[int]) -> dict[int, str]:
+        rows = await on.fetch(self.statement("retry"), list(ids))
+        return {row["id"]: row["answer"] for row in rows}
+
+    async def delete(self, on: Executor, ids: Sequence[int]) -> dict[int, str]:
+        rows = await on.fetch(self.statement("delete"), list(ids))
+        return {row["id"]: row["answer"] for row in rows}
+
+    async def pause(self, on: Executor, queue: str) -> None:
+        await on.execute(self.statement("pause"), queue)
+
+    async def resume(self, on: Executor, queue: str) -> None:
+        await on.fetch(self.statement("resume"), queue)
+
+    async def paused(self, on: Executor) -> list[str]:
+        return [row["name"] for row in await on.fetch(self.statement("paused"))]
+
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _steps_to_remove(row: asyncpg.Record) -> tuple[str, ...]:
+    if row["pending"]:
+        return row["finalize"], row["drop"]
+    return (row["detach"], row["drop"]) if row["attached"] else (row["drop"],)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

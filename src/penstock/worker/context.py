@@ -1,0 +1,94 @@
+"""The context of an attempt, as the worker gives it to handlers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from penstock.errors import StaleAttempt
+from penstock.job import Job
+from penstock.outcome import DONE
+from penstock.store import Settlement, Store, failures
+from penstock.tasks import Context, encode_result
+from penstock.worker.resources import Opened
+from penstock.worker.run import Run
+
+R = TypeVar("R")
+
+logger = logging.getLogger("penstock.job")
+
+Report = Callable[[Run, float, float | None, str | None], None]
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose lines carry the job: in the message for people, as fields for programs."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        fields = {**(self.extra or {}), **kwargs.get("extra", {})}
+        kwargs["extra"] = fields
+        return f"[{fields['task']} {fields['job_id']}#{fields['attempt']}] {msg}", kwargs
+
+
+class AttemptContext(Context):
+    """One attempt's job, logger, progress, fence and resources."""
+
+    def __init__(self, run: Run, store: Store, opened: Opened, report: Report) -> None:
+        self._run = run
+        self._store = store
+        self._opened = opened
+        self._report = report
+        self._logger: JobLogger | None = None
+
+    @property
+    def job(self) -> Job:
+        return self._run.attempt.job
+
+    @property
+    def attempt(self) -> int:
+        return self._run.attempt.number
+
+    @property
+    def logger(self) -> JobLogger:
+        if self._logger is None:
+            attempt = self._run.attempt
+            fields = {
+                "job_id": str(attempt.id),
+                "task": attempt.task,
+                "queue": attempt.queue,
+                "attempt": attempt.number,
+            }
+            self._logger = JobLogger(logger, fields)
+        return self._logger
+
+    @property
+    def cancelled(self) -> bool:
+        return self._run.stopped is not None
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        self._report(self._run, done, total, message)
+
+    async def fence(self, conn: Any) -> None:
+        attempt = self._run.attempt
+        try:
+            await self._store.fence(conn, attempt.id, attempt.token)
+        except asyncpg.PostgresError as error:
+            if failures.is_state(error, failures.STALE_ATTEMPT):
+                self._run.stop("lost")
+                raise StaleAttempt(str(attempt.id), attempt.number) from error
+            raise
+
+    async def complete(self, conn: Any, result: Any = None) -> None:
+        await self.fence(conn)
+        attempt = self._run.attempt
+        stored = None if result is None else encode_result(result)
+        settlement = Settlement(attempt.id, attempt.token, DONE, stored)
+        unsettled = await self._store.settle(conn, [settlement], durable=False)
+        if unsettled:
+            raise StaleAttempt(str(attempt.id), attempt.number)
+        self._run.completed = True
+
+    def resource(self, kind: type[R]) -> R:
+        return self._opened.get(kind)

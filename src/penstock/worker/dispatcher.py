@@ -1,0 +1,164 @@
+"""Puts claimed jobs into slots, and knows what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from penstock.store import Attempt
+from penstock.worker.executor import Executor
+from penstock.worker.queue_state import QueueState
+from penstock.worker.run import Run, StopReason
+
+logger = logging.getLogger("penstock.worker")
+
+# So many starts in a row, then everything else on the loop gets its turn.
+STARTS = 200
+
+
+class Dispatcher:
+    """Starts what was fetched while slots are free.
+
+    A job whose worker was lost before runs alone here: if it takes this worker down too, it takes no
+    neighbours with it, and the guilty one is found.
+    """
+
+    def __init__(self, executor: Executor, wants: Callable[[QueueState], None], wait: float) -> None:
+        self._executor = executor
+        self._wants = wants
+        self._wait = wait
+        self._loop = asyncio.get_running_loop()
+        self._pumping = False
+        self._apart: deque[tuple[QueueState, Attempt]] = deque()
+        self._apart_timer: asyncio.TimerHandle | None = None
+        self._alone: Run | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.running: dict[int, Run] = {}
+        self.closed = False
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether a job runs alone or waits to: nothing else may start."""
+        return self._alone is not None or bool(self._apart)
+
+    def pump(self, state: QueueState) -> None:
+        """Start what was fetched for a queue, as far as its slots go."""
+        if self._pumping or self.is_reserved or self.closed:
+            return
+        self._pumping = True
+        try:
+            left = self._start_some(state)
+        finally:
+            self._pumping = False
+        if not left:
+            self._loop.call_soon(self.pump, state)
+        self._wants(state)
+
+    def _start_some(self, state: QueueState) -> int:
+        left, slots, fetched = STARTS, state.slots, state.fetched
+        while left and fetched and slots.used < slots.limit:
+            left -= 1
+            attempt = fetched.popleft()
+            if attempt.row["losses"]:
+                self._set_apart(state, attempt)
+                return left
+            self._start(state, attempt)
+        return left
+
+    def _start(self, state: QueueState, attempt: Attempt) -> Run | None:
+        state.slots.take()
+        run = self._executor.start(attempt, state)
+        if run is None or run.future is None or run.future.done():
+            state.slots.give_back()
+            return None
+        self.running[attempt.id] = run
+        self._empty.clear()
+        run.future.add_done_callback(lambda _: self._ended(run))
+        return run
+
+    def _ended(self, run: Run) -> None:
+        if run.timer is not None:
+            run.timer.cancel()
+        if self.running.get(run.attempt.id) is run:
+            del self.running[run.attempt.id]
+        run.state.slots.give_back()
+        if run is self._alone:
+            self._alone = None
+        if not self.running:
+            self._empty.set()
+        if self.is_reserved:
+            self._run_apart()
+        else:
+            self.pump(run.state)
+
+    # Jobs that run alone
+
+    def _set_apart(self, state: QueueState, attempt: Attempt) -> None:
+        logger.info(
+            "Job %d lost its worker %d times before; it runs alone.", attempt.id, attempt.losses
+        )
+        self._apart.append((state, attempt))
+        if self._apart_timer is None:
+            self._apart_timer = self._loop.call_later(self._wait, self._run_apart, True)
+        self._run_apart()
+
+    def _run_apart(self, is_late: bool = False) -> None:
+        """Run the next set-apart job once nothing else does, or when it has waited long enough."""
+        if is_late:
+            self._apart_timer = None
+        if self.closed or self._alone is not None or not self._apart:
+            return
+        if self.running and not is_late:
+            return
+        state, attempt = self._apart.popleft()
+        self._alone = self._start(state, attempt)
+        if self._alone is None:
+            self._after_alone()
+
+    def _after_alone(self) -> None:
+        if self._apart:
+            self._loop.call_soon(self._run_apart)
+            return
+        if self._apart_timer is not None:
+            self._apart_timer.cancel()
+            self._apart_timer = None
+
+    # What a worker needs to know and do
+
+    def jobs(self, states: Iterable[QueueState]) -> list[int]:
+        """All jobs that are here: running, fetched, set apart."""
+        held = [attempt.id for state in states for attempt in state.fetched]
+        return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
+
+    def give_back(self, states: Iterable[QueueState]) -> None:
+        """Start nothing more: what was fetched goes back at once."""
+        self.closed = True
+        for attempt in self._take_unstarted(states):
+            self._executor.release(attempt)
+
+    def forget(self, states: Iterable[QueueState]) -> None:
+        """The lease is gone: what was fetched is not ours any more, what runs must stop."""
+        self._take_unstarted(states)
+        self.stop_all("lost")
+
+    def _take_unstarted(self, states: Iterable[QueueState]) -> list[Attempt]:
+        unstarted = [attempt for _, attempt in self._apart]
+        self._apart.clear()
+        for state in states:
+            unstarted.extend(state.fetched)
+            state.fetched.clear()
+        if self._apart_timer is not None:
+            self._apart_timer.cancel()
+            self._apart_timer = None
+        return unstarted
+
+    def stop_all(self, reason: StopReason) -> None:
+        for run in tuple(self.running.values()):
+            run.stop(reason)
+
+    async def drained(self) -> None:
+        """Wait until nothing runs."""
+        await self._empty.wait()

@@ -1,0 +1,238 @@
+"""Runs attempts: finds the task, decodes the arguments, calls the handler, and says what came of it.
+
+Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits is done
+before it is ever scheduled. Sync handlers run in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.backoff import Exponential
+from penstock.errors import ArgumentsDoNotFit, StaleAttempt
+from penstock.job import AttemptError
+from penstock.outcome import (
+    DONE,
+    Done,
+    Failed,
+    Outcome,
+    Parked,
+    Released,
+    TimedOut,
+    decide,
+    outcome_of,
+)
+from penstock.store import Attempt, Settlement, Store
+from penstock.tasks import Context, Registry, Task, describe_error, encode_result
+from penstock.tasks.reader import Call
+from penstock.worker.context import AttemptContext
+from penstock.worker.progress import Progress
+from penstock.worker.queue_state import QueueState
+from penstock.worker.resources import Opened
+from penstock.worker.run import Run
+
+logger = logging.getLogger("penstock.worker")
+
+_NO_POLICY = Exponential()
+
+Settle = Callable[[Settlement], None]
+
+
+class Executor:
+    """Starts attempts and hands their outcomes to the completer."""
+
+    def __init__(
+        self,
+        tasks: Registry,
+        store: Store,
+        opened: Opened,
+        progress: Progress,
+        settle: Settle,
+        *,
+        worker: str,
+        threads: int,
+        park_limit: float,
+    ) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._opened = opened
+        self._progress = progress
+        self._settle = settle
+        self._worker = worker
+        self._park_limit = park_limit
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
+        self._rng = random.Random()
+
+    def start(self, attempt: Attempt, state: QueueState) -> Run | None:
+        """Start an attempt; None if it cannot be run here and is put back."""
+        task = self._tasks.find(attempt.task)
+        if task is None:
+            self._park(attempt, Parked("unknown_task"))
+            return None
+        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
+            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+            return None
+        try:
+            call = task.decode(attempt.args, attempt.args_version)
+        except ArgumentsDoNotFit as error:
+            self._park(attempt, Parked("bad_arguments", describe_error(error)))
+            return None
+        run = Run(attempt, task, state)
+        body = self._on_loop(run, call) if task.is_async else self._in_thread(run, call)
+        if sys.version_info >= (3, 12):
+            run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
+            if run.future.done():
+                return run
+        else:
+            run.future = self._loop.create_task(body)
+        if attempt.timeout is not None:
+            run.timer = self._loop.call_later(attempt.timeout, run.stop, "timeout")
+        return run
+
+    def release(self, attempt: Attempt) -> None:
+        """Give back an attempt that was never started."""
+        self._write(attempt, Released(), None, None)
+
+    # What is run
+
+    async def _on_loop(self, run: Run, call: Call) -> None:
+        args, kwargs = call
+        try:
+            if run.task.takes_context:
+                value = await run.task.fn(self._context(run), *args, **kwargs)
+            else:
+                value = await run.task.fn(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            self._interrupted(run, error)
+        except BaseException as error:
+            self._raised(run, error)
+        else:
+            self._returned(run, value)
+
+    async def _in_thread(self, run: Run, call: Call) -> None:
+        args, kwargs = call
+        if run.task.takes_context:
+            args = (self._context(run), *args)
+        thread = self._loop.run_in_executor(self._threads, lambda: run.task.fn(*args, **kwargs))
+        try:
+            value = await asyncio.shield(thread)
+        except asyncio.CancelledError as error:
+            self._interrupted(run, error)
+            # The thread cannot be stopped: it keeps its slot until it returns.
+            run.overdue = not thread.done()
+            await asyncio.wait([thread])
+            _forget(thread)
+        except BaseException as error:
+            self._raised(run, error)
+        else:
+            self._returned(run, value)
+
+    def _context(self, run: Run) -> Context:
+        return AttemptContext(run, self._store, self._opened, self._progress.report)
+
+    # What came of it
+
+    def _returned(self, run: Run, value: object) -> None:
+        if run.completed:
+            self._verify(run)
+        elif value is None:
+            attempt = run.attempt
+            run.is_settled = True
+            self._settle(Settlement(attempt.id, attempt.token, DONE, None, run))
+        else:
+            self._conclude(run, outcome_of(value))
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        if isinstance(error, StaleAttempt) and run.stopped is not None:
+            return
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
+        attempt = run.attempt
+        self._conclude(
+            run, run.task.failed(error, attempt=attempt.number, worker=self._worker)
+        )
+
+    def _interrupted(self, run: Run, error: BaseException) -> None:
+        match run.stopped:
+            case "timeout":
+                self._conclude(run, TimedOut(self._timeout_error(run, error)))
+            case "shutdown":
+                self._conclude(run, Released())
+            case "cancelled" | "lost":
+                run.is_settled = True
+            case None:
+                self._raised(run, error)
+
+    def _verify(self, run: Run) -> None:
+        """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
+        nothing; if it did not, the work is undone and the attempt has failed."""
+        error = AttemptError(
+            type="NotCommitted",
+            message="ctx.complete was called, but its transaction was not committed.",
+            attempt=run.attempt.number,
+            worker=self._worker,
+        )
+        self._conclude(run, Failed(error))
+
+    def _park(self, attempt: Attempt, parked: Parked) -> None:
+        self._write(attempt, parked, None, None)
+
+    def _conclude(self, run: Run, outcome: Outcome) -> None:
+        run.is_settled = True
+        self._write(run.attempt, outcome, run.task, run)
+
+    def _write(
+        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
+    ) -> None:
+        transition = decide(
+            attempt,
+            outcome,
+            policy=task.policy(attempt.retry) if task else _NO_POLICY,
+            now=datetime.now(UTC),
+            rng=self._rng,
+            park_limit=self._park_limit,
+        )
+        if transition.error is not None:
+            transition.error.setdefault("attempt", attempt.number)
+            transition.error.setdefault("worker", self._worker)
+        result = None
+        if isinstance(outcome, Done) and outcome.result is not None:
+            result = encode_result(outcome.result)
+        self._settle(Settlement(attempt.id, attempt.token, transition, result, run))
+
+    def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
+        told = describe_error(error, attempt=run.attempt.number, worker=self._worker)
+        return AttemptError(
+            kind="timeout",
+            type="TimedOut",
+            message=f"The attempt took longer than its timeout of {run.attempt.timeout:g} s.",
+            traceback=told.traceback,
+            attempt=run.attempt.number,
+            worker=self._worker,
+        )
+
+    def close(self) -> None:
+        """Take no more threads; those that still run are left to themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _note(kind: str, names: list[str]) -> AttemptError:
+    return AttemptError(
+        kind="parked",
+        type=kind,
+        message=f"The worker could not open {', '.join(names)}; the job waits until it can.",
+    )
+
+
+def _forget(thread: asyncio.Future[Any]) -> None:
+    """An overdue thread's exception has nobody to go to; looking at it keeps asyncio quiet."""
+    if not thread.cancelled():
+        thread.exception()

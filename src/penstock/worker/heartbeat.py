@@ -1,0 +1,222 @@
+"""The heartbeat: a thread with its own loop and its own connection.
+
+A handler that blocks the worker's loop, or a pool that is used up, must not cost the worker its lease.
+But a loop that is blocked for ever must: so the thread renews only while the loop has ticked within the
+stall limit. And a thread that cannot reach the database gives the lease up before it would expire, so
+that a cut-off worker stops its jobs before somebody else starts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from uuid import UUID
+
+from penstock.config import Liveness
+from penstock.events import Events, LoopStalled
+from penstock.store import Connection, Store, connect, failures
+from penstock.worker.run import Run
+
+logger = logging.getLogger("penstock.heartbeat")
+
+Signals = list[tuple[int, UUID, str]]
+EXIT_STALLED = 70
+LOOK = 0.5
+
+
+class Heartbeat(threading.Thread):
+    """Renews one lease until it is told to stop or the lease is lost."""
+
+    def __init__(
+        self,
+        url: str,
+        store: Store,
+        lease: int,
+        liveness: Liveness,
+        events: Events,
+        *,
+        signalled: Callable[[Signals], None],
+        lapsed: Callable[[], None],
+    ) -> None:
+        super().__init__(name=f"penstock heartbeat {lease}", daemon=True)
+        self._url = url
+        self._store = store
+        self._lease = lease
+        self._liveness = liveness
+        self._events = events
+        self._signalled = signalled
+        self._lapsed = lapsed
+        self._worker_loop = asyncio.get_running_loop()
+        self._worker_thread = threading.get_ident()
+        self._ticked = time.monotonic()
+        self._tick_asked = False
+        self._warned = False
+        self._renewed = time.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake: asyncio.Event | None = None
+        self._stopping = False
+
+    # Called from the worker's loop
+
+    def soon(self) -> None:
+        """Beat now: there may be a signal to fetch."""
+        if self._loop is not None and self._wake is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def cease(self) -> None:
+        """Stop beating; the thread ends by itself."""
+        self._stopping = True
+        self.soon()
+
+    async def halt(self) -> None:
+        """Stop beating and wait for the thread."""
+        self.cease()
+        await asyncio.get_running_loop().run_in_executor(None, self.join, 10.0)
+
+    # The thread
+
+    def run(self) -> None:
+        asyncio.run(self._beat_until_stopped())
+
+    async def _beat_until_stopped(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        connection: Connection | None = None
+        try:
+            while not self._stopping:
+                began = time.monotonic()
+                connection = await self._beat(connection)
+                if self._is_over(connection is not None):
+                    return
+                pause = self._liveness.heartbeat if connection else LOOK
+                await self._watch(began + pause)
+        finally:
+            if connection is not None:
+                connection.terminate()
+
+    async def _beat(self, connection: Connection | None) -> Connection | None:
+        """Renew once; gives back the connection, or None if there is none that works."""
+        sent = time.monotonic()
+        patience = min(self._liveness.heartbeat, self._liveness.lease / 4)
+        try:
+            async with asyncio.timeout(patience):
+                connection = connection or await connect(self._url, name="penstock heartbeat")
+                alive, signals = await self._store.heartbeat(
+                    connection, self._lease, self._liveness.lease
+                )
+        except Exception as error:
+            if not failures.is_lost(error):
+                logger.exception("The heartbeat failed and is tried again.")
+            if connection is not None:
+                connection.terminate()
+            return None
+        if not alive:
+            self._renewed = float("-inf")
+            return connection
+        self._renewed = sent
+        if signals:
+            self._post(lambda: self._signalled(signals))
+        return connection
+
+    def _is_over(self, connected: bool) -> bool:
+        """Whether the lease is lost, or so near its end that it must be taken for lost."""
+        margin = min(self._liveness.heartbeat / 2, self._liveness.lease / 10)
+        if time.monotonic() - self._renewed < self._liveness.lease - margin:
+            return False
+        if self._stopping:
+            return True
+        logger.warning(
+            "Lease %d is lost (%s); its jobs are stopped here.",
+            self._lease,
+            "it expired" if connected else "the database could not be reached in time",
+        )
+        self._post(self._lapsed)
+        return True
+
+    async def _watch(self, until: float) -> None:
+        """Wait for the next beat, with an eye on the worker's loop."""
+        assert self._wake is not None
+        while not self._stopping and not self._wake.is_set():
+            self._ask_for_tick()
+            self._judge_stall()
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                async with asyncio.timeout(min(left, LOOK)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+        self._wake.clear()
+
+    # The worker's loop, seen from here
+
+    def _ask_for_tick(self) -> None:
+        if not self._tick_asked:
+            self._tick_asked = True
+            self._post(self._tick)
+
+    def _tick(self) -> None:
+        self._ticked = time.monotonic()
+        self._tick_asked = False
+
+    def _judge_stall(self) -> None:
+        seconds = time.monotonic() - self._ticked
+        if seconds < self._liveness.stall_warning:
+            self._warned = False
+            return
+        if not self._warned:
+            self._warned = True
+            self._name_the_guilty(seconds)
+        if seconds > self._liveness.stall_limit:
+            self._give_up(seconds)
+
+    def _name_the_guilty(self, seconds: float) -> None:
+        run = _run_on(sys._current_frames().get(self._worker_thread))
+        logger.warning(
+            "The event loop has been blocked for %.1f s by %s. "
+            "Make the handler a plain def, or move the blocking call to a thread.",
+            seconds,
+            run or "code outside of any job",
+        )
+        self._events.emit(
+            LoopStalled(
+                seconds,
+                run.attempt.task if run else None,
+                str(run.attempt.id) if run else None,
+            )
+        )
+
+    def _give_up(self, seconds: float) -> None:
+        """The loop is blocked for good: let the lease go, so that its jobs are rescued."""
+        run = _run_on(sys._current_frames().get(self._worker_thread))
+        logger.critical(
+            "The event loop has been blocked for %.0f s by %s; the lease is given up.",
+            seconds,
+            run or "code outside of any job",
+        )
+        faulthandler.dump_traceback(all_threads=True)
+        if self._liveness.exit_on_stall:
+            os._exit(EXIT_STALLED)
+        self._renewed = float("-inf")
+
+    def _post(self, call: Callable[[], None]) -> None:
+        if not self._worker_loop.is_closed():
+            self._worker_loop.call_soon_threadsafe(call)
+
+
+def _run_on(frame: FrameType | None) -> Run | None:
+    """The attempt whose handler is on a thread's stack: found in the frame of the executor."""
+    while frame is not None:
+        run = frame.f_locals.get("run") if frame.f_code.co_name == "_on_loop" else None
+        if isinstance(run, Run):
+            return run
+        frame = frame.f_back
+    return None

@@ -1,0 +1,100 @@
+"""Hears what the database tells: new jobs, due times, signals for this worker, a vacant leader's seat.
+
+What it hears only saves time. Everything is found without it, a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.lifecycle import Health, Service
+from penstock.store import Connection, Store, connect
+
+logger = logging.getLogger("penstock.listener")
+
+PROBE = 15.0
+
+
+class Listener(Service):
+    """One connection that listens, opened again whenever it breaks."""
+
+    name = "listener"
+
+    def __init__(self, url: str, store: Store, health: Health) -> None:
+        super().__init__(health)
+        self._url = url
+        self._store = store
+        self._connection: Connection | None = None
+        self.on_ready: Callable[[str, str, int, datetime], None] = lambda *_: None
+        self.on_due: Callable[[datetime], None] = lambda _: None
+        self.on_signal: Callable[[int], None] = lambda _: None
+        self.on_leader: Callable[[], None] = lambda: None
+        self.on_reconnect: Callable[[], None] = lambda: None
+
+    @property
+    def is_listening(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def tick(self) -> float:
+        if self._connection is None:
+            self._connection = await self._listen()
+            self.on_reconnect()
+        try:
+            await self._connection.fetchval("SELECT 1", timeout=PROBE)
+        except BaseException:
+            self._drop()
+            raise
+        return PROBE
+
+    async def _listen(self) -> Connection:
+        connection = await connect(self._url, name="penstock listener")
+        try:
+            for channel, heard in self._channels().items():
+                await connection.add_listener(self._store.channel(channel), heard)
+        except BaseException:
+            connection.terminate()
+            raise
+        connection.add_termination_listener(lambda _: self.wake())
+        return connection
+
+    def _channels(self) -> dict[str, Callable[[Any, int, str, Any], None]]:
+        return {
+            "ready": self._heard_ready,
+            "due": self._heard_due,
+            "signal": self._heard_signal,
+            "leader": lambda *_: self.on_leader(),
+        }
+
+    def _heard_due(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        with suppress(ValueError, OverflowError):
+            self.on_due(datetime.fromtimestamp(float(payload), UTC))
+
+    def _heard_ready(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        try:
+            queue, lane, priority, epoch = json.loads(payload)
+            ready_at = datetime.fromtimestamp(float(epoch), UTC)
+        except (ValueError, TypeError, OverflowError):
+            logger.warning("A notification could not be read: %.200r", payload)
+            return
+        self.on_ready(queue, lane, priority, ready_at)
+
+    def _heard_signal(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        if str(payload).isdigit():
+            self.on_signal(int(payload))
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._drop()
+        # Lets asyncpg finish with the broken transport.
+        await asyncio.sleep(0)

@@ -1,0 +1,65 @@
+"""Low-water marks: where in each line of a queue the next claim begins.
+
+A mark is a hint, never the record. It saves a claim from walking over the dead entries of jobs long
+gone, which nobody can clean up while some transaction holds an old snapshot. A job behind its mark (its
+transaction committed late) is found by its NOTIFY, which lowers the mark, or by the next scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from penstock.store import Attempt, Line
+
+
+class Marks:
+    """The known lines of one queue, highest priority first."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, int], Line] = {}
+        self._lowered: set[tuple[str, int]] = set()
+        self._sorted: list[Line] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def lines(self) -> list[Line]:
+        if self._sorted is None:
+            self._sorted = sorted(self._lines.values(), key=lambda line: (-line.priority, line.lane))
+        return self._sorted
+
+    def lower(self, lane: str, priority: int, ready_at: datetime) -> None:
+        """News of jobs in a line: begin no later than there."""
+        key = (lane, priority)
+        self._lowered.add(key)
+        known = self._lines.get(key)
+        if known is None or ready_at < known.ready_at:
+            self._set(Line(lane, priority, ready_at, 0))
+
+    def advance(self, attempts: Sequence[Attempt]) -> None:
+        """After a claim: go on behind the last job of each line."""
+        ends: dict[tuple[str, int], Attempt] = {}
+        for attempt in attempts:
+            row = attempt.row
+            ends[row["lane"], row["priority"]] = attempt
+        for (lane, priority), last in ends.items():
+            self._set(Line(lane, priority, last.row["ready_at"], last.id))
+
+    def begin_scan(self) -> None:
+        """A scan is about to look; news from now on is newer than what it will see."""
+        self._lowered.clear()
+
+    def end_scan(self, found: Sequence[Line]) -> None:
+        """What the scan saw replaces what was known, but for the lines with newer news."""
+        kept = {key: line for key, line in self._lines.items() if key in self._lowered}
+        self._lines = {(line.lane, line.priority): line for line in found}
+        for key, line in kept.items():
+            known = self._lines.get(key)
+            if known is None or line.ready_at < known.ready_at:
+                self._lines[key] = line
+        self._sorted = None
+
+    def _set(self, line: Line) -> None:
+        self._lines[line.lane, line.priority] = line
+        self._sorted = None

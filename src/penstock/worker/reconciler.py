@@ -1,0 +1,46 @@
+"""Compares what the lease owns with what the worker knows, and gives strangers back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from penstock.lifecycle import Budget, Health, Service
+from penstock.store import Pool, Store
+from penstock.worker.session import Session
+
+logger = logging.getLogger("penstock.worker")
+
+
+class Reconciler(Service):
+    """After a claim whose answer was lost, and now and then, releases jobs that nobody here runs."""
+
+    name = "reconciliation"
+
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        session: Session,
+        health: Health,
+        known: Callable[[], list[int]],
+        every: float,
+    ) -> None:
+        super().__init__(health)
+        self._pool = pool
+        self._store = store
+        self._session = session
+        self._known = known
+        self._budget = Budget(every)
+
+    async def tick(self) -> float:
+        async with self._session.undisturbed() as lease:
+            if lease is not None:
+                with self._budget:
+                    released = await self._store.release(self._pool, lease, self._known())
+                self._session.in_doubt = False
+                if released:
+                    logger.warning(
+                        "%d jobs were claimed without our knowing and are given back.", released
+                    )
+        return self._budget.rest

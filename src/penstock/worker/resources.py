@@ -1,0 +1,119 @@
+"""Typed things that handlers need and the worker opens once: a pool, a client, a model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from penstock.errors import ConfigError, ResourceMissing
+from penstock.lifecycle import Health, Service
+
+logger = logging.getLogger("penstock.resources")
+
+R = TypeVar("R")
+Opener = Callable[[], AbstractAsyncContextManager[Any]]
+
+TRY_AGAIN = 10.0
+
+
+class Resources:
+    """How to open each kind; shared by all workers of an app."""
+
+    def __init__(self) -> None:
+        self._openers: dict[type[Any], Opener] = {}
+
+    def add(self, kind: type[Any], opener: Opener) -> None:
+        """Say what opens a kind: a function without arguments that gives an async context manager."""
+        if kind in self._openers:
+            raise ConfigError("resource", kind.__name__, "a type that has no opener yet")
+        self._openers[kind] = opener
+
+    def decorator(self, kind: type[Any] | Opener | None) -> Any:
+        """Serve `@app.resource` and `@app.resource(HttpClient)`."""
+        if isinstance(kind, type):
+            return partial(self._added, kind)
+        if kind is None:
+            return self.decorator
+        self.add(_kind_opened_by(kind), kind)
+        return kind
+
+    def _added(self, kind: type[Any], opener: Opener) -> Opener:
+        self.add(kind, opener)
+        return opener
+
+    def __iter__(self) -> Iterator[tuple[type[Any], Opener]]:
+        return iter(self._openers.items())
+
+
+class Opened(Service):
+    """The resources that one worker has open. One that fails to open is tried again and again;
+    meanwhile the tasks that need it wait, visibly, and the rest runs."""
+
+    name = "resources"
+
+    def __init__(self, resources: Resources, health: Health) -> None:
+        super().__init__(health)
+        self._stack = AsyncExitStack()
+        self._closed: dict[type[Any], Opener] = dict(resources)
+        self._open: dict[type[Any], Any] = {}
+        self._said: set[type[Any]] = set()
+
+    def get(self, kind: type[R]) -> R:
+        try:
+            found: R = self._open[kind]
+        except KeyError:
+            raise ResourceMissing(kind.__name__) from None
+        return found
+
+    def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
+        """The names of those that are not open."""
+        return [kind.__name__ for kind in kinds if kind not in self._open]
+
+    async def tick(self) -> float:
+        for kind, opener in list(self._closed.items()):
+            try:
+                self._open[kind] = await self._stack.enter_async_context(opener())
+            except Exception as error:
+                self._say(kind, error)
+                continue
+            del self._closed[kind]
+        return TRY_AGAIN if self._closed else float("inf")
+
+    def _say(self, kind: type[Any], error: Exception) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            logger.error(
+                "The resource %s could not be opened, its tasks wait: %r", kind.__name__, error
+            )
+
+    async def _rest(self, delay: float) -> None:
+        if delay == float("inf"):
+            await asyncio.Event().wait()
+        await super()._rest(delay)
+
+    async def close(self) -> None:
+        """Close all, the last opened first."""
+        await self.stop()
+        self._open.clear()
+        await self._stack.aclose()
+
+
+def _kind_opened_by(opener: Any) -> type[Any]:
+    """The type that an opener yields, from its annotation."""
+    hinted = get_type_hints(opener).get("return")
+    kinds = get_args(hinted)
+    if kinds and isinstance(kinds[0], type):
+        return kinds[0]
+    raise ConfigError(
+        "resource",
+        getattr(opener, "__name__", opener),
+        "a function whose annotation names what it yields, such as AsyncIterator[HttpClient], "
+        "or app.resource(HttpClient)",
+    )
+
+
+

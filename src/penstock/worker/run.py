@@ -1,0 +1,60 @@
+"""One attempt while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Literal
+
+from penstock.store import Attempt
+from penstock.tasks import Task
+from penstock.worker.queue_state import QueueState
+
+StopReason = Literal["timeout", "cancelled", "lost", "shutdown"]
+
+
+class Run:
+    """An attempt, its task, the queue whose slot it has, and whether it has been told to stop."""
+
+    __slots__ = (
+        "attempt",
+        "began",
+        "completed",
+        "ended",
+        "future",
+        "is_settled",
+        "overdue",
+        "state",
+        "stopped",
+        "task",
+        "timer",
+    )
+
+    def __init__(self, attempt: Attempt, task: Task[Any, Any], state: QueueState) -> None:
+        self.attempt = attempt
+        self.state = state
+        self.task = task
+        self.began = time.monotonic()
+        self.ended: float | None = None
+        self.future: asyncio.Future[Any] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.stopped: StopReason | None = None
+        self.overdue = False
+        self.is_settled = False
+        # Set by ctx.complete: the handler's own transaction settles this attempt.
+        self.completed = False
+
+    @property
+    def seconds(self) -> float:
+        """How long the attempt took, or has taken so far."""
+        return (self.ended or time.monotonic()) - self.began
+
+    def stop(self, reason: StopReason) -> None:
+        """Tell the handler to stop: an async one is cancelled, a sync one finds its flag set."""
+        if self.stopped is None:
+            self.stopped = reason
+            if self.future is not None and not self.future.done():
+                self.future.cancel()
+
+    def __repr__(self) -> str:
+        return f"{self.task.name} (job {self.attempt.id}, attempt {self.attempt.number})"

@@ -1,0 +1,135 @@
+"""The worker's lease: taken at the start, kept by the heartbeat, taken anew when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from penstock.config import Liveness
+from penstock.events import Events, LeaseTaken
+from penstock.lifecycle import Health, Service
+from penstock.store import Pool, Store
+from penstock.worker.heartbeat import Heartbeat, Signals
+
+logger = logging.getLogger("penstock.worker")
+
+
+class Session(Service):
+    """One lease after the other. While there is none, nothing is claimed."""
+
+    name = "lease"
+
+    def __init__(
+        self,
+        url: str,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        events: Events,
+        liveness: Liveness,
+        *,
+        worker: str,
+        info: dict[str, Any],
+    ) -> None:
+        super().__init__(health)
+        self._url = url
+        self._pool = pool
+        self._store = store
+        self._events = events
+        self._liveness = liveness
+        self._worker = worker
+        self._info = info
+        self._heartbeat: Heartbeat | None = None
+        self._last_heartbeat: Heartbeat | None = None
+        self._held = asyncio.Event()
+        self._claims = asyncio.Lock()
+        self.lease: int | None = None
+        self.in_doubt = False
+        self.on_signals: Callable[[Signals], None] = lambda _: None
+        self.on_lapse: Callable[[int], None] = lambda _: None
+        self.on_doubt: Callable[[], None] = lambda: None
+
+    async def tick(self) -> float:
+        if self.lease is None:
+            await self._take()
+        return 3600.0
+
+    async def _take(self) -> None:
+        lease = await self._store.open_lease(
+            self._pool, self._worker, self._liveness.lease, self._info
+        )
+        self._heartbeat = Heartbeat(
+            self._url,
+            self._store,
+            lease,
+            self._liveness,
+            self._events,
+            signalled=lambda signals: self.on_signals(signals),
+            lapsed=lambda: self.lapse(lease),
+        )
+        self.lease = lease
+        self._heartbeat.start()
+        self._held.set()
+        self._events.emit(LeaseTaken(lease))
+
+    @asynccontextmanager
+    async def claiming(self) -> AsyncIterator[int]:
+        """The lease to claim with. A reconciliation and a claim exclude each other."""
+        await self._held.wait()
+        async with self._claims:
+            yield await self.held()
+
+    @asynccontextmanager
+    async def undisturbed(self) -> AsyncIterator[int | None]:
+        """No claim is under way while this lasts."""
+        async with self._claims:
+            yield self.lease
+
+    async def held(self) -> int:
+        """The lease, as soon as there is one."""
+        while self.lease is None:
+            await self._held.wait()
+        return self.lease
+
+    def doubt(self) -> None:
+        """A claim's answer was lost: it may own jobs that nobody here knows."""
+        self.in_doubt = True
+        self.on_doubt()
+
+    def lapse(self, lease: int | None = None) -> None:
+        """The lease is gone. Its jobs are stopped, and a new one is taken."""
+        if self.lease is None or (lease is not None and lease != self.lease):
+            return
+        gone, self.lease = self.lease, None
+        self._held.clear()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.cease()
+        self.on_lapse(gone)
+        self.wake()
+
+    def beat_soon(self, lease: int) -> None:
+        """There is a signal for a lease; fetch it if the lease is ours."""
+        if lease == self.lease and self._heartbeat is not None:
+            self._heartbeat.soon()
+
+    async def close(self) -> int:
+        """Give the lease back, and with it all jobs that still run: how many those were."""
+        await self.stop()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        lease, self.lease = self.lease, None
+        released = 0
+        self._last_heartbeat = heartbeat
+        if lease is not None:
+            released = await self._store.close_lease(self._pool, lease)
+        return released
+
+    async def abandon(self) -> None:
+        """End the heartbeat, whether or not the lease could be given back."""
+        heartbeat = self._last_heartbeat or self._heartbeat
+        self._heartbeat = self._last_heartbeat = None
+        if heartbeat is not None:
+            await heartbeat.halt()

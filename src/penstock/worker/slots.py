@@ -1,0 +1,63 @@
+"""How many jobs of a queue may run at once, and how many more to fetch ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from penstock.errors import ConfigError
+from penstock.tasks.options import QUEUE_NAME, matching
+
+DEFAULT_SLOTS = 100
+MOST_SLOTS = 10_000
+# Jobs that would be worked off within this time are fetched ahead: one round trip never idles a worker.
+AHEAD_SECONDS = 0.05
+
+
+def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
+    """Queues and their slots as given: `"email"`, `["email", "documents"]`, `{"email": 5}`."""
+    if isinstance(queues, str):
+        queues = [queues]
+    given = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, DEFAULT_SLOTS)
+    for name, slots in given.items():
+        matching("queue", name, QUEUE_NAME)
+        if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
+            raise ConfigError(f"slots of queue {name}", slots, f"1 to {MOST_SLOTS}")
+    return given
+
+
+class Slots:
+    """The slots of one queue. Fast jobs make it fetch ahead, slow ones do not."""
+
+    def __init__(self, limit: int, ahead_most: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._ahead_most = ahead_most
+        self._rate = 0.0
+        self._finished = 0
+        self._since = time.monotonic()
+
+    @property
+    def free(self) -> int:
+        return self.limit - self.used
+
+    @property
+    def ahead(self) -> int:
+        """How many jobs to hold beyond the free slots, by how fast they have been going."""
+        return min(self._ahead_most, int(self._rate * AHEAD_SECONDS))
+
+    def take(self) -> None:
+        self.used += 1
+
+    def give_back(self) -> None:
+        self.used -= 1
+        self._finished += 1
+
+    def measure(self) -> None:
+        """Once a claim: how many jobs a second have finished since the last one."""
+        now = time.monotonic()
+        elapsed = now - self._since
+        if elapsed > 0.001:
+            self._rate = (self._rate + self._finished / elapsed) / 2
+            self._finished = 0
+            self._since = now
