@@ -1,13 +1,15 @@
 """Servers of their own: these tests start, stop and kill them."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.embedded import Server
+from penstock.embedded.locked_file import has_owner
 from tests.embedded.holder import Holder
+from tests.fixtures.until import until
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +20,25 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a database that has been used and stopped, for the tests to copy."""
+    """A folder with a database, made once: that takes longer than many a test."""
     server = Server(tmp_path_factory.mktemp("made") / "penstock")
     server.acquire().release()
     return server.data_dir
+
+
+@pytest.fixture
+async def server(made: Path) -> AsyncIterator[Server]:
+    """A server that does not run; a test may kill it but must not spoil its files."""
+    server = Server(made)
+    yield server
+    server.stop()
+    await until(lambda: not has_owner(made / "watcher"), what="the watcher to leave")
+
+
+@pytest.fixture
+def expendable(made: Path, tmp_path: Path, server_on: Callable[[Path], Server]) -> Server:
+    """A server that does not run, with files of its own."""
+    return server_on(shutil.copytree(made, tmp_path / "penstock"))
 
 
 @pytest.fixture
@@ -36,12 +53,6 @@ def server_on() -> Iterator[Callable[[Path], Server]]:
     yield server
     for each in servers:
         each.stop("immediate")
-
-
-@pytest.fixture
-def server(made: Path, tmp_path: Path, server_on: Callable[[Path], Server]) -> Server:
-    """A server that does not run, whose database is there."""
-    return server_on(Path(shutil.copytree(made, tmp_path / "penstock")))
 
 
 @pytest.fixture

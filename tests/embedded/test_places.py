@@ -48,10 +48,10 @@ async def test_a_folders_name_may_have_characters_that_a_shell_would_interpret(
 
 
 async def test_a_folder_may_be_moved_while_its_server_runs(
-    server: Server, tmp_path: Path, server_on: ServerOn
+    expendable: Server, tmp_path: Path, server_on: ServerOn
 ) -> None:
-    server.start()
-    server.data_dir.rename(tmp_path / "moved")
+    expendable.start()
+    expendable.data_dir.rename(tmp_path / "moved")
     moved = server_on(tmp_path / "moved")
     assert moved.status().running
     with moved.hold() as url:
@@ -61,10 +61,9 @@ async def test_a_folder_may_be_moved_while_its_server_runs(
 
 
 async def test_a_copy_of_a_folder_is_a_server_of_its_own(
-    server: Server, tmp_path: Path, server_on: ServerOn
+    server: Server, expendable: Server
 ) -> None:
-    copy = server_on(shutil.copytree(server.data_dir, tmp_path / "copy"))
-    with server.hold() as url, copy.hold() as url_of_copy:
+    with server.hold() as url, expendable.hold() as url_of_copy:
         await value(url, "CREATE TABLE only_in_the_original ()")
         assert await value(url_of_copy, "SELECT to_regclass('only_in_the_original')") is None
 
@@ -83,10 +82,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Server(tmp_path / "file" / "penstock").acquire()
 
 
-def test_a_database_of_another_major_version_is_refused(server: Server) -> None:
-    (server.data_dir / "postgres" / "PG_VERSION").write_text("14\n")
+def test_a_database_of_another_major_version_is_refused(expendable: Server) -> None:
+    (expendable.data_dir / "postgres" / "PG_VERSION").write_text("14\n")
     with pytest.raises(EmbeddedError, match=r"made by Postgres 14, but .* are Postgres \d+\.\d+"):
-        server.acquire()
+        expendable.acquire()
 
 
 @pytest.mark.skipif(not DEBIAN_15.exists(), reason="Debian's PostgreSQL 15 is not installed")

@@ -7,14 +7,17 @@ START_LOG = "start.log"
 
 
 def last_words(data: Path) -> str:
-    """Its last grave complaints and where to read more, as sentences for an error message."""
+    """Its last grave complaint and where to read more, as a sentence for an error message."""
     logs = sorted(_logs(data), key=lambda log: log.stat().st_mtime)
     if not logs:
         return "It has left no log."
     lines = logs[-1].read_text(errors="replace").splitlines()
-    grave = [line for line in lines if "FATAL" in line or "PANIC" in line][-3:]
-    said = "Its log says: " + " / ".join(grave) if grave else "Its log names no cause."
-    return f"{said} (from {logs[-1]})"
+    grave = [at for at, line in enumerate(lines) if "FATAL" in line or "PANIC" in line]
+    if not grave:
+        return f"Its log {logs[-1]} names no cause."
+    # The cause is often in the line before, a hint in the line after.
+    said = lines[max(grave[-1] - 1, 0) : grave[-1] + 2]
+    return f"Its log says: {' / '.join(said)} (from {logs[-1]})"
 
 
 def _logs(data: Path) -> list[Path]:
