@@ -53,7 +53,7 @@ bench: $(STAMP) ## Measure throughput and latency on this machine
 	$(BIN)/penstock bench
 
 schema: $(STAMP) ## Write schema.sql anew from the migrations
-	$(BIN)/penstock schema
+	$(BIN)/python scripts/write-schema
 
 clean: ## Remove everything that can be made again
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
@@ -62,7 +62,7 @@ clean: ## Remove everything that can be made again
 # hatchling comes first, pinned, so that the build needs no environment of its own.
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one with make PYTHON=…" >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,bench]'
 	@touch $@
