@@ -26,15 +26,7 @@ class Registry:
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
         """Register tasks one by one, from a list, or all those of a module."""
         for source in sources:
-            match source:
-                case Task():
-                    self.add(source)
-                case ModuleType():
-                    self.add(*(one for one in vars(source).values() if isinstance(one, Task)))
-                case Iterable() if not isinstance(source, str):
-                    self.include(*source)
-                case _:
-                    raise ConfigError("include", source, "modules, tasks, or lists of tasks")
+            self._include(source)
 
     def get(self, name: str) -> AnyTask:
         """Return the task of this name, or raise UnknownTask."""
@@ -54,6 +46,17 @@ class Registry:
         """Look up all annotations now, so that a mistake stops the start and not the first job."""
         for task in self:
             task.check()
+
+    def _include(self, source: Any) -> None:
+        match source:
+            case Task():
+                self.add(source)
+            case ModuleType():
+                self.add(*(one for one in vars(source).values() if isinstance(one, Task)))
+            case Iterable() if not isinstance(source, str):
+                self.include(*source)
+            case _:
+                raise ConfigError("include", source, "modules, tasks, or lists of tasks")
 
     def __contains__(self, name: object) -> bool:
         return name in self._tasks

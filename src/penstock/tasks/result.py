@@ -1,7 +1,6 @@
 """A handler's result as JSON. Nothing is refused here: a settle never fails for its content."""
 
 import re
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ RESULT_LIMIT: Final = 1024 * 1024
 REPR_LIMIT: Final = 1024
 MOST_VALUES: Final = 200_000
 # An escaped NUL: a backslash that is not itself escaped, then u0000.
-ESCAPED_NUL: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def encode_result(value: Any, limit: int = RESULT_LIMIT) -> str:
@@ -23,20 +22,14 @@ def encode_result(value: Any, limit: int = RESULT_LIMIT) -> str:
     NUL and lone surrogates become U+FFFD, NaN and infinity null, other things that JSON cannot hold
     their repr. What is too large becomes {"$too_large": {"bytes": …, "limit": …}}.
     """
-    raw = _encoded(value)
+    try:
+        raw = _encoder.encode(value)
+    except Exception:
+        raw = _rescued(value)
     if len(raw) > limit:
         raw = _encoder.encode({"$too_large": {"bytes": len(raw), "limit": limit}})
-    if rb"\u0000" in raw:
-        raw = ESCAPED_NUL.sub(rb"\1\\ufffd", raw)
-    return raw.decode()
-
-
-def _encoded(value: Any) -> bytes:
-    with suppress(Exception):
-        return _encoder.encode(value)
-    with suppress(Exception):
-        return _encoder.encode(_Cleaner().clean(value))
-    return _encoder.encode(bounded_repr(value))
+    text = raw.decode()
+    return ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
 
 
 def bounded_repr(value: object) -> str:
@@ -56,6 +49,13 @@ def _hook(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_hook)
+
+
+def _rescued(value: Any) -> bytes:
+    try:
+        return _encoder.encode(_Cleaner().clean(value))
+    except Exception:
+        return _encoder.encode(bounded_repr(value))
 
 
 class _Cleaner:
