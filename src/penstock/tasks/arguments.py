@@ -57,13 +57,12 @@ class Arguments:
 
     def decode(self, raw: str | bytes | Mapping[str, Any], version: int) -> Call:
         """Return what to call the handler with, or raise ArgumentsDoNotFit."""
-        reader = self.reader
         if version != self.version:
             raw = self._lifted(raw, version)
         elif not isinstance(raw, str | bytes):
             raw = msgspec.json.encode(raw)
         try:
-            return reader.read(raw)
+            return self.reader.read(raw)
         except Exception as error:
             raise self._misfit(*_explained(error)) from error
 

@@ -377,6 +377,11 @@ def test_a_type_that_cannot_come_out_of_json_is_refused(kind: Any) -> None:
         taking(kind).check()
 
 
+def test_a_job_of_such_a_task_is_put_back_and_does_not_stop_the_worker() -> None:
+    with pytest.raises(ArgumentsDoNotFit, match="can be read from JSON"):
+        taking(TextIO).decode('{"value": 1}', 1)
+
+
 def test_two_models_in_a_union_are_refused_with_the_parameter() -> None:
     with pytest.raises(ConfigError, match=r"handler\(value\)"):
         taking(Address | Point).check()
