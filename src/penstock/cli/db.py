@@ -26,6 +26,7 @@ DataDir = Annotated[
     typer.Option(
         envvar="PENSTOCK_DATA_DIR",
         help="The folder of the server; .penstock in the current folder unless given.",
+        readable=False,  # checked by the server, whose message names the remedy
         show_default=False,
     ),
 ]

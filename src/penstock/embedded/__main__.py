@@ -7,6 +7,8 @@ from pathlib import Path
 from penstock.embedded.binaries import Binaries
 from penstock.embedded.folder import Folder
 from penstock.embedded.watcher import watch
+from penstock.errors import EmbeddedError
 
-with suppress(FileNotFoundError):  # the folder has been removed, and Postgres ends by itself then
+# If the folder has been removed there is nothing to do: Postgres notices and ends by itself.
+with suppress(EmbeddedError, FileNotFoundError):
     watch(Folder(sys.argv[1]), Binaries(Path(sys.argv[2])))

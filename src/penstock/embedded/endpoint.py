@@ -45,7 +45,7 @@ class Endpoint:
         self.close()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
-            if self.path.lstat().st_uid == os.geteuid():
+            if not account.is_me:
                 os.chown(self.path, account.uid, account.gid, follow_symlinks=False)
             self._refuse_strangers(account)
         except OSError as error:

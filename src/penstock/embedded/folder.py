@@ -14,6 +14,8 @@ It is open to its owner only.
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.embedded.holders import Holders
@@ -35,13 +37,21 @@ class Folder:
         self._gitignore = self.path / ".gitignore"
         self._keep = self.path / "keep"
 
-    def lock(self) -> LockedFile:
-        """For use in `with`: starting, stopping, registering and leaving happen one at a time."""
-        return LockedFile(self._lock)
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Starting, stopping, registering and leaving happen one at a time, in here."""
+        with self._plain_errors(), LockedFile(self._lock):
+            yield
+
+    def exists(self) -> bool:
+        with self._plain_errors(), suppress(FileNotFoundError):
+            next(self.path.iterdir(), None)  # being allowed to look inside is part of it
+            return True
+        return False
 
     def prepare(self) -> None:
         """Make the folder; any number of processes may do so at the same moment."""
-        try:
+        with self._plain_errors():
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._refuse_foreign_files()
             with LockedFile(self._lock, create=True):
@@ -51,11 +61,6 @@ class Folder:
                 if _make(self._gitignore):
                     self._gitignore.write_text("*\n")
                 (self.path / "holders").mkdir(exist_ok=True)
-        except OSError as error:
-            raise EmbeddedError(
-                f"The data folder {self.path} cannot be used ({error}). Name another one with "
-                "PENSTOCK_DATA_DIR or --data-dir."
-            ) from error
 
     @property
     def name(self) -> str:
@@ -93,6 +98,16 @@ class Folder:
 
     def release(self) -> None:
         self._keep.unlink(missing_ok=True)
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise EmbeddedError(
+                f"The data folder {self.path} cannot be used ({error}). Name another one with "
+                "PENSTOCK_DATA_DIR or --data-dir."
+            ) from error
 
     def _refuse_foreign_files(self) -> None:
         # The .gitignore would hide them from git, and a slip such as --data-dir=. would spread

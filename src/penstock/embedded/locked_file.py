@@ -56,7 +56,11 @@ class LockedFile:
                 os.close(self._fd)
 
     def __enter__(self) -> "LockedFile":
-        self.lock()
+        try:
+            self.lock()
+        except BaseException:  # such as Ctrl-C during the wait
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -75,7 +75,7 @@ class Server:
 
         "immediate" does not wait for a checkpoint; the next start recovers from the log instead.
         """
-        if not self._folder.path.exists():
+        if not self._folder.exists():
             return
         self._folder.prepare()
         with self._folder.lock():
@@ -83,7 +83,7 @@ class Server:
             Cluster(self._folder, self.binaries()).stop(mode)
 
     def status(self) -> Status:
-        exists = self._folder.path.exists()
+        exists = self._folder.exists()
         running = postmaster.find(self._folder.data, self._folder.name) if exists else None
         return Status(
             running=running is not None,
@@ -111,7 +111,7 @@ class Server:
         return Endpoint(self._folder.name)
 
     def _leave(self, mark: LockedFile) -> None:
-        if not self._folder.path.exists():  # removed with everything in it: nothing to stop
+        if not self._folder.exists():  # removed with everything in it: nothing to stop
             mark.close()
             return
         with self._folder.lock():
