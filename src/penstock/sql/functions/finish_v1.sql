@@ -1,7 +1,7 @@
 -- Move live jobs to history in a final state: the one place where a job ends.
 --
--- The caller has locked the rows and says which token it saw in each (NULL for a job that waits), so a
--- row that has moved on in between is left alone. p_settled says that the attempt itself wrote this:
+-- The caller says which token it saw in each job (NULL for one that waits), so a row that has moved on in
+-- between is left alone. p_settled says that the attempt itself wrote this:
 -- it must have a token, which is kept, so that the same settle repeated after an unknown commit is known.
 CREATE FUNCTION :"schema".finish_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[],
@@ -16,6 +16,7 @@ SET enable_bitmapscan = off
 AS $$
 DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
+    v_custom   boolean := EXISTS (SELECT FROM retention);
     v_finished integer;
 BEGIN
     WITH given AS (
@@ -46,10 +47,10 @@ BEGIN
            g.deadline, g.timeout,
            CASE WHEN p_settled THEN g.token ELSE g.last_token END,
            v_today + 1 + coalesce(
-               (SELECT r.days FROM retention AS r
+               CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
                  WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
                  ORDER BY r.tenant = '', r.queue = ''
-                 LIMIT 1),
+                 LIMIT 1) END,
                CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
            g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
            g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,

@@ -2,7 +2,7 @@
 -- Tells the workers about lines that became ready, and the promoter when the next job is due.
 CREATE FUNCTION :"schema".put_back_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[],
-    p_failures smallint[], p_stuck boolean[], p_errors text[], p_locked bigint[], p_now timestamptz
+    p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamptz
 ) RETURNS integer
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -16,7 +16,7 @@ AS $$
                coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
           FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors)
             AS g (id, token, state, reason, delay, failure, stuck, error)
-         WHERE g.state IN ('ready', 'scheduled') AND g.id = ANY (p_locked)
+         WHERE g.state IN ('ready', 'scheduled')
     ), back AS (
         UPDATE job AS j
            SET state = g.state, reason = g.reason, lease = NULL, token = NULL, last_token = j.token,

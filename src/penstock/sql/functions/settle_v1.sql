@@ -16,35 +16,29 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET lock_timeout = '50ms'
 AS $$
 #variable_conflict use_column
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
-    v_locked  bigint[];
     v_settled integer := 0;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
         PERFORM keep_durable_v1();
     END IF;
-    -- A caller's open transaction may hold a row: the others must not wait for it.
-    v_locked := ARRAY(
-        SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
-    IF cardinality(v_locked) = cardinality(p_ids) THEN
+    BEGIN
+        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
         v_settled := finish_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
                                p_errors, p_results, true, v_now);
-    ELSIF cardinality(v_locked) > 0 THEN
-        SELECT finish_v1(array_agg(g.id), array_agg(g.token), array_agg(g.state), array_agg(g.reason),
-                         array_agg(g.failure), NULL, array_agg(g.error), array_agg(g.result),
-                         true, v_now)
-          INTO v_settled
-          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_failures, p_errors, p_results)
-            AS g (id, token, state, reason, failure, error, result)
-         WHERE g.id = ANY (v_locked);
-    END IF;
-    IF v_settled < cardinality(v_locked) AND p_states IS NOT NULL THEN
-        v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
-                                             p_failures, p_stuck, p_errors, v_locked, v_now);
-    END IF;
+        IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
+            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                 p_failures, p_stuck, p_errors, v_now);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        -- A caller's open transaction holds a row: the others must not wait for it.
+        v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
+                                        p_stuck, p_errors, p_results, v_now);
+    END;
     IF v_settled < cardinality(p_ids) THEN
         IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
                    'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN

@@ -358,6 +358,7 @@ CREATE TABLE :"schema".audit (
 \ir ../functions/finish_v1.sql
 \ir ../functions/put_back_v1.sql
 \ir ../functions/explain_unsettled_v1.sql
+\ir ../functions/settle_unlocked_v1.sql
 \ir ../functions/settle_v1.sql
 \ir ../functions/open_lease_v1.sql
 \ir ../functions/heartbeat_v1.sql
