@@ -71,16 +71,17 @@ def test_roots_server_runs_under_an_unprivileged_account(server: Server) -> None
 
 @only_root
 def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
-    tmp_path: Path,
-    server_on: Callable[..., Server],
-    monkeypatch: pytest.MonkeyPatch,
-    open_folder: Path,
+    tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "CACHE", open_folder / "cache")
-    server = server_on(tmp_path / "penstock", _hidden_copy(Binaries.find(), tmp_path / "hidden"))
-    with server.hold():
+    hidden = _hidden_copy(Binaries.find(), tmp_path / "hidden")
+    server = Server(tmp_path / "penstock", bin_dir=hidden)
+    server.start()  # a hold would bring a watcher, which does not know of this cache
+    try:
         program = Path(f"/proc/{server.status().pid}/exe").readlink()
         assert program.is_relative_to(open_folder / "cache")
+    finally:
+        server.stop()
 
 
 @only_root
@@ -140,7 +141,7 @@ def test_the_servers_own_account_is_known_to_postgres_by_the_kernels_word(server
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory(prefix="penstock-open-", ignore_cleanup_errors=True) as path:
+    with tempfile.TemporaryDirectory(prefix="penstock-open-") as path:
         Path(path).chmod(0o755)
         yield Path(path)
 
