@@ -33,13 +33,21 @@ class Completer:
     """Outcomes on their way to the database."""
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, settled: OnSettled, refused: OnRefused
+        self,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        *,
+        settled: OnSettled,
+        refused: OnRefused,
+        flushed: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._store = store
         self._health = health
         self._settled = settled
         self._refused = refused
+        self._flushed = flushed
         self._waiting: list[Settlement] = []
         self._busy: list[Settlement] = []
         self._in_flight: list[Settlement] = []
@@ -90,6 +98,7 @@ class Completer:
                 self._in_flight = batch
                 await self._settle(batch)
                 self._in_flight = []
+                self._flushed()
         finally:
             self._flushing = None
             if not self.unsettled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
@@ -25,8 +25,15 @@ class Dispatcher:
     neighbours with it, and the guilty one is found.
     """
 
-    def __init__(self, executor: Executor, wants: Callable[[QueueState], None], wait: float) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        states: Collection[QueueState],
+        wants: Callable[[QueueState], None],
+        wait: float,
+    ) -> None:
         self._executor = executor
+        self._states = states
         self._wants = wants
         self._wait = wait
         self._loop = asyncio.get_running_loop()
@@ -82,14 +89,17 @@ class Dispatcher:
     def _ended(self, run: Run) -> None:
         if run.timer is not None:
             run.timer.cancel()
+        if not run.is_settled:
+            self._executor.never_ran(run)
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
         run.state.slots.give_back()
-        if run is self._alone:
-            self._alone = None
         if not self.running:
             self._empty.set()
-        if self.is_reserved:
+        if run is self._alone:
+            self._alone = None
+            self._after_alone()
+        elif self.is_reserved:
             self._run_apart()
         else:
             self.pump(run.state)
@@ -125,29 +135,31 @@ class Dispatcher:
         if self._apart_timer is not None:
             self._apart_timer.cancel()
             self._apart_timer = None
+        for state in self._states:
+            self._loop.call_soon(self.pump, state)
 
     # What a worker needs to know and do
 
-    def jobs(self, states: Iterable[QueueState]) -> list[int]:
+    def jobs(self) -> list[int]:
         """All jobs that are here: running, fetched, set apart."""
-        held = [attempt.id for state in states for attempt in state.fetched]
+        held = [attempt.id for state in self._states for attempt in state.fetched]
         return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
 
-    def give_back(self, states: Iterable[QueueState]) -> None:
+    def give_back(self) -> None:
         """Start nothing more: what was fetched goes back at once."""
         self.closed = True
-        for attempt in self._take_unstarted(states):
+        for attempt in self._take_unstarted():
             self._executor.release(attempt)
 
-    def forget(self, states: Iterable[QueueState]) -> None:
+    def forget(self) -> None:
         """The lease is gone: what was fetched is not ours any more, what runs must stop."""
-        self._take_unstarted(states)
+        self._take_unstarted()
         self.stop_all("lost")
 
-    def _take_unstarted(self, states: Iterable[QueueState]) -> list[Attempt]:
+    def _take_unstarted(self) -> list[Attempt]:
         unstarted = [attempt for _, attempt in self._apart]
         self._apart.clear()
-        for state in states:
+        for state in self._states:
             unstarted.extend(state.fetched)
             state.fetched.clear()
         if self._apart_timer is not None:

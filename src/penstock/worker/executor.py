@@ -145,7 +145,7 @@ class Executor:
             self._verify(run)
         elif value is None:
             attempt = run.attempt
-            run.is_settled = True
+            run.end()
             self._settle(Settlement(attempt.id, attempt.token, DONE, None, run))
         else:
             self._conclude(run, outcome_of(value))
@@ -167,9 +167,13 @@ class Executor:
             case "shutdown":
                 self._conclude(run, Released())
             case "cancelled" | "lost":
-                run.is_settled = True
+                run.end()
             case None:
                 self._raised(run, error)
+
+    def never_ran(self, run: Run) -> None:
+        """The attempt was stopped before its first step (not started eagerly)."""
+        self._interrupted(run, asyncio.CancelledError())
 
     def _verify(self, run: Run) -> None:
         """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
@@ -186,7 +190,7 @@ class Executor:
         self._write(attempt, parked, None, None)
 
     def _conclude(self, run: Run, outcome: Outcome) -> None:
-        run.is_settled = True
+        run.end()
         self._write(run.attempt, outcome, run.task, run)
 
     def _write(

@@ -58,6 +58,7 @@ class Heartbeat(threading.Thread):
         self._ticked = time.monotonic()
         self._tick_asked = False
         self._warned = False
+        self._given_up = False
         self._renewed = time.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
@@ -97,6 +98,9 @@ class Heartbeat(threading.Thread):
                     return
                 pause = self._liveness.heartbeat if connection else LOOK
                 await self._watch(began + pause)
+                if self._given_up:
+                    self._post(self._lapsed)
+                    return
         finally:
             if connection is not None:
                 connection.terminate()
@@ -143,7 +147,7 @@ class Heartbeat(threading.Thread):
     async def _watch(self, until: float) -> None:
         """Wait for the next beat, with an eye on the worker's loop."""
         assert self._wake is not None
-        while not self._stopping and not self._wake.is_set():
+        while not (self._stopping or self._given_up or self._wake.is_set()):
             self._ask_for_tick()
             self._judge_stall()
             left = until - time.monotonic()
@@ -205,7 +209,7 @@ class Heartbeat(threading.Thread):
         faulthandler.dump_traceback(all_threads=True)
         if self._liveness.exit_on_stall:
             os._exit(EXIT_STALLED)
-        self._renewed = float("-inf")
+        self._given_up = True
 
     def _post(self, call: Callable[[], None]) -> None:
         if not self._worker_loop.is_closed():

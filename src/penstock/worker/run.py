@@ -56,5 +56,10 @@ class Run:
             if self.future is not None and not self.future.done():
                 self.future.cancel()
 
+    def end(self) -> None:
+        """Its outcome is known, or nobody asks for it any more."""
+        self.is_settled = True
+        self.ended = time.monotonic()
+
     def __repr__(self) -> str:
         return f"{self.task.name} (job {self.attempt.id}, attempt {self.attempt.number})"

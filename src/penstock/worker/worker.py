@@ -123,7 +123,14 @@ class Worker:
         self._health = health = Health(events)
         self._opened = Opened(self._resources, health)
         self._progress = Progress(pool, store, health)
-        self._completer = Completer(pool, store, health, self._settled, self._refused)
+        self._completer = Completer(
+            pool,
+            store,
+            health,
+            settled=self._settled,
+            refused=self._refused,
+            flushed=self._make_room,
+        )
         self._executor = Executor(
             self._tasks,
             store,
@@ -134,7 +141,9 @@ class Worker:
             threads=self._pace.threads,
             park_limit=self._upkeep.park_limit,
         )
-        self._dispatcher = Dispatcher(self._executor, self._wants, self._upkeep.isolation_wait)
+        self._dispatcher = Dispatcher(
+            self._executor, self.states.values(), self._wants, self._upkeep.isolation_wait
+        )
         self._session = Session(
             url, pool, store, health, events, self._liveness, worker=self.name, info=self._info()
         )
@@ -215,7 +224,7 @@ class Worker:
         self._quota.closed = True
         for service in (*self._scanners.values(), *self._claimers.values()):
             await service.stop()
-        self._dispatcher.give_back(self.states.values())
+        self._dispatcher.give_back()
         await self._phase("finish", self._stopping.finish)
         self._dispatcher.stop_all("shutdown")
         await self._phase("cancel", self._stopping.cancel)
@@ -315,7 +324,7 @@ class Worker:
                 await claimer.settled()
             await self._dispatcher.drained()
             await self._completer.drained()
-            if not self._dispatcher.jobs(self.states.values()) and not self._completer.unsettled:
+            if not self._dispatcher.jobs() and not self._completer.unsettled:
                 return
             await asyncio.sleep(0)
 
@@ -347,7 +356,7 @@ class Worker:
             scanner.wake()
 
     def _known(self) -> list[int]:
-        return [*self._dispatcher.jobs(self.states.values()), *self._completer.jobs()]
+        return [*self._dispatcher.jobs(), *self._completer.jobs()]
 
     def _signalled(self, signals: Signals) -> None:
         for job, token, _ in signals:
@@ -359,14 +368,16 @@ class Worker:
         running = len(self._dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
         logger.warning("Lease %d is gone; %d jobs are stopped.", lease, running)
-        self._dispatcher.forget(self.states.values())
+        self._dispatcher.forget()
 
     def _settled(self, batch: Sequence[Settlement]) -> None:
         self.tally.add(batch)
         if self._events.wanted(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)
-        if not self._completer.unsettled:
+
+    def _make_room(self) -> None:
+        if self._completer.unsettled <= self._pace.unsettled_most // 2:
             for state in self.states.values():
                 self._wants(state)
 

@@ -60,12 +60,12 @@ CREATE TABLE :"schema".job (
     CONSTRAINT job_errors_is_array CHECK (jsonb_typeof(errors) = 'array'),
     CONSTRAINT job_names_not_empty CHECK (task <> '' AND queue <> '')
 ) WITH (
-    -- Every row is rewritten once and deleted once: vacuum early and often, at full speed.
+    -- Every row is rewritten once and deleted once: vacuum early and briskly.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_scale_factor = 0.5,
     autovacuum_analyze_scale_factor = 0.2,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_cost_limit = 2000
 );
 
 CREATE INDEX job_ready ON :"schema".job (queue, lane, priority DESC, ready_at, id) WHERE state = 'ready';

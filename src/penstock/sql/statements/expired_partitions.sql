@@ -17,4 +17,4 @@ SELECT c.relname::text AS name,
    AND c.relname ~ '^job_history_[0-9]{8}$'
    AND c.relname < 'job_history_' || to_char(
            coalesce($2::timestamptz, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD')
- ORDER BY i.inhdetachpending DESC NULLS LAST, c.relname
+ ORDER BY coalesce(i.inhdetachpending, false) DESC, c.relname
