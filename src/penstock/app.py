@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
@@ -56,6 +57,29 @@ class Penstock(Client):
     def url(self) -> str:
         """The database's address; of an embedded one it is known once the app is open."""
         return self._link.url
+
+    def use_database(
+        self,
+        url: str | None = None,
+        *,
+        data_dir: str | Path | None = None,
+        schema: str | None = None,
+    ) -> None:
+        """Lead the app to another database than it was made with, before it is opened.
+
+            app.use_database("postgresql://localhost/shop_test")
+
+        What is not given stays; a URL and a folder replace each other.
+        """
+        changes: dict[str, Any] = {}
+        if url is not None:
+            changes |= {"url": url, "data_dir": None}
+        elif data_dir is not None:
+            changes |= {"url": None, "data_dir": str(data_dir)}
+        if schema is not None:
+            changes["schema"] = schema
+        if changes:
+            self._link.lead_to(replace(self.database, **changes))
 
     def include(self, *sources: ModuleType | Task[Any, Any] | Iterable[Task[Any, Any]]) -> None:
         """Register tasks that were made with the free `@task`: one by one or all of a module."""

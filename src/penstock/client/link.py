@@ -23,6 +23,13 @@ class Link:
         self._hold: Hold | None = None
         self._opening = asyncio.Lock()
 
+    def lead_to(self, database: Database) -> None:
+        """Lead somewhere else from now on; refused once the link is open."""
+        if self._pool is not None or self._hold is not None:
+            raise RuntimeError("The app is open: close it before it is led to another database.")
+        self.database = database
+        self.store = Store(database.schema)
+
     @property
     def url(self) -> str:
         """The address in use; known once the link is open."""
