@@ -79,6 +79,9 @@ class Claimer(Service):
 
     async def _claim(self, lease: int, wanted: int) -> list[Attempt]:
         lines = self._state.marks.lines()
+        if not lines:
+            # A scan has found nothing while we waited for the lease.
+            return []
         try:
             return await self._store.claim(self._pool, lease, self._state.name, lines, wanted)
         except BaseException as error:
