@@ -26,6 +26,7 @@ from penstock.outcome import (
     Parked,
     Released,
     TimedOut,
+    Transition,
     decide,
     outcome_of,
 )
@@ -207,6 +208,8 @@ class Executor:
         if transition.error is not None:
             transition.error.setdefault("attempt", attempt.number)
             transition.error.setdefault("worker", self._worker)
+        if transition.counts_failure and run is not None:
+            _log_failure(run, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
             result = encode_result(outcome.result)
@@ -226,6 +229,24 @@ class Executor:
     def close(self) -> None:
         """Take no more threads; those that still run are left to themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _log_failure(run: Run, transition: Transition) -> None:
+    """Say that an attempt failed, by its error's type: a message may hold what no log should."""
+    attempt = run.attempt
+    fields = {
+        "job_id": str(attempt.id),
+        "task": attempt.task,
+        "queue": attempt.queue,
+        "attempt": attempt.number,
+    }
+    kind = (transition.error or {}).get("type", "an error")
+    if transition.state == "failed":
+        logger.error("%r failed with %s, for good: %s.", run, kind, transition.reason, extra=fields)
+    else:
+        logger.warning(
+            "%r failed with %s; again in %.1f s.", run, kind, transition.delay, extra=fields
+        )
 
 
 def _note(kind: str, names: list[str]) -> AttemptError:
