@@ -19,7 +19,9 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_ready  timestamptz := coalesce(p_now, clock_timestamp());
+    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
+    -- equal notifications of one transaction into one.
+    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
     v_jobs   bigint[];
     v_new    boolean[];
 BEGIN
@@ -66,7 +68,7 @@ BEGIN
     END IF;
     IF p_options ->> 'notify' = 'true' THEN
         PERFORM announce_v1(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
-                            cardinality(p_tasks), v_ready, v_now);
+                            cardinality(p_tasks), v_since, v_now);
     END IF;
 END
 $$;
