@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
@@ -115,16 +115,24 @@ class Client:
 
     async def find(self, job: JobId) -> Job | None:
         """The job as it is now, or None."""
+        try:
+            key = key_of(_id(job))
+        except JobNotFound:
+            return None
         async with self._executor() as on:
-            jobs = await self.store.get(on, [key_of(_id(job))])
+            jobs = await self.store.get(on, [key])
         return jobs[0] if jobs else None
 
     async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
         """State and progress of up to 1,000 jobs in one call; those not found are left out."""
         if len(jobs) > STATES_AT_ONCE:
             raise ConfigError("jobs", len(jobs), f"at most {STATES_AT_ONCE} ids in one call")
+        keys = []
+        for job in jobs:
+            with suppress(JobNotFound):
+                keys.append(key_of(_id(job)))
         async with self._executor() as on:
-            rows = await self.store.states(on, [key_of(_id(job)) for job in jobs])
+            rows = await self.store.states(on, keys)
         return {
             (text := str(row.pop("id"))): JobStatus(id=text, **row) for row in rows
         }
@@ -170,7 +178,7 @@ class Client:
     # Change
 
     async def cancel(self, job: JobId, reason: str = "requested") -> bool:
-        """End a job now, running or not. False if it had already ended."""
+        """End a job now, running or not. False if it had already ended in another way."""
         answer = await self._change("cancel", job, reason)
         return answer == "cancelled"
 
