@@ -1,0 +1,151 @@
+"""No client in any language can write an impossible row: each CHECK refuses what it is for."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.db.engine import Engine
+
+# For each table a row that is allowed, as expressions of SQL.
+GOOD: dict[str, dict[str, str]] = {
+    "job": {"state": "'ready'", "ready_at": "now()", "task": "'work'"},
+    "job_history": {
+        "id": "1",
+        "created_at": "now()",
+        "run_at": "now()",
+        "finished_at": "now()",
+        "expires_on": "current_date + 3",
+        "attempt": "1",
+        "failures": "0",
+        "max_attempts": "5",
+        "losses": "0",
+        "max_losses": "3",
+        "priority": "0",
+        "args_version": "1",
+        "has_children": "false",
+        "state": "'completed'",
+        "queue": "'default'",
+        "lane": "''",
+        "task": "'work'",
+        "tenant": "''",
+        "args": "'{}'",
+    },
+    "lease": {"worker": "'worker'", "expires_at": "now()"},
+    "signal": {"lease": "1", "job": "1", "token": "gen_random_uuid()", "kind": "'cancelled'"},
+    "unique_claim": {"kind": "'unique'", "tenant": "''", "key": "'one'", "job": "1"},
+    "lane_setting": {"queue": "'default'", "lane": "'acme'"},
+    "retention": {"state": "'failed'", "days": "1"},
+    "batch": {"name": "'import'"},
+    "dependency": {"parent": "1", "child": "2"},
+    "concurrency_limit": {"key": "'model'", "slots": "1"},
+    "grant": {"lease": "1", "key": "'model'", "slots": "1"},
+    "schedule": {"name": "'nightly'", "task": "'work'", "cron": "'0 3 * * *'"},
+}
+
+LEASE = {"lease": "1"}
+TOKEN = {"token": "gen_random_uuid()"}
+STARTED = {"attempted_at": "now()"}
+RUNNING = {"state": "'running'"}
+
+# Table, CHECK, and what makes the good row break it.
+BROKEN: list[tuple[str, str, dict[str, str]]] = [
+    ("job", "job_state_is_live", {"state": "'completed'"}),
+    ("job", "job_state_is_live", {"state": "'sleeping'"}),
+    ("job", "job_running_has_lease_and_token", RUNNING),
+    ("job", "job_running_has_lease_and_token", RUNNING | LEASE | STARTED),
+    ("job", "job_running_has_lease_and_token", RUNNING | TOKEN | STARTED),
+    ("job", "job_running_has_lease_and_token", RUNNING | LEASE | TOKEN),
+    ("job", "job_running_has_lease_and_token", LEASE),
+    ("job", "job_running_has_lease_and_token", TOKEN),
+    ("job", "job_running_has_lease_and_token", LEASE | TOKEN | STARTED),
+    ("job", "job_ready_has_ready_at", {"ready_at": "NULL"}),
+    ("job", "job_priority_in_range", {"priority": "101"}),
+    ("job", "job_priority_in_range", {"priority": "-101"}),
+    ("job", "job_attempt_not_negative", {"attempt": "-1"}),
+    ("job", "job_failures_within_attempts", {"failures": "6"}),
+    ("job", "job_failures_within_attempts", {"failures": "-1"}),
+    ("job", "job_losses_within_limit", {"losses": "4"}),
+    ("job", "job_losses_within_limit", {"losses": "-1"}),
+    ("job", "job_max_attempts_positive", {"max_attempts": "0"}),
+    ("job", "job_max_losses_positive", {"max_losses": "0"}),
+    ("job", "job_pending_not_negative", {"pending": "-1"}),
+    ("job", "job_timeout_in_range", {"timeout": "0"}),
+    ("job", "job_timeout_in_range", {"timeout": "'infinity'"}),
+    ("job", "job_timeout_in_range", {"timeout": "'NaN'"}),
+    ("job", "job_args_version_positive", {"args_version": "0"}),
+    ("job", "job_args_is_object", {"args": "'[]'"}),
+    ("job", "job_meta_is_object", {"meta": "'1'"}),
+    ("job", "job_errors_is_array", {"errors": "'{}'"}),
+    ("job", "job_names_not_empty", {"task": "''"}),
+    ("job", "job_names_not_empty", {"queue": "''"}),
+    ("job_history", "job_history_state_is_final", {"state": "'running'", "reason": "'x'"}),
+    ("job_history", "job_history_reason_given", {"state": "'failed'"}),
+    ("job_history", "job_history_reason_given", {"state": "'cancelled'"}),
+    ("job_history", "job_history_failures_within_attempts", {"failures": "6"}),
+    ("job_history", "job_history_losses_within_limit", {"losses": "4"}),
+    ("lease", "lease_kind_known", {"kind": "'robot'"}),
+    ("lease", "lease_info_is_object", {"info": "'[]'"}),
+    ("signal", "signal_kind_known", {"kind": "'hello'"}),
+    ("unique_claim", "unique_claim_kind_known", {"kind": "'other'"}),
+    ("unique_claim", "unique_claim_idempotency_expires", {"kind": "'idempotency'"}),
+    ("lane_setting", "lane_setting_weight_positive", {"weight": "0"}),
+    ("retention", "retention_state_is_final", {"state": "'ready'"}),
+    ("retention", "retention_days_in_range", {"days": "401"}),
+    ("retention", "retention_days_in_range", {"days": "-1"}),
+    ("batch", "batch_finished_only_when_closed", {"finished_at": "now()"}),
+    ("dependency", "dependency_not_on_itself", {"child": "1"}),
+    ("dependency", "dependency_on_failure_known", {"on_failure": "'explode'"}),
+    ("concurrency_limit", "concurrency_limit_slots_not_negative", {"slots": "-1"}),
+    ("grant", "grant_slots_positive", {"slots": "0"}),
+    ("schedule", "schedule_cron_or_interval", {"every": "60"}),
+    ("schedule", "schedule_cron_or_interval", {"cron": "NULL"}),
+    ("schedule", "schedule_interval_positive", {"cron": "NULL", "every": "0"}),
+    ("schedule", "schedule_overlap_known", {"overlap": "'maybe'"}),
+    ("schedule", "schedule_catch_up_known", {"catch_up": "'maybe'"}),
+    ("schedule", "schedule_source_known", {"source": "'dream'"}),
+]
+
+EVERY_CHECK = """
+SELECT c.conname
+  FROM pg_constraint AS c JOIN pg_class AS r ON r.oid = c.conrelid
+ WHERE c.connamespace = 'penstock'::regnamespace AND c.contype = 'c' AND NOT r.relispartition
+"""
+
+
+async def insert(engine: Engine, table: str, row: dict[str, Any]) -> None:
+    columns = ", ".join(f'"{name}"' for name in row)
+    await engine.connection.execute(
+        f'INSERT INTO penstock."{table}" ({columns}) VALUES ({", ".join(row.values())})'
+    )
+
+
+async def refusing_check(engine: Engine, table: str, row: dict[str, str]) -> str | None:
+    try:
+        async with engine.connection.transaction():
+            await insert(engine, table, row)
+    except asyncpg.CheckViolationError as error:
+        return str(error.constraint_name)
+    return None
+
+
+async def test_each_check_refuses_the_row_it_is_for(engine: Engine) -> None:
+    refused_by = [
+        (table, await refusing_check(engine, table, GOOD[table] | broken), broken)
+        for table, _, broken in BROKEN
+    ]
+    assert refused_by == BROKEN
+
+
+@pytest.mark.parametrize("table", GOOD)
+async def test_the_row_that_is_broken_is_good_otherwise(engine: Engine, table: str) -> None:
+    await insert(engine, table, GOOD[table])
+
+
+async def test_no_check_is_left_without_a_case(engine: Engine) -> None:
+    rows = await engine.connection.fetch(EVERY_CHECK)
+    assert {row["conname"] for row in rows} == {check for _, check, _ in BROKEN}
+
+
+async def test_a_running_row_is_complete(engine: Engine) -> None:
+    await insert(engine, "job", GOOD["job"] | RUNNING | LEASE | TOKEN | STARTED)

@@ -1,0 +1,190 @@
+"""History's partitions come and go under readers and settles, and none of them waits."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import asyncpg
+import pytest
+
+from penstock.sql import statement
+from tests.db.engine import NOON, Engine
+
+TODAY = NOON.date()
+PARTITIONS = """
+SELECT c.relname FROM pg_class AS c
+ WHERE c.relnamespace = 'penstock'::regnamespace AND c.relkind = 'r'
+   AND c.relname ~ '^job_history_[0-9]{8}$'
+ ORDER BY c.relname
+"""
+
+
+def partition(days_from_today: int) -> str:
+    return f"job_history_{TODAY + timedelta(days=days_from_today):%Y%m%d}"
+
+
+async def partitions(engine: Engine) -> list[str]:
+    return [row["relname"] for row in await engine.connection.fetch(PARTITIONS)]
+
+
+async def expired(engine: Engine, now: datetime) -> list[asyncpg.Record]:
+    return await engine.connection.fetch(
+        statement("expired_partitions", "penstock"), "penstock", now
+    )
+
+
+async def rotate(engine: Engine, now: datetime) -> list[str]:
+    """One round of taking expired partitions away, as far as readers let it; the steps it took."""
+    steps = []
+    await engine.connection.execute("SET lock_timeout = '50ms'")
+    for _ in range(100):
+        found = await expired(engine, now)
+        if not found:
+            return steps
+        step = "finalize" if found[0]["pending"] else "detach" if found[0]["attached"] else "drop"
+        try:
+            await engine.connection.execute(found[0][step])
+            steps.append(step)
+        except asyncpg.LockNotAvailableError:
+            return [*steps, f"{step} waits"]
+    raise AssertionError(f"There is no end of it: {steps}")
+
+
+@asynccontextmanager
+async def held_reader(reader: Engine) -> AsyncIterator[None]:
+    """Somebody's report: a snapshot over all jobs, held open."""
+    async with reader.connection.transaction(isolation="repeatable_read", readonly=True):
+        await reader.connection.fetch("SELECT id, state FROM penstock.job_all")
+        yield
+
+
+async def settle_without_waiting(engine: Engine, **columns: object) -> int:
+    """A whole life of a job in which no statement waits for a lock."""
+    await engine.connection.execute("SET lock_timeout = '50ms'; SET statement_timeout = '5s'")
+    attempt = await engine.attempt()
+    assert await engine.settle([attempt], **columns) == {}
+    return attempt["id"]
+
+
+async def test_partitions_reach_a_week_beyond_the_longest_retention(engine: Engine) -> None:
+    found = await partitions(engine)
+    assert found == [partition(day) for day in range(len(found))]
+    assert len(found) == 1 + 30 + 7 + 1
+    assert await engine.value("ensure_partitions_v1") == 0
+    tomorrow = NOON + timedelta(days=1)
+    assert await engine.value("ensure_partitions_v1", now=tomorrow) == 1
+    await engine.connection.execute(
+        "INSERT INTO penstock.retention (state, days) VALUES ('failed', 40)"
+    )
+    assert partition(7 + 1 + 40) in await partitions(engine)
+
+
+async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
+    rows = await engine.connection.fetch(
+        """SELECT parent.relname
+             FROM pg_index AS x
+             JOIN pg_inherits AS p ON p.inhrelid = x.indexrelid
+             JOIN pg_class AS parent ON parent.oid = p.inhparent
+            WHERE x.indrelid = $1::text::regclass""",
+        f"penstock.{partition(3)}",
+    )
+    assert {row["relname"] for row in rows} == {
+        "job_history_pkey",
+        "job_history_subject",
+        "job_history_batch",
+    }
+
+
+async def test_new_partitions_wait_for_no_reader_and_no_settle_waits_for_them(
+    engine: Engine, other: Engine
+) -> None:
+    await settle_without_waiting(other)
+    async with held_reader(other):
+        later = NOON + timedelta(days=20)
+        assert await engine.value("ensure_partitions_v1", now=later) == 20
+        await settle_without_waiting(engine)
+
+
+async def test_no_settle_waits_while_partitions_are_being_made(
+    engine: Engine, other: Engine
+) -> None:
+    async with other.connection.transaction():
+        assert await other.value("ensure_partitions_v1", now=NOON + timedelta(days=3)) == 3
+        await settle_without_waiting(engine)
+        await settle_without_waiting(engine, states="failed", reasons="some")
+
+
+async def test_of_two_who_make_partitions_one_does_and_the_other_goes_on(
+    engine: Engine, other: Engine
+) -> None:
+    later = NOON + timedelta(days=1)
+    async with other.connection.transaction():
+        assert await other.value("ensure_partitions_v1", now=later) == 1
+        assert await engine.value("ensure_partitions_v1", now=later) == 0
+
+
+async def test_a_partition_expires_when_its_day_is_over(engine: Engine) -> None:
+    assert await expired(engine, NOON) == []
+    tomorrow = NOON + timedelta(days=1)
+    assert [row["name"] for row in await expired(engine, tomorrow)] == [partition(0)]
+
+
+async def test_expired_partitions_are_taken_away_and_others_stay(engine: Engine) -> None:
+    kept = await settle_without_waiting(engine)
+    before = await partitions(engine)
+    steps = await rotate(engine, NOON + timedelta(days=2))
+    assert steps == ["detach", "drop"] * 2
+    assert await partitions(engine) == before[2:]
+    assert await engine.states() == {kept: "completed"}
+
+
+async def test_rotation_under_a_held_reader_stops_no_settle_and_ends_after_the_reader(
+    engine: Engine, other: Engine
+) -> None:
+    await settle_without_waiting(engine)
+    later = NOON + timedelta(days=2)
+    async with held_reader(other):
+        rounds = []
+        for _ in range(3):
+            rounds.append(await rotate(engine, later))
+            await settle_without_waiting(engine)
+        assert rounds == [["detach waits"], ["finalize waits"], ["finalize waits"]]
+        [pending, attached] = await expired(engine, later)
+        assert (pending["name"], pending["pending"]) == (partition(0), True)
+        assert (attached["attached"], attached["pending"]) == (True, False)
+        # The reader still sees what it saw, and can read on.
+        assert len(await other.connection.fetch("SELECT id FROM penstock.job_all")) == 1
+    assert await rotate(engine, later) == ["finalize", "drop", "detach", "drop"]
+    assert await expired(engine, later) == []
+    assert len(await engine.states()) == 4
+
+
+async def test_no_settle_waits_while_a_detach_waits(engine: Engine, other: Engine) -> None:
+    async with held_reader(other):
+        assert await rotate(engine, NOON + timedelta(days=1)) == ["detach waits"]
+        await settle_without_waiting(engine)
+        assert await engine.value("ensure_partitions_v1", now=NOON + timedelta(days=1)) == 1
+    assert await rotate(engine, NOON + timedelta(days=1)) == ["finalize", "drop"]
+
+
+async def test_a_partition_that_was_detached_but_not_dropped_is_found_again(
+    engine: Engine,
+) -> None:
+    tomorrow = NOON + timedelta(days=1)
+    [row] = await expired(engine, tomorrow)
+    await engine.connection.execute(row["detach"])
+    [row] = await expired(engine, tomorrow)
+    assert (row["attached"], row["pending"]) == (False, False)
+    assert await rotate(engine, tomorrow) == ["drop"]
+
+
+async def test_without_its_partition_a_settle_fails_and_the_job_stays(engine: Engine) -> None:
+    attempt = await engine.attempt(await engine.lease(ttl=1e9))
+    with pytest.raises(asyncpg.CheckViolationError, match="no partition"):
+        await engine.call(
+            "settle_v1",
+            ids=[attempt["id"]],
+            tokens=[attempt["token"]],
+            now=NOON + timedelta(days=400),
+        )
+    assert await engine.states() == {attempt["id"]: "running"}

@@ -1,0 +1,213 @@
+"""Jobs come back from workers that are lost, and from no others."""
+
+import asyncio
+import json
+from datetime import datetime, timedelta
+
+import asyncpg
+import pytest
+
+from tests.db.engine import NOON, Engine
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+@pytest.fixture(autouse=True)
+def noon(engine: Engine) -> None:
+    engine.now = NOON
+
+
+async def rescue(engine: Engine, now: datetime, limit: int = 1000) -> dict[int, bool]:
+    rows = await engine.call("rescue_v1", limit=limit, now=now)
+    return {row["id"]: row["lost"] for row in rows}
+
+
+async def overtime(engine: Engine, now: datetime, grace: float = 10.0) -> dict[int, bool]:
+    rows = await engine.call("rescue_overtime_v1", grace=grace, now=now)
+    return {row["id"]: row["lost"] for row in rows}
+
+
+async def test_a_job_of_an_expired_lease_is_ready_again_with_its_loss_counted(
+    engine: Engine,
+) -> None:
+    attempt = await engine.attempt(await engine.lease("the lost worker", ttl=60))
+    assert await rescue(engine, after(59)) == {}
+    assert await rescue(engine, after(60)) == {attempt["id"]: False}
+    row = await engine.live(attempt["id"])
+    assert row is not None
+    assert (row["state"], row["reason"], row["losses"]) == ("ready", "worker_lost", 1)
+    assert (row["failures"], row["attempt"], row["token"], row["lease"]) == (0, 1, None, None)
+    [error] = json.loads(row["errors"])
+    assert (error["kind"], error["worker"], error["attempt"]) == ("lost", "the lost worker", 1)
+    assert datetime.fromisoformat(error["at"]) == after(60)
+
+
+@pytest.mark.parametrize("living", [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+async def test_jobs_of_living_leases_are_never_touched(
+    engine: Engine, living: tuple[int, ...]
+) -> None:
+    leases = [await engine.lease(ttl=100 if i in living else 10) for i in range(3)]
+    attempts = [await engine.attempt(lease) for lease in leases]
+    dead = {attempts[i]["id"]: False for i in range(3) if i not in living}
+    assert await rescue(engine, after(50)) == dead
+    states = await engine.states()
+    assert {id for id, state in states.items() if state == "ready"} == dead.keys()
+
+
+async def test_a_job_whose_lease_is_gone_altogether_is_rescued(engine: Engine) -> None:
+    lease = await engine.lease()
+    attempt = await engine.attempt(lease)
+    await engine.connection.execute("DELETE FROM penstock.lease")
+    assert await rescue(engine, NOON) == {attempt["id"]: False}
+    [error] = json.loads((await engine.job(attempt["id"]))["errors"])
+    assert error["worker"] == f"lease {lease}"
+
+
+async def test_a_renewed_lease_keeps_its_jobs(engine: Engine) -> None:
+    lease = await engine.lease(ttl=60)
+    await engine.attempt(lease)
+    await engine.call("heartbeat_v1", lease=lease, ttl=60.0, now=after(59))
+    assert await rescue(engine, after(100)) == {}
+    assert len(await rescue(engine, after(119))) == 1
+
+
+async def test_a_heartbeat_never_revives_a_lease(engine: Engine) -> None:
+    lease = await engine.lease(ttl=60)
+    attempt = await engine.attempt(lease)
+    [beat] = await engine.call("heartbeat_v1", lease=lease, ttl=60.0, now=after(60))
+    assert not beat["alive"]
+    assert await rescue(engine, after(60)) == {attempt["id"]: False}
+    [beat] = await engine.call("heartbeat_v1", lease=lease + 1, ttl=60.0, now=NOON)
+    assert not beat["alive"]
+
+
+async def test_losses_are_counted_up_to_the_limit_then_the_job_fails_as_worker_lost(
+    engine: Engine,
+) -> None:
+    [id] = await engine.enqueue()
+    rescued = []
+    for round in range(3):
+        engine.now = after(round * 100)
+        await engine.claim(await engine.lease(ttl=60))
+        rescued.append(await rescue(engine, after(round * 100 + 60)))
+    assert rescued == [{id: False}, {id: False}, {id: True}]
+    job = await engine.job(id)
+    assert (job["state"], job["reason"], job["losses"]) == ("failed", "worker_lost", 3)
+    assert (job["attempt"], job["failures"]) == (3, 0)
+    assert [error["attempt"] for error in json.loads(job["errors"])] == [1, 2, 3]
+
+
+async def test_no_more_than_the_limit_is_rescued_at_once(engine: Engine) -> None:
+    await engine.enqueue(5)
+    await engine.claim(await engine.lease(ttl=10), 3)
+    await engine.claim(await engine.lease(ttl=10), 2)
+    counts = [len(await rescue(engine, after(20), limit=2)) for _ in range(4)]
+    assert counts == [2, 2, 1, 0]
+
+
+async def test_a_settle_that_is_under_way_wins_over_the_rescuer(
+    engine: Engine, other: Engine
+) -> None:
+    attempt = await engine.attempt()
+    async with other.connection.transaction():
+        assert await other.settle([attempt]) == {}
+        assert await rescue(engine, after(61)) == {}
+    assert (await engine.job(attempt["id"]))["state"] == "completed"
+    assert await rescue(engine, after(61)) == {}
+
+
+async def test_a_rescue_that_is_under_way_wins_over_the_settler(
+    engine: Engine, other: Engine
+) -> None:
+    attempt = await engine.attempt()
+    async with other.connection.transaction():
+        assert await rescue(other, after(61)) == {attempt["id"]: False}
+        assert await engine.settle([attempt]) == {attempt["id"]: "busy"}
+    assert await engine.settle([attempt]) == {attempt["id"]: "refused"}
+    assert (await engine.job(attempt["id"]))["state"] == "ready"
+
+
+async def test_after_a_rescue_that_was_rolled_back_the_settle_succeeds(
+    engine: Engine, other: Engine
+) -> None:
+    attempt = await engine.attempt()
+    transaction = other.connection.transaction()
+    await transaction.start()
+    await rescue(other, after(61))
+    assert await engine.settle([attempt]) == {attempt["id"]: "busy"}
+    await transaction.rollback()
+    assert await engine.settle([attempt]) == {}
+
+
+async def test_of_a_rescuer_and_a_settler_at_the_same_moment_exactly_one_gets_each_job(
+    engine: Engine, other: Engine
+) -> None:
+    await engine.enqueue(200)
+    attempts = await engine.claim(await engine.lease())
+    rescued, refused = await asyncio.gather(
+        rescue(other, after(61)), engine.settle(attempts, results="1")
+    )
+    refused |= await engine.settle([each for each in attempts if each["id"] in refused])
+    settled = {each["id"] for each in attempts} - refused.keys()
+    assert rescued.keys() == refused.keys()
+    states = await engine.states()
+    assert {id for id, state in states.items() if state == "completed"} == settled
+    assert {id for id, state in states.items() if state == "ready"} == rescued.keys()
+
+
+async def test_two_rescuers_at_the_same_time_count_one_loss(engine: Engine, other: Engine) -> None:
+    attempt = await engine.attempt()
+    async with other.connection.transaction():
+        await rescue(other, after(61))
+        assert await rescue(engine, after(61)) == {}
+    assert (await engine.job(attempt["id"]))["losses"] == 1
+
+
+async def test_a_job_that_was_claimed_anew_after_the_rescuer_looked_is_left_alone(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=60)
+    seen = await engine.attempt(lease)
+    await engine.value("release_v1", lease=lease)
+    [newer] = await engine.claim(await engine.lease(ttl=1000))
+    taken = await engine.call(
+        "lose_v1",
+        ids=[seen["id"]],
+        tokens=[seen["token"]],
+        kind="lost",
+        type="WorkerLost",
+        message="",
+        now=after(61),
+    )
+    assert taken == []
+    row = await engine.live(seen["id"])
+    assert row is not None
+    assert (row["token"], row["losses"]) == (newer["token"], 0)
+
+
+async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease_lives(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=1000)
+    slow = await engine.attempt(lease, timeouts=30.0)
+    await engine.attempt(lease, timeouts=300.0)
+    await engine.attempt(lease)
+    assert await overtime(engine, after(40)) == {}
+    assert await overtime(engine, after(41)) == {slow["id"]: False}
+    job = await engine.job(slow["id"])
+    assert (job["state"], job["losses"]) == ("ready", 1)
+    [error] = json.loads(job["errors"])
+    assert (error["kind"], error["type"]) == ("timeout", "Overtime")
+    assert await engine.settle([slow]) == {slow["id"]: "refused"}
+    assert await rescue(engine, after(41)) == {}
+
+
+async def test_the_longest_timeout_does_not_break_the_search_for_overtime(engine: Engine) -> None:
+    lease = await engine.lease(ttl=1000)
+    await engine.attempt(lease, timeouts=366 * 86400.0)
+    assert await overtime(engine, after(900)) == {}
+    for endless in (float("inf"), float("nan"), 1e300):
+        with pytest.raises(asyncpg.CheckViolationError, match="timeout_in_range"):
+            await engine.enqueue(timeouts=endless)
