@@ -19,6 +19,7 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -7,6 +7,7 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
 AS $$
 DECLARE
     v_now timestamptz := coalesce(p_now, statement_timestamp());

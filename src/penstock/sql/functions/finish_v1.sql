@@ -3,6 +3,9 @@
 -- The caller says which token it saw in each job (NULL for one that waits), so a row that has moved on in
 -- between is left alone. p_settled says that the attempt itself wrote this:
 -- it must have a token, which is kept, so that the same settle repeated after an unknown commit is known.
+--
+-- Whatever the statistics say (they may be from a moment when the table was empty), the plan is this one:
+-- the rows by their ids from the primary key, then a hash join with what was given.
 CREATE FUNCTION :"schema".finish_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[],
     p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamptz
@@ -13,6 +16,8 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
@@ -29,7 +34,7 @@ BEGIN
     ), gone AS (
         DELETE FROM job AS j
          USING given AS g
-         WHERE j.id = g.id AND j.token IS NOT DISTINCT FROM g.token
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token IS NOT DISTINCT FROM g.token
         RETURNING j.id, j.batch, j.workflow, j.created_at, j.run_at, j.ready_at, j.attempted_at,
                   j.deadline, j.timeout, j.token, j.last_token, j.attempt,
                   j.failures + g.failure AS failures, j.max_attempts,

@@ -21,7 +21,7 @@ BEGIN
                                       'lease ' || j.lease),
                    'message', p_message, 'traceback', '') AS error
           FROM unnest(p_ids, p_tokens) AS g (id, token)
-          JOIN job AS j ON j.id = g.id AND j.token = g.token
+          JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
          ORDER BY j.id
            FOR UPDATE OF j SKIP LOCKED
     LOOP

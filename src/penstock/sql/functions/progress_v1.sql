@@ -13,7 +13,7 @@ BEGIN
     INSERT INTO progress AS p (job, done, total, message, updated_at)
     SELECT g.id, g.done, g.total, g.message, coalesce(p_now, statement_timestamp())
       FROM unnest(p_ids, p_tokens, p_done, p_totals, p_messages) AS g (id, token, done, total, message)
-      JOIN job AS j ON j.id = g.id AND j.token = g.token
+      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
      ORDER BY g.id
     ON CONFLICT (job) DO UPDATE
        SET done = excluded.done, total = excluded.total, message = excluded.message,

@@ -10,6 +10,8 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
     WITH given AS (
         SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
@@ -27,7 +29,7 @@ AS $$
                errors = CASE WHEN g.error IS NULL THEN j.errors
                              ELSE coalesce(j.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END
           FROM given AS g
-         WHERE j.id = g.id AND j.token = g.token
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
         RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
     ), told AS (
         SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
