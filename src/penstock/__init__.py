@@ -1,12 +1,12 @@
 """Durable background jobs on Postgres.
 
-    from penstock import Penstock
+from penstock import Penstock
 
-    app = Penstock()
+app = Penstock()
 
-    @app.task
-    async def greet(name: str) -> str:
-        return f"Hello, {name}"
+@app.task
+async def greet(name: str) -> str:
+    return f"Hello, {name}"
 """
 
 from penstock.app import Penstock

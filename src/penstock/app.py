@@ -19,15 +19,15 @@ from penstock.worker import Resources, Worker
 class Penstock(Client):
     """An app: its tasks, its way to Postgres, its workers.
 
-        app = Penstock()                        # an embedded Postgres in ./.penstock
-        app = Penstock("postgresql://…")        # or yours
+    app = Penstock()                        # an embedded Postgres in ./.penstock
+    app = Penstock("postgresql://…")        # or yours
 
-        @app.task
-        async def greet(name: str) -> str:
-            return f"Hello, {name}"
+    @app.task
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
 
-        async with app:
-            job = await app.enqueue(greet, "Ada")
+    async with app:
+        job = await app.enqueue(greet, "Ada")
     """
 
     def __init__(
@@ -85,14 +85,12 @@ class Penstock(Client):
         """Register tasks that were made with the free `@task`: one by one or all of a module."""
         self.tasks.include(*sources)
 
-    def resource(
-        self, kind: type[Any] | None = None
-    ) -> Any:
+    def resource(self, kind: type[Any] | None = None) -> Any:
         """Decorate what opens a typed resource for the workers.
 
-            @app.resource
-            @asynccontextmanager
-            async def http() -> AsyncIterator[httpx.AsyncClient]: ...
+        @app.resource
+        @asynccontextmanager
+        async def http() -> AsyncIterator[httpx.AsyncClient]: ...
         """
         return self.resources.decorator(kind)
 
@@ -135,8 +133,8 @@ class Penstock(Client):
     ) -> Worker:
         """A worker for queues, to run inside this program.
 
-            async with app.worker(queues={"documents": 50, "email": 5}):
-                ...
+        async with app.worker(queues={"documents": 50, "email": 5}):
+            ...
         """
         return Worker(
             self._link,
@@ -150,5 +148,3 @@ class Penstock(Client):
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
         )
-
-

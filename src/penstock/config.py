@@ -42,7 +42,7 @@ class Database:
         pool_size: int = 8,
         environment: Mapping[str, str] = os.environ,
     ) -> Database:
-        """Arguments over the environment over the defaults. A folder given beats a URL in the air."""
+        """Arguments over the environment over the defaults; a folder given beats a URL there."""
         if url is None and data_dir is None:
             url = environment.get(DATABASE_URL) or None
         return cls(
@@ -71,7 +71,7 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a worker claims and how often it looks without being told. Seconds, and numbers of jobs."""
+    """How a worker claims, and how often it looks unasked. Seconds, and numbers of jobs."""
 
     poll: float = 1.0
     rescan: float = 2.0

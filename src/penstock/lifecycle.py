@@ -1,7 +1,7 @@
 """One lifecycle for everything that runs beside the jobs.
 
-A service says what to do and when to do it next; starting, stopping, waking, errors and backing off are
-written here once.
+A service says what to do and when to do it next; starting, stopping, waking, errors and backing
+off are written here once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Health:
 
 
 class Service(ABC):
-    """Something that ticks: `tick` does one piece of work and returns the seconds until the next."""
+    """Something that ticks: each does a piece of work and says when the next is due."""
 
     name: str
 
@@ -66,7 +66,7 @@ class Service(ABC):
             self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")
 
     async def stop(self) -> None:
-        """Stop in the middle of whatever it does; what was asked of the database may have happened."""
+        """Stop in the middle of whatever it does; a statement under way may have happened."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

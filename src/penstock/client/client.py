@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar
-
-import asyncpg
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.link import Link
@@ -36,7 +34,7 @@ LONGEST_PAGE = 1000
 AGAIN = (0.1, 0.5, 2.0)
 _UNKNOWN = (
     "The database was lost during an enqueue: the jobs may or may not have been stored. "
-    "Look for them before you enqueue again, or give an idempotency_key, which makes asking again safe."
+    "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
 )
 
 JobId = str | Enqueued[Any]
@@ -67,9 +65,7 @@ class Client:
 
     # Enqueue
 
-    async def enqueue(
-        self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Enqueued[T]:
+    async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Store one job durably. Options go with the task: `task.options(delay=60)`."""
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
@@ -77,7 +73,7 @@ class Client:
     async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
         """Store many jobs in one statement, all or none; the answers come in the same order.
 
-            await app.enqueue_many(embed.prepare(page) for page in pages)
+        await app.enqueue_many(embed.prepare(page) for page in pages)
         """
         given = list(requests)
         if not given:
@@ -92,17 +88,15 @@ class Client:
     ) -> Sequence[tuple[int, bool]]:
         """Store; if the answer is lost, ask again where idempotency keys make that safe."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)
-        for patience in (*AGAIN, None):
-            try:
-                async with self._executor() as on:
-                    return await self.store.enqueue(on, requests, notify=notify, durable=True)
-            except Exception as error:
-                if not failures.is_lost(error):
-                    raise
-                if not is_safe or patience is None:
-                    raise DatabaseLost(_UNKNOWN if not is_safe else str(error)) from error
-                await asyncio.sleep(patience)
-        raise AssertionError("unreachable")
+        try:
+            return await self._ask(
+                lambda on: self.store.enqueue(on, requests, notify=notify, durable=True),
+                again=is_safe,
+            )
+        except DatabaseLost as error:
+            if is_safe:
+                raise
+            raise DatabaseLost(_UNKNOWN) from error
 
     # Look
 
@@ -119,8 +113,7 @@ class Client:
             key = key_of(_id(job))
         except JobNotFound:
             return None
-        async with self._executor() as on:
-            jobs = await self.store.get(on, [key])
+        jobs = await self._ask(lambda on: self.store.get(on, [key]))
         return jobs[0] if jobs else None
 
     async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
@@ -131,11 +124,8 @@ class Client:
         for job in jobs:
             with suppress(JobNotFound):
                 keys.append(key_of(_id(job)))
-        async with self._executor() as on:
-            rows = await self.store.states(on, keys)
-        return {
-            (text := str(row.pop("id"))): JobStatus(id=text, **row) for row in rows
-        }
+        rows = await self._ask(lambda on: self.store.states(on, keys))
+        return {(text := str(row.pop("id"))): JobStatus(id=text, **row) for row in rows}
 
     async def list(
         self,
@@ -155,15 +145,14 @@ class Client:
         states = [state] if isinstance(state, str) else (list(state) if state else None)
         name = task.name if isinstance(task, Task) else task
         start = key_of(after) if after else None
-        async with self._executor() as on:
-            jobs = await self.store.list_jobs(
+        jobs = await self._ask(
+            lambda on: self.store.list_jobs(
                 on, states, queue, name, tenant, subject, tag, start, limit
             )
+        )
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
 
-    async def wait(
-        self, job: str | Enqueued[T], timeout: float | timedelta | None = None
-    ) -> T:
+    async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
         """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         patience = Patience(seconds)
@@ -196,43 +185,52 @@ class Client:
 
     async def _change(self, verb: str, job: JobId, *args: Any) -> str:
         key = key_of(_id(job))
-        async with self._executor() as on:
-            answers: dict[int, str] = await getattr(self.store, verb)(on, [key], *args)
+        answers: dict[int, str] = await self._ask(
+            lambda on: getattr(self.store, verb)(on, [key], *args), again=False
+        )
         if answers[key] == "missing":
             raise JobNotFound(_id(job))
         return answers[key]
 
     async def pause(self, queue: str) -> None:
         """Let no worker claim from a queue; what runs goes on."""
-        async with self._executor() as on:
-            await self.store.pause(on, queue)
+        await self._ask(lambda on: self.store.pause(on, queue))
 
     async def resume(self, queue: str) -> None:
         """Let workers claim from a queue again."""
-        async with self._executor() as on:
-            await self.store.resume(on, queue)
+        await self._ask(lambda on: self.store.resume(on, queue))
 
     async def paused(self) -> Sequence[str]:
         """The queues that are paused."""
-        async with self._executor() as on:
-            return await self.store.paused(on)
+        return await self._ask(self.store.paused)
 
     # Where it happens
 
-    @asynccontextmanager
-    async def _executor(self) -> AsyncIterator[Executor]:
-        """The pool or the caller's connection, with database errors in words of the domain."""
-        try:
-            yield self._connection or await self._link.pool()
-        except asyncpg.PostgresError as error:
-            raise self._translated(error) from error
+    async def _ask(self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True) -> T:
+        """Ask the pool or the caller's connection; errors come back in words of the domain.
 
-    def _translated(self, error: asyncpg.PostgresError) -> Exception:
+        `again` says that asking twice does no harm: a broken pool then gets a moment to recover.
+        """
+        waits = AGAIN if again and self._connection is None else ()
+        for wait in (*waits, None):
+            try:
+                return await question(self._connection or await self._link.pool())
+            except Exception as error:
+                if wait is None or not failures.is_lost(error):
+                    self._raise_translated(error)
+                await asyncio.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _raise_translated(self, error: Exception) -> NoReturn:
+        if failures.is_lost(error):
+            told = f"The database was lost and did not come back in time: {error}"
+            raise DatabaseLost(told) from error
         if failures.is_state(error, failures.KEY_MISMATCH):
-            return IdempotencyMismatch(*json.loads(error.detail or "[]"))
+            detail = getattr(error, "detail", None)
+            raise IdempotencyMismatch(*json.loads(detail or "[]")) from error
         if failures.is_schema_missing(error):
-            return SchemaMissing(self.store.schema)
-        return error
+            raise SchemaMissing(self.store.schema) from error
+        raise error
 
 
 class _Inside(Client):
@@ -246,9 +244,10 @@ class _Inside(Client):
         given = list(requests)
         if not given:
             return []
-        async with self._executor() as on:
-            # Postgres itself folds equal notifications of one transaction into one.
-            stored = await self.store.enqueue(on, given, notify=self._notify, durable=False)
+        # Postgres itself folds equal notifications of one transaction into one.
+        stored = await self._ask(
+            lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
+        )
         return [Enqueued(str(key), duplicate) for key, duplicate in stored]
 
 

@@ -1,7 +1,8 @@
 """Waking workers without a NOTIFY for every commit.
 
-NOTIFY takes a lock over all commits of a server, so a busy producer must not send one each time. The
-first enqueue after a quiet moment carries its own; those that follow within the interval share one.
+NOTIFY takes a lock over all commits of a server, so a busy producer must not send one each time.
+The first enqueue after a quiet moment carries its own; those that follow within the interval
+share one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ logger = logging.getLogger("penstock.wake")
 INTERVAL = 0.02
 
 Line = tuple[str, str, int]
+# Stands for all jobs that are due later, among the lines (a queue's name is never empty).
+LATER: Line = ("", "", 0)
 
 
 class Wake:
@@ -37,9 +40,10 @@ class Wake:
         """Whether the enqueue should carry the NOTIFY itself; if not, one follows soon."""
         now = time.monotonic()
         lines, due = _lines(requests)
-        quiet = all(now - self._last.get(line, -1.0) > INTERVAL for line in lines)
+        told = lines if due is None else lines | {LATER}
+        quiet = all(now - self._last.get(line, -1.0) > INTERVAL for line in told)
         if quiet and self._task is None:
-            self._remember(lines, now)
+            self._remember(told, now)
             return True
         if not self._pending and self._due is None:
             self._since = now
@@ -76,11 +80,12 @@ class Wake:
         due, self._due = self._due, None
         pool = await self._link.pool()
         now = time.monotonic()
-        self._remember(lines, now)
+        age = now - self._since + 1.0
+        self._remember(lines if due is None else lines | {LATER}, now)
         if lines:
-            await self._link.store.announce(pool, list(lines), now - self._since + 1.0)
+            await self._link.store.announce(pool, list(lines), age)
         if due is not None:
-            await self._link.store.announce_due(pool, due)
+            await self._link.store.announce_due(pool, due - age)
 
     async def close(self) -> None:
         """Send what is pending, now."""

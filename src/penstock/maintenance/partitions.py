@@ -1,7 +1,7 @@
 """History partitions: built ahead by any worker, removed by the leader when their day has passed.
 
-Neither may ever make a settle wait. Attaching waits for nobody; detaching concurrently waits only for
-readers, and gives up after a moment to try again at the next tick.
+Neither may ever make a settle wait. Attaching waits for nobody; detaching concurrently waits only
+for readers, and gives up after a moment to try again at the next tick.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Partitions(Service):
         expired = await self._store.expired_partitions(self._pool)
         if not expired:
             return True
-        # DETACH CONCURRENTLY runs in no transaction, so its limit is set on a connection of its own.
+        # DETACH CONCURRENTLY runs in no transaction: its limit is set on a connection of its own.
         connection = await connect(self._url, name="penstock partitions")
         try:
             await connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")

@@ -16,8 +16,8 @@ RESCAN = 2.0
 class Promoter(Service):
     """Sleeps until the next job is due; told of an earlier one, it wakes earlier.
 
-    Like a claim it begins at a mark, past the dead entries of jobs long promoted, and looks from the
-    beginning only now and then.
+    Like a claim it begins at a mark, past the dead entries of jobs long promoted, and looks from
+    the beginning only now and then.
     """
 
     name = "promotion"
@@ -53,9 +53,7 @@ class Promoter(Service):
         if monotonic() >= self._rescan_at:
             self._mark = None
         with self._budget:
-            promoted, mark, self._next_in = await self._store.promote(
-                self._pool, self._mark, LIMIT
-            )
+            promoted, mark, self._next_in = await self._store.promote(self._pool, self._mark, LIMIT)
         if self._mark is None:
             self._rescan_at = monotonic() + self._budget.rest
         self._mark = mark

@@ -32,7 +32,7 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 
 def migration(name: str, direction: str, schema: str) -> str:
-    """The whole text of a migration, its included files in place (the same that psql would read)."""
+    """The whole text of a migration, its included files in place, as psql would read it."""
     folder = files(__package__) / "migrations"
     return _bind(_expand(folder, f"{name}.{direction}.sql"), schema)
 

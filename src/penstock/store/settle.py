@@ -25,7 +25,7 @@ class Settlement(NamedTuple):
 
 
 def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
-    """The parameters of `settle.sql`. Where all jobs are simply completed, hardly anything is sent."""
+    """The parameters of `settle.sql`. For jobs simply completed hardly anything is sent."""
     ids = [one.id for one in settlements]
     tokens = [one.token for one in settlements]
     results = [one.result for one in settlements]

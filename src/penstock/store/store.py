@@ -57,9 +57,7 @@ class Store:
     ) -> None:
         """Wake workers for lines that got jobs at most `age` seconds ago."""
         queues, lanes, priorities = zip(*lines, strict=True)
-        await on.fetch(
-            self.statement("announce"), list(queues), list(lanes), list(priorities), age
-        )
+        await on.fetch(self.statement("announce"), list(queues), list(lanes), list(priorities), age)
 
     async def announce_due(self, on: Executor, seconds: float) -> None:
         """Tell the promoter that a job is due in some seconds."""
@@ -148,7 +146,7 @@ class Store:
     async def promote(
         self, on: Executor, mark: datetime | None, limit: int
     ) -> tuple[int, datetime, float | None]:
-        """Make due jobs ready: how many, where to go on, and in how many seconds the next is due."""
+        """Make due jobs ready: how many, where to go on, in how many seconds the next is due."""
         row = await on.fetchrow(self.statement("promote"), mark or _BEGINNING, limit)
         assert row is not None
         return row["promoted"], row["mark"], row["next_in"]

@@ -47,19 +47,22 @@ class Claimer(Service):
         self._most = most
         self._has_room = has_room
         self._deliver = deliver
-        self._busy = False
+        self._idle = asyncio.Event()
 
     async def settled(self) -> None:
         """Wait until there is nothing more to claim for now."""
-        while self._busy or self._woken.is_set():
-            await asyncio.sleep(0.001)
+        await self._idle.wait()
+
+    def wake(self) -> None:
+        self._idle.clear()
+        super().wake()
 
     async def tick(self) -> float:
-        self._busy = True
-        try:
-            return await self._claim_once()
-        finally:
-            self._busy = False
+        self._idle.clear()
+        pause = await self._claim_once()
+        if pause and not self._woken.is_set():
+            self._idle.set()
+        return pause
 
     async def _claim_once(self) -> float:
         wanted = self._quota.grant(min(self._state.wanted, self._most))
@@ -95,7 +98,7 @@ class Claimer(Service):
 
 
 class Scanner(Service):
-    """Looks where the lines of a queue begin, for all that no notification told. Keeps its budget."""
+    """Looks where the lines of a queue begin, for all that no notification told."""
 
     def __init__(
         self,

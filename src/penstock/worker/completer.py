@@ -1,8 +1,9 @@
 """Writes outcomes to the database, many at once.
 
-While one flush is under way the next outcomes gather, so a quiet worker settles at once and a busy one
-in large batches. Nothing is dropped: a settle whose answer was lost is sent again (the token makes the
-repeat harmless), one bad row is found by halving, a locked row is asked for again apart from the others.
+While one flush is under way the next outcomes gather, so a quiet worker settles at once and a
+busy one in large batches. Nothing is dropped: a settle whose answer was lost is sent again (the
+token makes the repeat harmless), one bad row is found by halving, a locked row is asked for again
+apart from the others.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ STARTS = 200
 class Dispatcher:
     """Starts what was fetched while slots are free.
 
-    A job whose worker was lost before runs alone here: if it takes this worker down too, it takes no
-    neighbours with it, and the guilty one is found.
+    A job whose worker was lost before runs alone here: if it takes this worker down too, it takes
+    no neighbours with it, and the guilty one is found.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Runs attempts: finds the task, decodes the arguments, calls the handler, and says what came of it.
+"""Runs attempts: finds the task, decodes the arguments, calls the handler, says what came of it.
 
-Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits is done
-before it is ever scheduled. Sync handlers run in threads.
+Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits
+is done before it is ever scheduled. Sync handlers run in threads.
 """
 
 from __future__ import annotations
@@ -157,9 +157,7 @@ class Executor:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
         attempt = run.attempt
-        self._conclude(
-            run, run.task.failed(error, attempt=attempt.number, worker=self._worker)
-        )
+        self._conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
 
     def _interrupted(self, run: Run, error: BaseException) -> None:
         match run.stopped:

@@ -56,9 +56,9 @@ class Child(Struct, frozen=True):
 class Fleet:
     """Runs a command several times over.
 
-        fleet = Fleet([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
-        loop.add_signal_handler(signal.SIGTERM, fleet.ask_to_stop)
-        await fleet.run()
+    fleet = Fleet([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
+    loop.add_signal_handler(signal.SIGTERM, fleet.ask_to_stop)
+    await fleet.run()
     """
 
     def __init__(

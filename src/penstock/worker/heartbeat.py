@@ -1,9 +1,9 @@
 """The heartbeat: a thread with its own loop and its own connection.
 
-A handler that blocks the worker's loop, or a pool that is used up, must not cost the worker its lease.
-But a loop that is blocked for ever must: so the thread renews only while the loop has ticked within the
-stall limit. And a thread that cannot reach the database gives the lease up before it would expire, so
-that a cut-off worker stops its jobs before somebody else starts them.
+A handler that blocks the worker's loop, or a pool that is used up, must not cost the worker its
+lease. But a loop that is blocked for ever must: so the thread renews only while the loop has
+ticked within the stall limit. And a thread that cannot reach the database gives the lease up
+before it would expire, so that a cut-off worker stops its jobs before somebody else starts them.
 """
 
 from __future__ import annotations

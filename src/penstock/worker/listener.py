@@ -1,4 +1,4 @@
-"""Hears what the database tells: new jobs, due times, signals for this worker, a vacant leader's seat.
+"""Hears what the database tells: new jobs, due times, signals, a vacant leader's seat.
 
 What it hears only saves time. Everything is found without it, a little later.
 """

@@ -1,8 +1,9 @@
 """Low-water marks: where in each line of a queue the next claim begins.
 
-A mark is a hint, never the record. It saves a claim from walking over the dead entries of jobs long
-gone, which nobody can clean up while some transaction holds an old snapshot. A job behind its mark (its
-transaction committed late) is found by its NOTIFY, which lowers the mark, or by the next scan.
+A mark is a hint, never the record. It saves a claim from walking over the dead entries of jobs
+long gone, which nobody can clean up while some transaction holds an old snapshot. A job behind
+its mark (its transaction committed late) is found by its NOTIFY, which lowers the mark, or by the
+next scan.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Marks:
 
     def lines(self) -> list[Line]:
         if self._sorted is None:
-            self._sorted = sorted(self._lines.values(), key=lambda line: (-line.priority, line.lane))
+            self._sorted = sorted(
+                self._lines.values(), key=lambda line: (-line.priority, line.lane)
+            )
         return self._sorted
 
     def lower(self, lane: str, priority: int, ready_at: datetime) -> None:

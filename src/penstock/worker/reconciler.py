@@ -13,7 +13,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 class Reconciler(Service):
-    """After a claim whose answer was lost, and now and then, releases jobs that nobody here runs."""
+    """After a lost answer to a claim, and now and then, releases jobs nobody here runs."""
 
     name = "reconciliation"
 

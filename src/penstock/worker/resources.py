@@ -27,7 +27,7 @@ class Resources:
         self._openers: dict[type[Any], Opener] = {}
 
     def add(self, kind: type[Any], opener: Opener) -> None:
-        """Say what opens a kind: a function without arguments that gives an async context manager."""
+        """Say what opens a kind: a function that gives an async context manager."""
         if kind in self._openers:
             raise ConfigError("resource", kind.__name__, "a type that has no opener yet")
         self._openers[kind] = opener
@@ -114,6 +114,3 @@ def _kind_opened_by(opener: Any) -> type[Any]:
         "a function whose annotation names what it yields, such as AsyncIterator[HttpClient], "
         "or app.resource(HttpClient)",
     )
-
-
-

@@ -10,7 +10,7 @@ from penstock.tasks.options import QUEUE_NAME, matching
 
 DEFAULT_SLOTS = 100
 MOST_SLOTS = 10_000
-# Jobs that would be worked off within this time are fetched ahead: one round trip never idles a worker.
+# What would be worked off within this time is fetched ahead: a round trip never idles a worker.
 AHEAD_SECONDS = 0.05
 
 

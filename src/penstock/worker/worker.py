@@ -51,10 +51,10 @@ CLOSE_WAIT = 10.0
 class Worker:
     """Runs the jobs of some queues in this process.
 
-        async with app.worker(queues={"documents": 50}):
-            ...                                  # works until the block ends
+    async with app.worker(queues={"documents": 50}):
+        ...                                  # works until the block ends
 
-        tally = await app.worker().drain()       # works off what there is
+    tally = await app.worker().drain()       # works off what there is
     """
 
     def __init__(
@@ -288,7 +288,8 @@ class Worker:
     ) -> Tally:
         """Work off what is ready, then stop: at most so many jobs, for at most so long.
 
-        Jobs that become due meanwhile are included. For hosts that are driven by cron, and for tests.
+        Jobs that become due meanwhile are included. For hosts that are driven by cron, and for
+        tests.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         await self.start(limit=limit)
