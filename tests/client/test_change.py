@@ -1,0 +1,196 @@
+"""Cancel, retry, delete, pause."""
+
+import asyncio
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from penstock import Fixed, Penstock
+from penstock.errors import JobCancelled, JobConflict, JobNotFound
+from tests.fixtures.worker import reaches, worker_of
+
+
+@pytest.fixture
+def note(app: Penstock):
+    @app.task(name="note")
+    async def note(text: str = "") -> str:
+        return text
+
+    return note
+
+
+@pytest.fixture
+def broken(app: Penstock):
+    @app.task(name="broken", retry=Fixed(0.01))
+    async def broken() -> None:
+        raise ValueError("never works")
+
+    return broken
+
+
+# Cancel
+
+
+@pytest.mark.parametrize("delay", [None, 60])
+async def test_a_waiting_job_is_cancelled_and_never_runs(
+    app: Penstock, note, delay: float | None
+) -> None:
+    enqueued = await app.enqueue(note.options(delay=delay))
+    assert await app.cancel(enqueued)
+    tally = await worker_of(app).drain(seconds=10)
+    job = await app.get(enqueued)
+    assert (job.state, job.reason, job.attempt) == ("cancelled", "requested", 0)
+    assert tally.settled == 0
+
+
+async def test_a_cancel_keeps_its_reason(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note)
+    await app.cancel(enqueued, reason="not wanted any more")
+    with pytest.raises(JobCancelled, match="not wanted any more"):
+        await app.wait(enqueued)
+
+
+async def test_a_running_job_is_cancelled_at_once(app: Penstock) -> None:
+    started = asyncio.Event()
+
+    @app.task
+    async def endless() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(endless)
+        await started.wait()
+        assert await app.cancel(enqueued)
+        assert (await app.get(enqueued)).state == "cancelled"
+
+
+async def test_a_final_job_stays_as_it_is(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note)
+    await worker_of(app).drain(seconds=10)
+    assert await app.cancel(enqueued) is False
+    assert (await app.get(enqueued)).state == "completed"
+
+
+async def test_a_second_cancel_answers_as_the_first(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note)
+    assert await app.cancel(enqueued, "first") is True
+    assert await app.cancel(enqueued, "second") is True
+    assert (await app.get(enqueued)).reason == "first"
+
+
+# Retry
+
+
+async def test_a_failed_job_comes_back_under_its_id_with_fresh_chances(
+    app: Penstock, broken
+) -> None:
+    enqueued = await app.enqueue(broken.options(max_attempts=2))
+    async with worker_of(app):
+        failed = await reaches(app, enqueued, "failed")
+    assert (failed.attempt, failed.failures) == (2, 2)
+    await app.retry(enqueued)
+    job = await app.get(enqueued)
+    assert (job.id, job.state, job.attempt, job.failures) == (enqueued.id, "ready", 2, 0)
+    assert len(job.errors) == 2
+    async with worker_of(app):
+        again = await reaches(app, enqueued, "failed")
+    assert (again.attempt, again.failures, len(again.errors)) == (4, 2, 4)
+
+
+@pytest.mark.parametrize("ending", ["completed", "cancelled"])
+async def test_any_final_job_can_run_again(app: Penstock, note, ending: str) -> None:
+    enqueued = await app.enqueue(note, "again")
+    if ending == "cancelled":
+        await app.cancel(enqueued)
+    else:
+        await worker_of(app).drain(seconds=10)
+    await app.retry(enqueued)
+    await worker_of(app).drain(seconds=10)
+    assert await app.wait(enqueued, timeout=1) == "again"
+
+
+async def test_a_scheduled_job_is_due_now(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note.options(delay=3600), "early")
+    async with worker_of(app, rescan=3600, poll=3600):
+        await app.retry(enqueued)
+        assert await app.wait(enqueued, timeout=5) == "early"
+
+
+async def test_a_running_job_cannot_be_retried_or_deleted(app: Penstock) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def slow() -> None:
+        started.set()
+        await go_on.wait()
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(slow)
+        await started.wait()
+        with pytest.raises(JobConflict, match="running"):
+            await app.retry(enqueued)
+        with pytest.raises(JobConflict, match="Cancel it first"):
+            await app.delete(enqueued)
+        go_on.set()
+        await app.wait(enqueued, timeout=5)
+
+
+# Delete
+
+
+async def test_a_deleted_job_is_gone(app: Penstock, note) -> None:
+    final = await app.enqueue(note)
+    await worker_of(app).drain(seconds=10)
+    waiting = await app.enqueue(note)
+    for job in (final, waiting):
+        await app.delete(job)
+        assert await app.find(job) is None
+        with pytest.raises(JobNotFound):
+            await app.delete(job)
+
+
+# Pause
+
+
+async def test_nothing_is_claimed_from_a_paused_queue(app: Penstock, note) -> None:
+    await app.pause("default")
+    assert list(await app.paused()) == ["default"]
+    async with worker_of(app, ["default", "other"], rescan=0.1):
+        held = await app.enqueue(note, "held")
+        free = await app.enqueue(note.options(queue="other"), "free")
+        assert await app.wait(free, timeout=5) == "free"
+        after = await app.enqueue(note.options(queue="other"), "after")
+        await app.wait(after, timeout=5)
+        assert (await app.get(held)).state == "ready"
+        await app.resume("default")
+        assert await app.wait(held, timeout=5) == "held"
+    assert list(await app.paused()) == []
+
+
+async def test_resuming_wakes_the_workers(
+    app: Penstock, note, connection: asyncpg.Connection
+) -> None:
+    await app.pause("default")
+    held = await app.enqueue(note, "held")
+    async with worker_of(app, rescan=3600, poll=3600):
+        await app.resume("default")
+        assert await app.wait(held, timeout=timedelta(seconds=5)) == "held"
+
+
+async def test_what_runs_goes_on_when_its_queue_is_paused(app: Penstock) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def slow() -> str:
+        started.set()
+        await go_on.wait()
+        return "done"
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(slow)
+        await started.wait()
+        await app.pause("default")
+        go_on.set()
+        assert await app.wait(enqueued, timeout=5) == "done"

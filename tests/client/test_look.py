@@ -1,0 +1,124 @@
+"""Looking at jobs: one, many, by filter."""
+
+import pytest
+
+from penstock import Penstock
+from penstock.errors import ConfigError, JobNotFound
+from tests.fixtures.worker import worker_of
+
+GARBAGE = ["", "x", "-1", "1.5", "1 ", "9" * 30, "٣", "a\0b", "0"]
+
+
+@pytest.fixture
+def note(app: Penstock):
+    @app.task(name="note")
+    async def note(text: str = "") -> str:
+        return text
+
+    return note
+
+
+@pytest.mark.parametrize("id", GARBAGE)
+async def test_an_id_that_is_none_belongs_to_no_job(app: Penstock, id: str) -> None:
+    with pytest.raises(JobNotFound):
+        await app.get(id)
+    assert await app.find(id) is None
+    for change in (app.cancel, app.retry, app.delete, app.wait):
+        with pytest.raises(JobNotFound):
+            await change(id)
+
+
+async def test_garbage_among_ids_is_left_out(app: Penstock, note) -> None:
+    job = await app.enqueue(note)
+    assert list(await app.states([*GARBAGE, job.id])) == [job.id]
+
+
+async def test_a_final_job_is_found_with_its_result(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note, "done")
+    await worker_of(app).drain(seconds=10)
+    job = await app.get(enqueued)
+    assert (job.state, job.result, job.attempt) == ("completed", "done", 1)
+    assert job.finished_at is not None
+    assert job.is_final
+
+
+async def test_the_states_of_a_thousand_jobs_come_in_one_call(app: Penstock, note) -> None:
+    done = await app.enqueue(note, "first")
+    await worker_of(app).drain(seconds=10)
+    waiting = await app.enqueue_many(note.options(delay=60).prepare() for _ in range(999))
+    states = await app.states([done, *waiting])
+    assert len(states) == 1000
+    assert states[done.id].state == "completed"
+    assert states[done.id].is_final
+    assert {states[one.id].state for one in waiting} == {"scheduled"}
+
+
+async def test_more_than_a_thousand_states_are_refused(app: Penstock) -> None:
+    with pytest.raises(ConfigError, match="1000"):
+        await app.states([str(n) for n in range(1001)])
+
+
+async def test_jobs_that_are_not_found_have_no_state(app: Penstock) -> None:
+    assert await app.states(["123456"]) == {}
+
+
+async def test_jobs_are_listed_newest_first_in_pages(app: Penstock, note) -> None:
+    enqueued = await app.enqueue_many(note.prepare(str(n)) for n in range(5))
+    first = await app.list(limit=2)
+    second = await app.list(limit=2, after=first.after)
+    third = await app.list(limit=2, after=second.after)
+    pages = [[job.id for job in page.jobs] for page in (first, second, third)]
+    ids = [one.id for one in reversed(enqueued)]
+    assert pages == [ids[:2], ids[2:4], ids[4:]]
+    assert third.after is None
+
+
+async def test_pages_do_not_shift_when_jobs_are_added(app: Penstock, note) -> None:
+    enqueued = await app.enqueue_many(note.prepare(str(n)) for n in range(4))
+    first = await app.list(limit=2)
+    await app.enqueue(note, "newer")
+    second = await app.list(limit=2, after=first.after)
+    assert [job.id for job in second.jobs] == [enqueued[1].id, enqueued[0].id]
+
+
+async def test_live_and_final_jobs_are_listed_together(app: Penstock, note) -> None:
+    final = await app.enqueue(note)
+    await worker_of(app).drain(seconds=10)
+    live = await app.enqueue(note)
+    assert [job.id for job in (await app.list()).jobs] == [live.id, final.id]
+
+
+async def test_each_filter_narrows_the_list(app: Penstock, note) -> None:
+    @app.task(name="other")
+    async def other() -> None: ...
+
+    cases = {
+        "queue": await app.enqueue(note.options(queue="mail")),
+        "tenant": await app.enqueue(note.options(tenant="acme")),
+        "subject": await app.enqueue(note.options(subject="document:42")),
+        "tag": await app.enqueue(note.options(tags=["nightly", "large"])),
+        "task": await app.enqueue(other),
+        "state": await app.enqueue(note.options(delay=60)),
+    }
+    filters = {
+        "queue": "mail",
+        "tenant": "acme",
+        "subject": "document:42",
+        "tag": "large",
+        "task": other,
+        "state": "scheduled",
+    }
+    for name, value in filters.items():
+        page = await app.list(**{name: value})
+        assert [job.id for job in page.jobs] == [cases[name].id], name
+    by_name = await app.list(task="other")
+    assert [job.id for job in by_name.jobs] == [cases["task"].id]
+    both = await app.list(state=["ready", "scheduled"])
+    assert len(both.jobs) == 6
+    assert (await app.list(queue="mail", tenant="acme")).jobs == ()
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+async def test_a_page_has_its_limits(app: Penstock, limit: int) -> None:
+    with pytest.raises(ConfigError, match="limit"):
+        await app.list(limit=limit)

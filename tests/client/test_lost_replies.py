@@ -1,0 +1,108 @@
+"""An enqueue whose answer is lost, and other trouble with the database."""
+
+import asyncpg
+import pytest
+
+from penstock import Penstock
+from penstock.errors import DatabaseLost, SchemaMissing
+from tests.fixtures.database import Database, connected
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.worker import cut_connections
+
+
+@pytest.fixture
+async def far(proxy: Proxy):
+    """An app behind a network that fails."""
+    async with Penstock(proxy.url) as app:
+        yield app
+
+
+@pytest.fixture
+def greet(far: Penstock):
+    @far.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    return greet
+
+
+async def test_with_a_key_a_lost_answer_is_asked_for_again(
+    far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    lost = proxy.drop_reply_after("enqueue_v1")
+    enqueued = await far.enqueue(greet.options(idempotency_key="k"), "Ada")
+    await lost.wait()
+    rows = await connection.fetch("SELECT id FROM penstock.job")
+    assert [str(row["id"]) for row in rows] == [enqueued.id]
+
+
+async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
+    far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    lost = proxy.drop_reply_after("enqueue_v1")
+    with pytest.raises(DatabaseLost, match="may or may not have been stored.*idempotency_key"):
+        await far.enqueue(greet, "Ada")
+    await lost.wait()
+    assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 1
+
+
+async def test_one_job_without_a_key_makes_the_whole_call_unsafe_to_repeat(
+    far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    lost = proxy.drop_reply_after("enqueue_v1")
+    requests = [greet.options(idempotency_key="k").prepare("Ada"), greet.prepare("Bob")]
+    with pytest.raises(DatabaseLost):
+        await far.enqueue_many(requests)
+    await lost.wait()
+    assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 2
+
+
+async def test_a_pool_whose_connections_were_cut_while_idle_goes_on(
+    app: Penstock, database: Database
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    first = await app.enqueue(greet)
+    assert await cut_connections(database.admin_url, "penstock") >= 1
+    assert (await app.get(first)).state == "ready"
+    await app.enqueue(greet)
+
+
+async def test_a_database_without_the_schema_says_what_to_run(database: Database) -> None:
+    async with connected(database.url) as connection:
+        await connection.execute("DROP SCHEMA penstock CASCADE")
+    with pytest.raises(SchemaMissing, match="penstock migrate"):
+        await Penstock(database.url).open()
+
+
+async def test_a_schema_that_vanishes_under_an_open_app_says_so_too(
+    app: Penstock, database: Database
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    async with connected(database.url) as connection:
+        await connection.execute("DROP SCHEMA penstock CASCADE")
+    with pytest.raises(SchemaMissing):
+        await app.enqueue(greet)
+    with pytest.raises(SchemaMissing):
+        await app.get("1")
+
+
+async def test_looking_survives_a_lost_answer(far: Penstock, greet, proxy: Proxy) -> None:
+    enqueued = await far.enqueue(greet, "Ada")
+    lost = proxy.drop_reply_after("job_all")
+    assert (await far.get(enqueued)).state == "ready"
+    await lost.wait()
+
+
+async def test_a_change_whose_answer_is_lost_is_an_error(
+    far: Penstock, greet, proxy: Proxy
+) -> None:
+    enqueued = await far.enqueue(greet, "Ada")
+    lost = proxy.drop_reply_after("cancel_v1")
+    with pytest.raises(DatabaseLost):
+        await far.cancel(enqueued)
+    await lost.wait()
+    assert (await far.get(enqueued)).state == "cancelled"

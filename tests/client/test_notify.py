@@ -1,0 +1,79 @@
+"""Waking the workers: at once when it is quiet, together when it is busy."""
+
+import json
+
+import pytest
+
+from penstock import Penstock
+from tests.fixtures.database import Database
+from tests.fixtures.notifications import hearing
+
+
+@pytest.fixture
+def note(app: Penstock):
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    return note
+
+
+async def test_the_first_enqueue_after_a_quiet_moment_carries_its_notification(
+    app: Penstock, note, database: Database
+) -> None:
+    async with hearing(database) as heard:
+        await app.enqueue(note.options(queue="mail", priority=3))
+        [payload] = await heard.all()
+        assert json.loads(payload)[:3] == ["mail", "", 3]
+
+
+async def test_many_enqueues_in_a_row_share_notifications(
+    app: Penstock, note, database: Database
+) -> None:
+    async with hearing(database) as heard:
+        for _ in range(200):
+            await app.enqueue(note)
+        await app.close()
+        assert 1 <= len(await heard.all(1)) < 100
+
+
+async def test_the_last_of_a_burst_is_announced_too(
+    app: Penstock, note, database: Database
+) -> None:
+    """What says where to look is no later than any of the jobs it stands for."""
+    async with hearing(database) as heard:
+        jobs = [await app.get(await app.enqueue(note)) for _ in range(20)]
+        payloads = await heard.all(2)
+        begins = [float(json.loads(payload)[3]) for payload in payloads]
+        ready = [job.ready_at.timestamp() for job in jobs if job.ready_at]
+        assert begins[0] <= ready[0]
+        assert begins[1] <= ready[1]
+
+
+async def test_each_line_is_announced(app: Penstock, note, database: Database) -> None:
+    async with hearing(database) as heard:
+        for queue in ("a", "b", "a", "b"):
+            await app.enqueue(note.options(queue=queue))
+        await app.close()
+        queues = [json.loads(payload)[0] for payload in await heard.all(2)]
+        assert set(queues) == {"a", "b"}
+
+
+async def test_a_later_job_is_announced_to_the_promoter(
+    app: Penstock, note, database: Database
+) -> None:
+    async with hearing(database, "due") as due, hearing(database) as ready:
+        enqueued = await app.enqueue(note.options(delay=60))
+        job = await app.get(enqueued)
+        assert job.run_at is not None
+        assert float((await due.all(1))[0]) == pytest.approx(job.run_at.timestamp(), abs=0.001)
+        assert await ready.all() == []
+
+
+async def test_many_later_jobs_share_notifications_too(
+    app: Penstock, note, database: Database
+) -> None:
+    async with hearing(database, "due") as due:
+        for _ in range(200):
+            await app.enqueue(note.options(delay=60))
+        await app.close()
+        assert 1 <= len(await due.all(1)) < 100

@@ -1,0 +1,84 @@
+"""Waiting for a job's end."""
+
+import asyncio
+
+import pytest
+
+from penstock import Context, Fixed, NotRetryable, Penstock
+from penstock.errors import JobCancelled, JobFailed, JobNotFound, WaitTimeout
+from tests.fixtures.worker import worker_of
+
+
+@pytest.fixture
+def note(app: Penstock):
+    @app.task(name="note")
+    async def note(text: str = "") -> str:
+        return text
+
+    return note
+
+
+async def test_the_result_comes_back(app: Penstock, note) -> None:
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(note, "hello"), timeout=5) == "hello"
+
+
+async def test_a_job_may_have_no_result(app: Penstock) -> None:
+    @app.task
+    async def nothing() -> None: ...
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(nothing), timeout=5) is None
+
+
+async def test_a_failed_job_raises_with_its_last_error(app: Penstock) -> None:
+    @app.task(max_attempts=2, retry=Fixed(0.01))
+    async def broken(ctx: Context) -> None:
+        raise ValueError(f"attempt {ctx.attempt}")
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(broken)
+        with pytest.raises(JobFailed) as caught:
+            await app.wait(enqueued, timeout=5)
+    error = caught.value
+    assert (error.job_id, error.reason) == (enqueued.id, "exhausted")
+    assert (error.error_type, error.error_message) == ("ValueError", "attempt 2")
+
+
+async def test_a_discarded_job_says_so(app: Penstock) -> None:
+    @app.task
+    async def hopeless() -> None:
+        raise NotRetryable("the file is no PDF")
+
+    async with worker_of(app):
+        with pytest.raises(JobFailed, match="discarded.*no PDF"):
+            await app.wait(await app.enqueue(hopeless), timeout=5)
+
+
+async def test_a_cancelled_job_raises_while_it_is_waited_for(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note.options(delay=60))
+    waiting = asyncio.ensure_future(app.wait(enqueued))
+    await app.cancel(enqueued)
+    with pytest.raises(JobCancelled):
+        await waiting
+
+
+async def test_patience_has_an_end(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note.options(delay=60))
+    with pytest.raises(WaitTimeout, match="still scheduled") as caught:
+        await app.wait(enqueued, timeout=0.05)
+    assert caught.value.job_id == enqueued.id
+
+
+async def test_a_final_job_is_answered_without_patience(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note, "done")
+    await worker_of(app).drain(seconds=10)
+    assert await app.wait(enqueued, timeout=0) == "done"
+
+
+async def test_a_job_deleted_meanwhile_is_not_waited_for(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note.options(delay=60))
+    waiting = asyncio.ensure_future(app.wait(enqueued, timeout=5))
+    await app.delete(enqueued)
+    with pytest.raises(JobNotFound):
+        await waiting
