@@ -1,0 +1,17 @@
+"""The app that all processes of a test share: its tasks, and a store that writes everything down."""
+
+from pathlib import Path
+
+from penstock import Penstock
+from tests.chaos.lines import Lines
+from tests.chaos.recorded import Failpoint, RecordedStore
+from tests.chaos.tasks import Effects, register
+
+
+def make_app(url: str, name: str, folder: Path, failpoint: Failpoint | None = None) -> Penstock:
+    """An app whose log and effects carry the name of its process."""
+    store = RecordedStore(Lines(folder / "log.jsonl", name), failpoint)
+    app = Penstock(url)
+    app._link.store = store
+    register(app, Effects(Lines(folder / "effects.jsonl", name), store), folder / "gates")
+    return app

@@ -1,0 +1,32 @@
+-- What happened to each job and lease, in the database's own order: a job's changes are made under the
+-- lock of its row, so the sequence orders them as they happened.
+CREATE SCHEMA chaos;
+
+CREATE TABLE chaos.effect (job bigint NOT NULL, attempt integer NOT NULL);
+
+CREATE TABLE chaos.journal (
+    seq     bigserial   PRIMARY KEY,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    source  text        NOT NULL,
+    was     jsonb,
+    now     jsonb
+);
+
+CREATE FUNCTION chaos.write() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_left_out text[] := '{args,meta,errors,retry,result,tags}';
+BEGIN
+    INSERT INTO chaos.journal (source, was, now)
+    VALUES (TG_ARGV[0],
+            CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - v_left_out END,
+            CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - v_left_out END);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON penstock.job
+    FOR EACH ROW EXECUTE FUNCTION chaos.write('job');
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON penstock.job_history
+    FOR EACH ROW EXECUTE FUNCTION chaos.write('history');
+CREATE TRIGGER journal AFTER INSERT OR UPDATE OR DELETE ON penstock.lease
+    FOR EACH ROW EXECUTE FUNCTION chaos.write('lease');

@@ -1,0 +1,106 @@
+"""What the workers of these tests do. Each handler says in the effects log what it did, and when."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import asyncpg
+
+from penstock import Context, Penstock, Retry
+from penstock.store import Pool
+from tests.chaos.lines import Lines
+from tests.chaos.recorded import RecordedStore
+
+GATE_LOOK = 0.01
+
+
+class Effects:
+    """The effects log of one process. Every line tells which attempt it comes from."""
+
+    def __init__(self, lines: Lines, store: RecordedStore) -> None:
+        self._lines = lines
+        self._store = store
+
+    def write(self, ctx: Context, what: str, **fields: object) -> None:
+        job = int(ctx.job.id)
+        token = self._store.tokens[job, ctx.attempt]
+        self._lines.write("effect", what=what, job=job, attempt=ctx.attempt, token=token, **fields)
+
+    @contextmanager
+    def run(self, ctx: Context) -> Iterator[None]:
+        """Tell of the start, and of the end if it comes to that."""
+        self.write(ctx, "start")
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.write(ctx, "stopped")
+            raise
+        self.write(ctx, "done")
+
+
+def register(app: Penstock, effects: Effects, gates: Path) -> None:
+    """Give an app the tasks of these tests."""
+
+    @app.resource
+    @asynccontextmanager
+    async def pool() -> AsyncIterator[asyncpg.Pool]:
+        async with asyncpg.create_pool(
+            app.url, min_size=0, max_size=5, server_settings={"application_name": "chaos transfer"}
+        ) as pool:
+            yield pool
+
+    @app.task(name="note")
+    async def note(ctx: Context) -> None:
+        """Done before it ever waits."""
+        with effects.run(ctx):
+            pass
+
+    @app.task(name="slow")
+    async def slow(ctx: Context, seconds: float) -> None:
+        with effects.run(ctx):
+            await asyncio.sleep(seconds)
+
+    @app.task(name="gated")
+    async def gated(ctx: Context, gate: str) -> None:
+        """Goes on once the test opens the gate."""
+        with effects.run(ctx):
+            while not (gates / gate).exists():
+                await asyncio.sleep(GATE_LOOK)
+
+    @app.task(name="blocks")
+    async def blocks(ctx: Context, seconds: float) -> None:
+        """Keeps the event loop for itself, the first time."""
+        with effects.run(ctx):
+            if ctx.attempt == 1:
+                time.sleep(seconds)
+
+    @app.task(name="dies")
+    async def dies(ctx: Context, times: int) -> None:
+        """Takes its worker with it, the first few times."""
+        with effects.run(ctx):
+            if ctx.attempt <= times:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    @app.task(name="flaky")
+    async def flaky(ctx: Context) -> Retry | None:
+        """Fails once before it succeeds."""
+        with effects.run(ctx):
+            await asyncio.sleep(0)
+        return Retry(after=0.05, error="not yet") if ctx.job.failures == 0 else None
+
+    @app.task(name="transfer", resources=(asyncpg.Pool,))
+    async def transfer(ctx: Context) -> None:
+        """Its effect is a row in the same Postgres, written exactly once."""
+        pool: Pool = ctx.resource(asyncpg.Pool)
+        with effects.run(ctx):
+            async with pool.acquire() as connection, connection.transaction():
+                await connection.execute(
+                    "INSERT INTO chaos.effect (job, attempt) VALUES ($1, $2)",
+                    int(ctx.job.id),
+                    ctx.attempt,
+                )
+                await ctx.complete(connection)

@@ -1,0 +1,75 @@
+"""Workers that are stopped in their tracks and wake up when the world has moved on."""
+
+import pytest
+
+from tests.chaos.mutation import take_the_token_out_of_the_settle
+from tests.chaos.process import Process
+from tests.chaos.scene import Scene
+
+
+@pytest.fixture
+async def reclaimed(scene: Scene) -> tuple[int, Process, Process]:
+    """A job that a worker had done when it froze, one step before its settle; another runs it now."""
+    [job] = await scene.enqueue("gated", "work")
+    frozen = scene.worker("frozen", failpoint="settle.before:freeze:1")
+    await scene.effect(job=job, what="start", process="frozen")
+    scene.open_gate("work")
+    await frozen.frozen()
+    scene.close_gate("work")
+    other = scene.worker("other")
+    await scene.effect(job=job, what="start", process="other", attempt=2)
+    return job, frozen, other
+
+
+async def test_a_worker_frozen_past_its_lease_cannot_complete_the_job(
+    scene: Scene, reclaimed: tuple[int, Process, Process]
+) -> None:
+    job, frozen, _ = reclaimed
+    frozen.thaw()
+    await scene.event(frozen, "SettleRefused")
+    assert (await scene.row(job))["state"] == "running"
+    scene.open_gate("work")
+    await scene.drained()
+    [settled] = scene.log("settle", outcome="ok", job=job)
+    assert settled["process"] == "other"
+    row = await scene.row(job)
+    assert (row["state"], str(row["last_token"])) == ("completed", settled["token"])
+    await scene.expect_promises_kept()
+
+
+async def test_without_the_token_in_the_settle_the_checker_finds_the_stale_write(
+    scene: Scene, reclaimed: tuple[int, Process, Process]
+) -> None:
+    job, frozen, _ = reclaimed
+    await take_the_token_out_of_the_settle(scene.url)
+    frozen.thaw()
+    await scene.settled(job)
+    scene.open_gate("work")
+    await scene.drained()
+    verdict = await scene.verdict()
+    stale = [
+        each for each in verdict.violations if each.startswith(f"I2 job {job}: frozen was told")
+    ]
+    assert stale, str(verdict)
+
+
+async def test_a_worker_frozen_past_its_lease_stops_its_jobs_and_goes_on_with_a_new_lease(
+    scene: Scene,
+) -> None:
+    [job] = await scene.enqueue("gated", "work")
+    frozen = scene.worker("frozen")
+    await scene.effect(job=job, what="start", process="frozen")
+    frozen.freeze()
+    other = scene.worker("other")
+    await scene.effect(job=job, what="start", process="other")
+    frozen.thaw()
+    await scene.effect(job=job, what="stopped", process="frozen")
+    await scene.event(frozen, "LeaseTaken", count=2)
+    scene.open_gate("work")
+    await scene.drained()
+    other.ask_to_stop()
+    assert await other.ended() == 0
+    [next_job] = await scene.enqueue("note")
+    await scene.drained()
+    assert scene.effects(job=next_job, what="done")[0]["process"] == "frozen"
+    await scene.expect_promises_kept()
