@@ -1,0 +1,115 @@
+"""Where the bench works: a schema of its own in the given database, dropped at the end."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TypeAlias
+
+import asyncpg
+
+from penstock.app import Penstock
+from penstock.bench import tasks
+from penstock.bench.errors import BenchFailed
+from penstock.config import Database
+from penstock.sql import quote
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+AT_ONCE = 100_000
+FAST_AT_ONCE = 200_000
+
+# The same jobs without the way from a client to the server.
+FILL_FAST = """
+SELECT count(*) FROM enqueue_v1(
+    array_fill('bench.noop'::text, ARRAY[$1::integer]),
+    ARRAY(SELECT format('{"number": %s}', n) FROM generate_series(1, $1) AS n),
+    p_timeouts => array_fill(3600::double precision, ARRAY[$1]))
+"""
+
+
+class Ground:
+    """A fresh queue, its app, and a connection that looks at it from outside."""
+
+    def __init__(self, app: Penstock, connection: Connection) -> None:
+        self.app = app
+        self.connection = connection
+
+    @property
+    def url(self) -> str:
+        return self.app.url
+
+    @property
+    def schema(self) -> str:
+        return self.app.database.schema
+
+    async def clear(self) -> None:
+        """Back to empty tables, so that each measurement begins alike."""
+        await self.connection.execute("TRUNCATE job, job_history, lease, leader")
+
+    async def fill(self, jobs: int) -> float:
+        """Enqueue no-ops in bulk; the seconds it took, requests made and checked included."""
+        began = time.monotonic()
+        for start in range(0, jobs, AT_ONCE):
+            numbers = range(start, min(start + AT_ONCE, jobs))
+            await self.app.enqueue_many(tasks.noop.prepare(number) for number in numbers)
+        return time.monotonic() - began
+
+    async def fill_fast(self, jobs: int) -> None:
+        """Enqueue no-ops on the server, where the time it takes is not the point."""
+        for start in range(0, jobs, FAST_AT_ONCE):
+            await self.connection.fetchval(FILL_FAST, min(FAST_AT_ONCE, jobs - start))
+
+    async def refill(self, jobs: int) -> float:
+        """Only so many new jobs, with statistics as autovacuum would soon have made them."""
+        await self.clear()
+        seconds = await self.fill(jobs)
+        await self.connection.execute("VACUUM (ANALYZE) job")
+        return seconds
+
+    async def first_claim(self) -> float:
+        """When the first claim began, on this machine's monotonic clock."""
+        claimed: datetime = await self.connection.fetchval(
+            "SELECT min(attempted_at) FROM job_history"
+        )
+        before = time.monotonic()
+        now: datetime = await self.connection.fetchval("SELECT clock_timestamp()")
+        return (before + time.monotonic()) / 2 - (now - claimed).total_seconds()
+
+    async def left(self) -> int:
+        """How many jobs are still live."""
+        return int(await self.connection.fetchval("SELECT count(*) FROM job"))
+
+    @asynccontextmanager
+    async def held_snapshot(self) -> AsyncIterator[None]:
+        """Another session in an open transaction: nothing that dies now can be cleaned up."""
+        other = await asyncpg.connect(self.url)
+        try:
+            async with other.transaction(isolation="repeatable_read"):
+                await other.fetchval("SELECT pg_current_xact_id()")
+                yield
+        finally:
+            await other.close()
+
+
+@asynccontextmanager
+async def open_ground(database: Database) -> AsyncIterator[Ground]:
+    """A new schema in the database; an embedded server is started if need be."""
+    schema = f"penstock_bench_{secrets.token_hex(3)}"
+    app = Penstock(database.url, data_dir=database.data_dir, schema=schema)
+    try:
+        if database.url is not None:
+            await app.migrate()
+        await app.open()
+        connection = await asyncpg.connect(app.url, server_settings={"search_path": schema})
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise BenchFailed(f"The bench cannot use this database: {error}") from error
+    try:
+        yield Ground(app, connection)
+    finally:
+        await app.close()
+        await connection.execute("DROP SCHEMA " + quote(schema) + " CASCADE")
+        await connection.close()

@@ -1,0 +1,45 @@
+"""What a run of the bench measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+
+LATENCY_JOBS = 500
+SINGLE_JOBS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many jobs, how many rounds, and which of the longer measurements to add."""
+
+    jobs: int = 100_000
+    rounds: int = 3
+    processes: int = 1
+    backlog: tuple[int, ...] = ()
+    soak: int = 0
+    dead: int = 0
+
+    def __post_init__(self) -> None:
+        _between("jobs", self.jobs, 1000, 10_000_000)
+        _between("rounds", self.rounds, 1, 100)
+        _between("processes", self.processes, 1, 64)
+        for size in self.backlog:
+            _between("backlog", size, 1000, 100_000_000)
+        for setting in ("soak", "dead"):
+            if getattr(self, setting):
+                _between(setting, getattr(self, setting), 10_000, 100_000_000)
+
+    @property
+    def latency_jobs(self) -> int:
+        return min(LATENCY_JOBS, self.jobs // 20)
+
+    @property
+    def single_jobs(self) -> int:
+        return min(SINGLE_JOBS, self.jobs // 10)
+
+
+def _between(setting: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ConfigError(setting, value, f"{least} to {most}")

@@ -1,0 +1,53 @@
+"""The document of a run as a table for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+
+def table(document: dict[str, Any]) -> Table:
+    """Rates, ratios and times, one a row."""
+    versions = f"Postgres {document['postgres']}, Python {document['python']}"
+    made = Table(title=f"{document['jobs']:,} jobs, {versions}", show_header=False)
+    for name, value in [*_rates(document), *_times(document), *_extras(document)]:
+        made.add_row(name, value)
+    return made
+
+
+def _rates(document: dict[str, Any]) -> list[tuple[str, str]]:
+    drain, held, enqueue = document["drain"], document["held"], document["enqueue"]
+    return [
+        ("drain", f"{drain['jobs_per_s']:,.0f} jobs/s"),
+        ("  of a bare loop", f"{drain['ratio']:.2f} × {drain['ceiling_jobs_per_s']:,.0f}"),
+        ("drain under a held snapshot", f"{held['jobs_per_s']:,.0f} jobs/s"),
+        ("  of the free drain", f"{held['over_free']:.2f} ×"),
+        ("  last tenth of the first", f"{held['last_over_first']:.2f} ×"),
+        ("enqueue one by one", f"{enqueue['single_per_s']:,.0f} jobs/s"),
+        ("enqueue in bulk", f"{enqueue['bulk_per_s']:,.0f} jobs/s"),
+    ]
+
+
+def _times(document: dict[str, Any]) -> list[tuple[str, str]]:
+    latency = document["latency_ms"]
+    pick_up = f"{latency['p50']:.1f} ms, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f}"
+    return [
+        ("pick-up by an idle worker", pick_up),
+        ("worker CPU per 1,000 jobs", f"{document['cpu_ms_per_1000_jobs']:.1f} ms"),
+        ("worker memory at most", f"{document['max_rss_mb'] or 0:.0f} MB"),
+    ]
+
+
+def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if some := document.get("processes"):
+        rows.append((f"{some['count']} worker processes", f"{some['ratio']:.2f} × of one"))
+    for entry in document.get("backlog", ()):
+        rows.append((f"claim of 500 from {entry['jobs']:,}", f"{entry['claim_ms']:.1f} ms"))
+    if soak := document.get("soak"):
+        grown = f"{soak['rss_mb_at_tenth']:.0f} → {soak['rss_mb_at_end']:.0f} MB"
+        rows.append((f"memory over {soak['jobs']:,} jobs", grown))
+    if dead := document.get("dead"):
+        rows.append((f"drain past {dead['entries']:,} dead", f"{dead['over_free']:.2f} × of free"))
+    return rows

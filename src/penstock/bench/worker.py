@@ -1,0 +1,48 @@
+"""The measured worker: a process of its own with the default settings.
+
+Run by the bench as `python -m penstock.bench.worker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from penstock.app import Penstock
+from penstock.bench import tasks, usage
+from penstock.bench.loop import run
+from penstock.bench.measured import Meter, Parent
+from penstock.bench.messages import Ready, say
+
+BACKENDS = """
+SELECT pid FROM pg_stat_activity
+ WHERE datname = current_database() AND application_name LIKE 'penstock%' AND backend_start >= $1
+"""
+
+
+async def main() -> None:
+    parent = await Parent.connect()
+    orders = await parent.orders()
+    app = Penstock(orders.url, schema=orders.schema, include=[tasks])
+    own = await asyncpg.connect(orders.url)
+    began = await own.fetchval("SELECT clock_timestamp()")
+    async with app:
+        say(Ready())
+        await parent.go()
+        worker = app.worker()
+        meter = Meter(lambda: worker.tally.completed)
+        async with worker:
+            watching = asyncio.create_task(meter.watch())
+            await parent.stop()
+            watching.cancel()
+            backends = [row["pid"] for row in await own.fetch(BACKENDS, began)]
+            finished = meter.finished(
+                server_cpu_seconds=usage.cpu_seconds_of(backends), stamps=tasks.stamps
+            )
+    await own.close()
+    say(finished)
+
+
+if __name__ == "__main__":
+    run(main)
