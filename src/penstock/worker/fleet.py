@@ -1,8 +1,8 @@
 """Several worker processes under one parent, so that a machine's cores are used.
 
-The parent runs no jobs. It starts the processes anew when they die, passes signals on, and ends with
-the last of them. Each process has a pipe from the parent as its stdin: should the parent be killed,
-the pipe closes and they stop by themselves.
+The parent runs no jobs. It starts the processes anew when they die, passes signals on, and ends
+with the last of them. Each process has a pipe from the parent as its stdin: should the parent be
+killed, the pipe closes and they stop by themselves.
 """
 
 from __future__ import annotations

@@ -1,0 +1,240 @@
+"""The parts of a worker put together, and who tells whom."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import socket
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from penstock.client import Link
+from penstock.config import Liveness, Pace, Upkeep
+from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
+from penstock.lifecycle import Budget, Health, Service
+from penstock.maintenance import Maintenance
+from penstock.store import Answer, Pool, Settlement
+from penstock.tasks import Registry
+from penstock.worker.claimer import Claimer, Scanner
+from penstock.worker.completer import Completer
+from penstock.worker.dispatcher import Dispatcher
+from penstock.worker.executor import Executor
+from penstock.worker.heartbeat import Signals
+from penstock.worker.listener import Listener
+from penstock.worker.progress import Progress
+from penstock.worker.queue_state import QueueState
+from penstock.worker.quota import Quota
+from penstock.worker.reconciler import Reconciler
+from penstock.worker.resources import Opened, Resources
+from penstock.worker.run import Run
+from penstock.worker.session import Session
+from penstock.worker.tally import Tally
+
+logger = logging.getLogger("penstock.worker")
+
+
+class Crew:
+    """Everything that works while a worker runs: made at its start, gone with its stop.
+
+    `claim → dispatch → execute → complete → settle`, with the lease, the listener and the
+    maintenance beside it.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        pool: Pool,
+        tasks: Registry,
+        events: Events,
+        resources: Resources,
+        *,
+        name: str,
+        states: dict[str, QueueState],
+        quota: Quota,
+        tally: Tally,
+        liveness: Liveness,
+        pace: Pace,
+        upkeep: Upkeep,
+    ) -> None:
+        store, url = link.store, link.url
+        health = Health(events)
+        self._events = events
+        self._pace = pace
+        self._states = states
+        self._tally = tally
+        self.quota = quota
+        self.opened = Opened(resources, health)
+        self.progress = Progress(pool, store, health)
+        self.completer = Completer(
+            pool,
+            store,
+            health,
+            settled=self._settled,
+            refused=self._refused,
+            flushed=self._make_room,
+        )
+        self.executor = Executor(
+            tasks,
+            store,
+            self.opened,
+            self.progress,
+            self.completer.submit,
+            worker=name,
+            threads=pace.threads,
+            park_limit=upkeep.park_limit,
+        )
+        self.dispatcher = Dispatcher(
+            self.executor, states.values(), self._wants, upkeep.isolation_wait
+        )
+        self.session = Session(
+            url, pool, store, health, events, liveness, worker=name, info=_info(states, tasks)
+        )
+        self.listener = Listener(url, store, health)
+        self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
+        self.maintenance = Maintenance(url, pool, store, health, events, self.session.held, upkeep)
+        self.claimers = {
+            queue: Claimer(
+                state,
+                pool,
+                store,
+                self.session,
+                health,
+                events,
+                quota=quota,
+                most=pace.claim_most,
+                has_room=self._has_room,
+                deliver=self.dispatcher.pump,
+            )
+            for queue, state in states.items()
+        }
+        self.scanners = {
+            queue: Scanner(
+                state,
+                pool,
+                store,
+                health,
+                pause=self._scan_pause,
+                found=self.claimers[queue].wake,
+            )
+            for queue, state in states.items()
+        }
+        self._introduce()
+
+    def _introduce(self) -> None:
+        self.session.on_signals = self._signalled
+        self.session.on_lapse = self._lapsed
+        self.session.on_doubt = self.reconciler.wake
+        self.listener.on_ready = self._heard_ready
+        self.listener.on_due = self.maintenance.promoter.due
+        self.listener.on_signal = self.session.beat_soon
+        self.listener.on_leader = self.maintenance.elector.wake
+        self.listener.on_reconnect = self._look_around
+
+    @property
+    def services(self) -> list[Service]:
+        return [
+            self.opened,
+            self.session,
+            self.listener,
+            self.progress,
+            self.reconciler,
+            *self.scanners.values(),
+            *self.claimers.values(),
+            *self.maintenance.services,
+        ]
+
+    # Claims
+
+    def _wants(self, state: QueueState) -> None:
+        if state.wanted and state.marks:
+            self.claimers[state.name].wake()
+
+    def _has_room(self) -> bool:
+        """Whether to claim more: not while many outcomes are unwritten or a job must run alone."""
+        return (
+            self.completer.unsettled < self._pace.unsettled_most and not self.dispatcher.is_reserved
+        )
+
+    def _make_room(self) -> None:
+        if self.completer.unsettled <= self._pace.unsettled_most // 2:
+            for state in self._states.values():
+                self._wants(state)
+
+    def _scan_pause(self, took: float) -> float:
+        shortest = self._pace.rescan if self.listener.is_listening else self._pace.poll
+        return max(shortest, Budget.SHARE * took)
+
+    # News
+
+    def _heard_ready(self, queue: str, lane: str, priority: int, ready_at: datetime) -> None:
+        state = self._states.get(queue)
+        if state is not None:
+            state.marks.lower(lane, priority, ready_at)
+            self.claimers[queue].wake()
+
+    def _look_around(self) -> None:
+        for scanner in self.scanners.values():
+            scanner.wake()
+
+    def _signalled(self, signals: Signals) -> None:
+        for job, token, _ in signals:
+            run = self.dispatcher.running.get(job)
+            if run is not None and run.attempt.token == token:
+                run.stop("cancelled")
+
+    def _known(self) -> list[int]:
+        return [*self.dispatcher.jobs(), *self.completer.jobs()]
+
+    def _lapsed(self, lease: int) -> None:
+        running = len(self.dispatcher.running)
+        self._events.emit(LeaseLapsed(lease, running))
+        logger.warning("Lease %d is gone; %d jobs are stopped.", lease, running)
+        self.dispatcher.forget()
+
+    # Outcomes
+
+    def _settled(self, batch: Sequence[Settlement]) -> None:
+        self._tally.add(batch)
+        if self._events.wanted(JobFinished):
+            for settlement in batch:
+                self._emit_finished(settlement)
+
+    def _emit_finished(self, settlement: Settlement) -> None:
+        run: Run | None = settlement.source
+        if run is None:
+            return
+        attempt, transition = run.attempt, settlement.transition
+        self._events.emit(
+            JobFinished(
+                str(attempt.id),
+                attempt.task,
+                attempt.queue,
+                attempt.number,
+                transition.state,
+                transition.reason,
+                run.seconds,
+            )
+        )
+
+    def _refused(self, settlement: Settlement, answer: Answer) -> None:
+        run: Run | None = settlement.source
+        if run is not None and run.completed:
+            return
+        if answer != "cancelled":
+            self._tally.refused += 1
+            logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
+        task, number = (run.attempt.task, run.attempt.number) if run else ("", 0)
+        self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
+
+
+def _info(states: dict[str, QueueState], tasks: Registry) -> dict[str, Any]:
+    """What people want to know of a worker when they look at its lease."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "queues": {name: state.slots.limit for name, state in states.items()},
+        "tasks": tasks.names(),
+    }

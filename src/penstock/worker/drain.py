@@ -1,0 +1,33 @@
+"""Working off what there is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.worker.crew import Crew
+
+
+async def run_dry(crew: Crew) -> None:
+    """Return once nothing is ready any more, or the quota is spent, and all is settled.
+
+    Every round promotes what is due and looks at all queues anew, so jobs that came meanwhile are
+    included.
+    """
+    while True:
+        promoted = await crew.maintenance.promoter.promote()
+        ready = [await scanner.scan() for scanner in crew.scanners.values()]
+        await _quiet(crew)
+        if crew.quota.is_spent or (not promoted and not any(ready)):
+            return
+
+
+async def _quiet(crew: Crew) -> None:
+    """Wait until nothing is being claimed, fetched, running or unsettled."""
+    while True:
+        for claimer in crew.claimers.values():
+            await claimer.settled()
+        await crew.dispatcher.drained()
+        await crew.completer.drained()
+        if not crew.dispatcher.jobs() and not crew.completer.unsettled:
+            return
+        await asyncio.sleep(0)
