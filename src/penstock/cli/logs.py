@@ -1,0 +1,59 @@
+"""Log lines on stderr: text for people, one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class LogFormat(StrEnum):
+    text = "text"
+    json = "json"
+
+
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def log_to_stderr(form: LogFormat, level: LogLevel) -> None:
+    """Send all log lines of this process to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form is LogFormat.json else TextLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+class TextLines(logging.Formatter):
+    """`2026-07-18 09:30:00.123 INFO 4711 penstock.worker: …`, in local time."""
+
+    default_msec_format = "%s.%03d"
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s")
+
+
+class JsonLines(logging.Formatter):
+    """Everything a record carries: for a job's lines also job_id, task, queue and attempt."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "process": record.process,
+            "message": record.getMessage(),
+        }
+        for name, value in vars(record).items():
+            if name not in _USUAL:
+                fields.setdefault(name, value)
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str, ensure_ascii=False)

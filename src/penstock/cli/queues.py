@@ -1,0 +1,31 @@
+"""Which queues a worker serves: as given by `--queue`, else those that the app's tasks name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.app import Penstock
+from penstock.cli.commands import CommandError
+from penstock.worker.slots import DEFAULT_SLOTS
+
+
+def queues_of(app: Penstock, given: Sequence[str]) -> dict[str, int]:
+    """Queues and their slots: `documents:50` has 50, `email` has 100."""
+    if not given:
+        named = {task.settings.defaults.queue for task in app.tasks}
+        return dict.fromkeys(sorted(named) or ["default"], DEFAULT_SLOTS)
+    queues: dict[str, int] = {}
+    for text in given:
+        name, slots = _parsed(text)
+        if name in queues:
+            raise CommandError(f"The queue {name} is given twice.")
+        queues[name] = slots
+    return queues
+
+
+def _parsed(text: str) -> tuple[str, int]:
+    """A name may have colons of its own; a number behind the last one is the slots."""
+    name, colon, slots = text.rpartition(":")
+    if colon and slots.isdecimal():
+        return name, int(slots)
+    return text, DEFAULT_SLOTS

@@ -1,0 +1,156 @@
+"""What `penstock work` does once it knows what is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.app import Penstock
+from penstock.cli.opening import opened
+from penstock.cli.queues import queues_of
+from penstock.cli.target import find_app
+from penstock.config import Liveness, Stopping, Upkeep
+from penstock.worker import Tally, Worker
+from penstock.worker.fleet import Fleet
+
+logger = logging.getLogger("penstock.work")
+
+T = TypeVar("T")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says, apart from what is to be done with it."""
+
+    target: str
+    queues: tuple[str, ...]
+    database_url: str | None
+    data_dir: Path | None
+    schema: str | None
+    lease: float
+    heartbeat: float
+    stop_wait: float
+    stop_with_stdin: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain came to: attempts by their outcome, and how long it took."""
+
+    tally: Tally
+    seconds: float
+
+    def as_json(self) -> str:
+        counts = {"settled": self.tally.settled, **self.tally.as_dict()}
+        return json.dumps({**counts, "seconds": round(self.seconds, 3)})
+
+    def __str__(self) -> str:
+        counts = [f"{count:,} {word}" for word, count in self.tally.as_dict().items() if count]
+        if not counts:
+            return "There was nothing to do."
+        return f"{', '.join(counts)} in {self.seconds:.1f} s."
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run on uvloop where there is one."""
+    if sys.platform == "win32":
+        return asyncio.run(main)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def serve(given: Given) -> None:
+    """Work until a signal says stop."""
+    async with _worker(given) as worker:
+        await worker.run()
+
+
+async def drain(given: Given, limit: int | None, longest: float | None) -> Drained:
+    """Work off what there is."""
+    async with _worker(given) as worker:
+        began = time.monotonic()
+        tally = await worker.drain(limit=limit, seconds=longest)
+        return Drained(tally, time.monotonic() - began)
+
+
+async def keep_fleet(command: Sequence[str], processes: int) -> int:
+    """Keep worker processes; the exit code."""
+    fleet = Fleet(command, processes)
+    _on_stop_signals(lambda number: fleet.ask_to_stop())
+    return 0 if await fleet.run() else 1
+
+
+@asynccontextmanager
+async def _worker(given: Given) -> AsyncIterator[Worker]:
+    """The worker on its open app, told of signals from the very start."""
+    app = find_app(given.target)
+    app.use_database(given.database_url, data_dir=given.data_dir, schema=given.schema)
+    worker = _configured(app, given)
+    stop = _Stop(worker)
+    _on_stop_signals(stop.signalled)
+    if given.stop_with_stdin:
+        stop.with_stdin()
+    async with opened(app):
+        yield worker
+
+
+def _configured(app: Penstock, given: Given) -> Worker:
+    upkeep = Upkeep()
+    return app.worker(
+        queues_of(app, given.queues),
+        liveness=Liveness(lease=given.lease, heartbeat=given.heartbeat, exit_on_stall=True),
+        stopping=Stopping(finish=given.stop_wait),
+        # With a short lease, look for the lost as often as they can be found.
+        upkeep=Upkeep(rescue=min(upkeep.rescue, given.lease / 3)),
+    )
+
+
+def _on_stop_signals(call: Callable[[signal.Signals], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, call, number)
+
+
+class _Stop:
+    """Passes on to a worker that it should stop, and says so."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._asked = False
+
+    def signalled(self, number: signal.Signals) -> None:
+        if self._asked:
+            logger.info("%s again: the stop is hurried.", number.name)
+        else:
+            logger.info("%s: the worker stops; a second one hurries it.", number.name)
+        self._ask()
+
+    def with_stdin(self) -> None:
+        """Stop when stdin is closed, which the parent's end brings about."""
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+
+    def _read(self) -> None:
+        if os.read(sys.stdin.fileno(), 1024):
+            return
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        if not self._asked:
+            logger.warning("The parent process is gone; the worker stops.")
+            self._ask()
+
+    def _ask(self) -> None:
+        self._asked = True
+        self._worker.ask_to_stop()

@@ -1,0 +1,60 @@
+"""The jobs of the demo: quick, slow, in threads, failing, waiting, and one that kills."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import random
+import signal
+import time
+
+from penstock.app import Penstock
+from penstock.backoff import Listed
+from penstock.errors import Retryable
+from penstock.outcome import Snooze
+from penstock.tasks import Context
+
+app = Penstock()
+
+
+@app.task(name="thumbnail", queue="images")
+async def thumbnail(picture: int) -> None:
+    """Quick, and there are thousands."""
+    await asyncio.sleep(random.uniform(0.02, 0.04))
+
+
+@app.task(name="checksum", queue="files")
+def checksum(file: int) -> str:
+    """A plain function: it runs in a thread."""
+    time.sleep(random.uniform(0.04, 0.08))
+    return hashlib.sha256(file.to_bytes(8) * 10_000).hexdigest()
+
+
+@app.task(name="transcribe", queue="audio")
+async def transcribe(recording: int) -> None:
+    """Slow, as calls of models are."""
+    await asyncio.sleep(random.uniform(0.5, 1.0))
+
+
+@app.task(name="fetch_page", queue="web", max_attempts=4, retry=Listed([0.5, 1, 2], jitter=0.3))
+async def fetch_page(ctx: Context, page: int, refusals: int) -> None:
+    """Fails so many times, then succeeds; or never does."""
+    await asyncio.sleep(random.uniform(0.05, 0.15))
+    if ctx.job.failures < refusals:
+        raise Retryable("The server is busy.")
+
+
+@app.task(name="await_export", queue="web")
+async def await_export(ctx: Context, export: int) -> Snooze | str:
+    """Looks whether an outside operation is done, and if not goes to sleep."""
+    await asyncio.sleep(0.02)
+    return Snooze(random.uniform(1.0, 2.0)) if ctx.attempt < 4 else "exported"
+
+
+@app.task(name="crash", queue="crash")
+async def crash(ctx: Context) -> str:
+    """Kills its worker at the first attempt, as a faulty library may."""
+    if ctx.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
