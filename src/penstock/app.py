@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from penstock import migrate
 from penstock.client import Client, Link
@@ -14,6 +15,9 @@ from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
 from penstock.tasks import Registry, Task, TaskDecorator
 from penstock.worker import Resources, Worker
+
+R = TypeVar("R")
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[R]]
 
 
 class Penstock(Client):
@@ -85,14 +89,24 @@ class Penstock(Client):
         """Register tasks that were made with the free `@task`: one by one or all of a module."""
         self.tasks.include(*sources)
 
-    def resource(self, kind: type[Any] | None = None) -> Any:
+    # The overlap is meant: a class is a type first, even one that could open something.
+    @overload
+    def resource(  # type: ignore[overload-overlap]
+        self, kind: type[R], /
+    ) -> Callable[[Opener[R]], Opener[R]]: ...
+    @overload
+    def resource(self, opener: Opener[R], /) -> Opener[R]: ...
+
+    def resource(self, given: Any, /) -> Any:
         """Decorate what opens a typed resource for the workers.
 
-        @app.resource
-        @asynccontextmanager
-        async def http() -> AsyncIterator[httpx.AsyncClient]: ...
+            @app.resource
+            @asynccontextmanager
+            async def http() -> AsyncIterator[httpx.AsyncClient]: ...
+
+        `@app.resource(Kind)` names the type where the annotation does not.
         """
-        return self.resources.decorator(kind)
+        return self.resources.decorator(given)
 
     async def open(self) -> Self:
         """Connect now (every call does so on first use); starts the embedded Postgres."""
