@@ -122,15 +122,18 @@ class Executor:
         args, kwargs = call
         if run.task.takes_context:
             args = (self._context(run), *args)
-        thread = self._loop.run_in_executor(self._threads, lambda: run.task.fn(*args, **kwargs))
+        thread = self._threads.submit(run.task.fn, *args, **kwargs)
+        returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
-            value = await asyncio.shield(thread)
+            value = await asyncio.shield(returned)
         except asyncio.CancelledError as error:
             self._interrupted(run, error)
-            # The thread cannot be stopped: it keeps its slot until it returns.
+            if thread.cancel():
+                return  # It was still waiting for a thread, and must not begin any more.
+            # A thread cannot be stopped: it keeps its slot until it returns.
             run.overdue = not thread.done()
-            await asyncio.wait([thread])
-            _forget(thread)
+            await asyncio.wait([returned])
+            _forget(returned)
         except BaseException as error:
             self._raised(run, error)
         else:
@@ -206,7 +209,7 @@ class Executor:
         if transition.error is not None:
             transition.error.setdefault("attempt", attempt.number)
             transition.error.setdefault("worker", self._worker)
-        if transition.counts_failure and run is not None:
+        if transition.counts_failure and run is not None and not run.completed:
             _log_failure(run, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
