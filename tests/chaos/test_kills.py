@@ -86,3 +86,5 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
     assert sum(worker.is_running for worker in workers) == 1
     verdict = await scene.expect_promises_kept()
     assert verdict.numbers["jobs completed"] == 20
+    # Only the first death, when nobody knew better, may cost a neighbour a loss.
+    assert await scene.value("SELECT max(losses) FROM penstock.job_history WHERE id <> $1", bad) <= 1

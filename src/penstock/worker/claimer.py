@@ -69,6 +69,8 @@ class Claimer(Service):
         if not wanted or not self._state.marks or not self._has_room():
             return FOR_EVER
         async with self._session.claiming() as lease:
+            if not self._has_room():
+                return FOR_EVER
             attempts = await self._claim(lease, wanted)
             self._quota.spend(len(attempts))
             self._state.slots.measure()

@@ -86,7 +86,7 @@ class Crew:
             park_limit=upkeep.park_limit,
         )
         self.dispatcher = Dispatcher(
-            self.executor, states.values(), self._wants, upkeep.isolation_wait
+            self.executor, states.values(), self._wants, self._make_alone, upkeep.isolation_wait
         )
         self.session = Session(
             url, pool, store, health, events, liveness, worker=name, info=_info(states, tasks)
@@ -161,6 +161,12 @@ class Crew:
         if self.completer.unsettled <= self._pace.unsettled_most // 2:
             for state in self._states.values():
                 self._wants(state)
+
+    async def _make_alone(self) -> None:
+        """Own nothing but what runs: a job that kills this worker must not cost others a loss."""
+        async with self.session.undisturbed():
+            self.dispatcher.release_fetched()
+        await self.completer.drained()
 
     def _scan_pause(self, took: float) -> float:
         shortest = self._pace.rescan if self.listener.is_listening else self._pace.poll

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
@@ -21,8 +21,8 @@ STARTS = 200
 class Dispatcher:
     """Starts what was fetched while slots are free.
 
-    A job whose worker was lost before runs alone here: if it takes this worker down too, it takes
-    no neighbours with it, and the guilty one is found.
+    A job whose worker was lost before runs alone here, and nothing else waits here meanwhile: if
+    it takes this worker down too, it takes no neighbours with it, and the guilty one is found.
     """
 
     def __init__(
@@ -30,16 +30,19 @@ class Dispatcher:
         executor: Executor,
         states: Collection[QueueState],
         wants: Callable[[QueueState], None],
+        make_alone: Callable[[], Awaitable[None]],
         wait: float,
     ) -> None:
         self._executor = executor
         self._states = states
         self._wants = wants
+        self._make_alone = make_alone
         self._wait = wait
         self._loop = asyncio.get_running_loop()
         self._pumping = False
         self._apart: deque[tuple[QueueState, Attempt]] = deque()
         self._apart_timer: asyncio.TimerHandle | None = None
+        self._clearing: asyncio.Task[None] | None = None
         self._alone: Run | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -66,6 +69,8 @@ class Dispatcher:
 
     def _start_some(self, state: QueueState) -> int:
         left, slots, fetched = STARTS, state.slots, state.fetched
+        if fetched:
+            state.is_wary = False
         while left and fetched and slots.used < slots.limit:
             left -= 1
             attempt = fetched.popleft()
@@ -110,6 +115,7 @@ class Dispatcher:
         logger.info(
             "Job %d lost its worker %d times before; it runs alone.", attempt.id, attempt.losses
         )
+        state.is_wary = True
         self._apart.append((state, attempt))
         if self._apart_timer is None:
             self._apart_timer = self._loop.call_later(self._wait, self._run_apart, True)
@@ -121,10 +127,17 @@ class Dispatcher:
             self._apart_timer = None
         if self.closed or self._alone is not None or not self._apart:
             return
-        if self.running and not is_late:
-            return
-        state, attempt = self._apart.popleft()
-        self._alone = self._start(state, attempt)
+        if self._clearing is None and (is_late or not self.running):
+            self._clearing = self._loop.create_task(self._run_alone(), name="penstock isolation")
+
+    async def _run_alone(self) -> None:
+        try:
+            await self._make_alone()
+        finally:
+            self._clearing = None
+        if self._apart and not self.closed:
+            state, attempt = self._apart.popleft()
+            self._alone = self._start(state, attempt)
         if self._alone is None:
             self._after_alone()
 
@@ -145,9 +158,17 @@ class Dispatcher:
         held = [attempt.id for state in self._states for attempt in state.fetched]
         return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
 
+    def release_fetched(self) -> None:
+        """What was fetched and not begun goes back."""
+        for state in self._states:
+            while state.fetched:
+                self._executor.release(state.fetched.popleft())
+
     def give_back(self) -> None:
         """Start nothing more: what was fetched goes back at once."""
         self.closed = True
+        if self._clearing is not None:
+            self._clearing.cancel()
         for attempt in self._take_unstarted():
             self._executor.release(attempt)
 
