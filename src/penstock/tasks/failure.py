@@ -56,6 +56,11 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(error, limit=-FRAMES))
+        told = "".join(traceback.format_exception(error, limit=-FRAMES))
+        message = _message(error)
+        if len(message) > MESSAGE_LIMIT:
+            # It is kept apart; here it would leave no room for where the error came from.
+            told = told.replace(message, storable(message, MESSAGE_LIMIT, keep_end=True))
+        return told
     except Exception as failure:
         return f"<the traceback could not be made: {type(failure).__name__}>"
