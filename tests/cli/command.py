@@ -1,0 +1,110 @@
+"""Run `penstock` as people do: as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import penstock
+
+SHOP = """
+import asyncio, os, pathlib, signal
+from penstock import Context, Penstock, Snooze
+
+app = Penstock()
+
+@app.task
+async def greet(ctx: Context, name: str) -> str:
+    ctx.logger.info("greeting")
+    return f"Hello, {name}"
+
+@app.task(max_attempts=1)
+async def fail() -> None:
+    raise ValueError("no such customer")
+
+@app.task
+async def snooze() -> Snooze:
+    return Snooze(3600)
+
+@app.task(queue="mail")
+async def send(started: str, seconds: float) -> None:
+    pathlib.Path(started).touch()
+    await asyncio.sleep(seconds)
+
+@app.task(queue="mail")
+async def die(ctx: Context) -> None:
+    if ctx.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class Run:
+    """A command on its way; killed at the end of the test if it still runs."""
+
+    def __init__(self, *arguments: str, folder: Path, environment: dict[str, str]) -> None:
+        self._log = folder / f"command-{id(self)}.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.cli", *arguments],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
+
+    @property
+    def log(self) -> str:
+        """What it has said on stderr so far."""
+        return self._log.read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, timeout: float = 30.0) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Commands:
+    """Commands in a folder with a small app, on a database."""
+
+    def __init__(self, folder: Path, url: str | None) -> None:
+        self.folder = folder
+        (folder / "shop.py").write_text(SHOP)
+        kept = {key: value for key, value in os.environ.items() if "PENSTOCK" not in key}
+        source = {"PYTHONPATH": str(Path(penstock.__file__).parents[1])}
+        self.environment = kept | source | ({"PENSTOCK_DATABASE_URL": url} if url else {})
+        self._runs: list[Run] = []
+
+    def start(self, *arguments: str) -> Run:
+        """Start a command and let it run."""
+        run = Run(*arguments, folder=self.folder, environment=self.environment)
+        self._runs.append(run)
+        return run
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "penstock.cli", *arguments],
+            cwd=self.folder,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+
+    def close(self) -> None:
+        for run in self._runs:
+            run.close()

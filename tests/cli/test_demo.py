@@ -1,0 +1,24 @@
+"""`penstock demo` in a short form."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.cli.command import Commands
+
+
+def test_every_job_of_the_demo_ends_as_it_should_though_a_worker_is_killed(bare: Commands) -> None:
+    shown = bare.run("demo", "--jobs", "300", "--json")
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    assert (found["enqueued"], found["ended"], found["lost"]) == (300, 300, 0)
+    assert found["as_expected"] is True
+    assert found["completed"] + found["failed"] == 300
+    assert found["failed"] == 1
+    assert found["retries"] > 0
+    assert found["snoozes"] > 0
+    assert found["rescued"] >= 1
+    assert "was killed by SIGKILL" in shown.stderr
+    assert "was rescued after" in shown.stderr
+    picture = ElementTree.parse(Path(bare.folder, found["picture"])).getroot()
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"

@@ -1,0 +1,125 @@
+"""`penstock work`: drains, signals and processes."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from tests.cli.command import Commands, Run
+from tests.cli.conftest import Shop
+from tests.fixtures.until import until
+
+
+async def test_a_drain_prints_true_counts_as_one_document(penstock: Commands, shop: Shop) -> None:
+    await shop.app.enqueue_many([shop.greet.prepare(f"customer {n}") for n in range(20)])
+    await shop.app.enqueue_many([shop.fail.prepare(), shop.snooze.prepare()])
+    drained = penstock.run("work", "shop", "--drain", "--json")
+    assert drained.returncode == 0
+    counts = json.loads(drained.stdout)
+    assert counts.pop("seconds") > 0
+    assert {name: count for name, count in counts.items() if count} == {
+        "settled": 22,
+        "completed": 20,
+        "failed": 1,
+        "snoozed": 1,
+    }
+    assert penstock.run("work", "shop", "--drain").stdout == "There was nothing to do.\n"
+
+
+async def test_a_drain_takes_no_more_than_its_limit(penstock: Commands, shop: Shop) -> None:
+    await shop.app.enqueue_many([shop.greet.prepare("Ada") for _ in range(9)])
+    drained = penstock.run("work", "shop", "--drain", "--limit", "4", "--json")
+    assert json.loads(drained.stdout)["completed"] == 4
+    assert "5 completed in " in penstock.run("work", "shop", "--drain", "--for", "25s").stdout
+
+
+async def test_log_lines_as_json_carry_the_job(penstock: Commands, shop: Shop) -> None:
+    job = await shop.app.enqueue(shop.greet, "Ada")
+    await shop.app.enqueue(shop.fail)
+    logged = penstock.run("work", "shop", "--drain", "--log-format", "json").stderr
+    lines = [json.loads(line) for line in logged.splitlines()]
+    [greeting] = [line for line in lines if line["logger"] == "penstock.job"]
+    assert greeting["level"] == "info"
+    assert {name: greeting[name] for name in ("job_id", "task", "queue", "attempt")} == {
+        "job_id": job.id,
+        "task": "shop.greet",
+        "queue": "default",
+        "attempt": 1,
+    }
+    [failure] = [line for line in lines if line["level"] == "error"]
+    assert failure["task"] == "shop.fail"
+    assert "no such customer" not in logged
+
+
+async def test_a_signal_lets_running_jobs_finish(penstock: Commands, shop: Shop) -> None:
+    started = penstock.folder / "started"
+    job = await shop.app.enqueue(shop.send, str(started), 1.0)
+    worker = penstock.start("work", "shop", "--queue", "mail:5")
+    await until(started.exists, what="the job to start")
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+    assert (await shop.app.get(job)).state == "completed"
+    assert "SIGTERM: the worker stops" in worker.log
+
+
+async def test_a_second_signal_hurries_and_the_job_is_given_back(
+    penstock: Commands, shop: Shop
+) -> None:
+    started = penstock.folder / "started"
+    job = await shop.app.enqueue(shop.send, str(started), 60.0)
+    worker = penstock.start("work", "shop", "--queue", "mail")
+    await until(started.exists, what="the job to start")
+    worker.send(signal.SIGINT)
+    await until(lambda: "phase finish" in worker.log, what="the stop to begin")
+    worker.send(signal.SIGINT)
+    assert worker.end() == 0
+    given_back = await shop.app.get(job)
+    assert (given_back.state, given_back.failures, given_back.losses) == ("ready", 0, 0)
+
+
+async def test_a_worker_process_that_is_killed_is_started_again(
+    penstock: Commands, shop: Shop
+) -> None:
+    fleet = penstock.start("work", "shop", "--processes", "2", "--lease", "2s")
+    job = await shop.app.enqueue(shop.die)
+    await shop.app.wait(job, timeout=30)
+    assert (await shop.app.get(job)).losses == 1
+    assert "was killed by SIGKILL; it is started again in 0.5 s" in fleet.log
+    fleet.send(signal.SIGTERM)
+    assert fleet.end() == 0
+    assert fleet.log.count("has started, its pid is") == 3
+
+
+async def test_processes_whose_parent_is_killed_stop_by_themselves(
+    penstock: Commands, shop: Shop
+) -> None:
+    started = penstock.folder / "started"
+    job = await shop.app.enqueue(shop.send, str(started), 1.0)
+    fleet = penstock.start("work", "shop", "--processes", "2")
+    await until(started.exists, what="the job to start")
+    pids = _children(fleet)
+    assert len(pids) == 2
+    fleet.send(signal.SIGKILL)
+    fleet.end()
+    await until(lambda: not any(map(_lives, pids)), what="the worker processes to end")
+    assert (await shop.app.get(job)).state == "completed"
+
+
+def test_processes_that_cannot_start_are_not_started_for_ever(bare: Commands) -> None:
+    failed = bare.run("work", "nowhere", "--processes", "2")
+    assert failed.returncode == 1
+    assert "There is no module nowhere" in failed.stderr
+
+
+def _children(fleet: Run) -> list[int]:
+    pid = fleet.process.pid
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Without an init that reaps, a process that has ended stays as a zombie.
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()

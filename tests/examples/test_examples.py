@@ -1,0 +1,80 @@
+"""The programs in examples/ run, and say what they should."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.embedded import Server
+from tests.fixtures.database import Database
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+SAID = {
+    "quickstart": ["Hello, Ada"],
+    "transaction": ["rolled back: order 2 is not paid", "1 job ran", "invoice 1 sent"],
+    "exactly_once": ["completed after 2 attempts, balance 100"],
+    "retries": [
+        "succeeded at attempt 3",
+        "accepted",
+        "ready at last",
+        "discarded: the account is closed",
+        "discarded: no text",
+        "discarded: it is a duplicate",
+    ],
+    "resources": [
+        "the model is loaded",
+        "[2.0, 2.0]",
+        "[2.0, 3.0, 2.0, 2.0]",
+        "the model is unloaded",
+        "1 model for 2 jobs",
+    ],
+    "embedded_worker": ["Water … (43 characters)"],
+}
+
+
+def run(*command: str, folder: Path = EXAMPLES, **environment: str) -> str:
+    """Run Python with a command in a folder; what it said on stdout."""
+    cleared = {key: value for key, value in os.environ.items() if "PENSTOCK" not in key}
+    source = str(Path(penstock.__file__).parents[1])
+    ended = subprocess.run(
+        [sys.executable, "-B", *command],
+        cwd=folder,
+        env=cleared | {"PYTHONPATH": source, "PYTHONIOENCODING": "utf-8"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAID, "progress", "drain"}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_says_what_it_should(name: str, database: Database) -> None:
+    said = run(f"{name}.py", PENSTOCK_DATABASE_URL=database.url)
+    assert said.splitlines() == SAID[name]
+
+
+def test_quickstart_needs_no_database_of_ones_own(tmp_path: Path) -> None:
+    said = run(str(EXAMPLES / "quickstart.py"), folder=tmp_path)
+    assert said == "Hello, Ada\n"
+    assert not Server(tmp_path / ".penstock").status().running
+
+
+def test_progress_is_seen_on_the_way(database: Database) -> None:
+    said = run("progress.py", PENSTOCK_DATABASE_URL=database.url).splitlines()
+    assert any("running, 3 of 8 pages" in line for line in said)
+    assert sorted(said[-3:]) == [f"job {job} completed" for job in (1, 2, 3)]
+
+
+def test_what_one_process_enqueued_a_drain_works_off(database: Database) -> None:
+    assert "3 jobs" in run("drain.py", PENSTOCK_DATABASE_URL=database.url)
+    drain = ("-m", "penstock.cli", "work", "drain", "--drain", "--for", "25s")
+    assert run(*drain, PENSTOCK_DATABASE_URL=database.url).startswith("3 completed in ")
