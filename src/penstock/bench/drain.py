@@ -9,11 +9,10 @@ from statistics import median
 
 from penstock.bench.child import Child, children, module
 from penstock.bench.errors import BenchFailed
-from penstock.bench.ground import Ground
 from penstock.bench.messages import Finished, Orders
+from penstock.bench.place import Place
 from penstock.bench.timeline import Timeline
 
-WORKER = module("penstock.bench.worker")
 CEILING = module("penstock.bench.ceiling")
 STANDSTILL_SECONDS = 60.0
 
@@ -56,24 +55,24 @@ class Drain:
 
 
 async def drain(
-    ground: Ground,
+    place: Place,
     jobs: int,
     on_progress: OnProgress,
     *,
-    command: Sequence[str] = WORKER,
+    command: Sequence[str] | None = None,
     processes: int = 1,
     overlapped: bool = False,
 ) -> Drain:
     """Let processes work off all that is there; from the first claim to the last settle."""
-    orders = Orders(ground.url, ground.schema, overlapped)
-    async with children(command, orders, processes) as started:
+    orders = Orders(place.url, place.schema, overlapped)
+    async with children(command or place.worker, orders, processes) as started:
         for child in started:
             await child.go()
         await _settled(started, jobs, on_progress)
         finished = [await child.stop() for child in started]
-    if left := await ground.left():
+    if left := await place.left():
         raise BenchFailed(f"The drain has ended, but {left} of {jobs} jobs are still live.")
-    timeline = Timeline.of(await ground.first_claim(), [one.samples for one in finished])
+    timeline = Timeline.of(await place.first_claim(), [one.samples for one in finished])
     return Drain(timeline, tuple(finished))
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 
-from penstock.bench import tasks
-from penstock.bench.ground import Ground
+from penstock.bench.place import Place
 
 
-async def single_rate(ground: Ground, jobs: int) -> float:
+async def single_rate(place: Place, jobs: int) -> float:
     """Jobs a second; each is durable before the next is sent."""
-    await ground.clear()
-    await ground.app.enqueue(tasks.noop, 0)
+    await place.clear()
+    await place.enqueue(0)
     began = time.monotonic()
     for number in range(jobs):
-        await ground.app.enqueue(tasks.noop, number)
+        await place.enqueue(number)
     return jobs / (time.monotonic() - began)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import asyncpg
 
 from penstock.app import Penstock
-from penstock.bench import tasks
+from penstock.bench import snapshot, tasks
+from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
+from penstock.bench.place import Connection, on_our_clock
 from penstock.config import Database
 from penstock.sql import quote
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-
+WORKER = module("penstock.bench.worker")
 AT_ONCE = 100_000
 FAST_AT_ONCE = 200_000
 
@@ -33,6 +32,8 @@ SELECT count(*) FROM enqueue_v1(
 
 class Ground:
     """A fresh queue, its app, and a connection that looks at it from outside."""
+
+    worker = WORKER
 
     def __init__(self, app: Penstock, connection: Connection) -> None:
         self.app = app
@@ -70,29 +71,23 @@ class Ground:
         await self.connection.execute("VACUUM (ANALYZE) job")
         return seconds
 
+    async def enqueue(self, number: int) -> None:
+        await self.app.enqueue(tasks.noop, number)
+
+    async def enqueue_stamp(self, number: int) -> None:
+        await self.app.enqueue(tasks.stamp, number)
+
     async def first_claim(self) -> float:
         """When the first claim began, on this machine's monotonic clock."""
-        claimed: datetime = await self.connection.fetchval(
-            "SELECT min(attempted_at) FROM job_history"
-        )
-        before = time.monotonic()
-        now: datetime = await self.connection.fetchval("SELECT clock_timestamp()")
-        return (before + time.monotonic()) / 2 - (now - claimed).total_seconds()
+        claimed = await self.connection.fetchval("SELECT min(attempted_at) FROM job_history")
+        return await on_our_clock(self.connection, claimed)
 
     async def left(self) -> int:
         """How many jobs are still live."""
         return int(await self.connection.fetchval("SELECT count(*) FROM job"))
 
-    @asynccontextmanager
-    async def held_snapshot(self) -> AsyncIterator[None]:
-        """Another session in an open transaction: nothing that dies now can be cleaned up."""
-        other = await asyncpg.connect(self.url)
-        try:
-            async with other.transaction(isolation="repeatable_read"):
-                await other.fetchval("SELECT pg_current_xact_id()")
-                yield
-        finally:
-            await other.close()
+    def held_snapshot(self) -> AbstractAsyncContextManager[None]:
+        return snapshot.held(self.url)
 
 
 @asynccontextmanager

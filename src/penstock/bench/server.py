@@ -7,7 +7,7 @@ import platform
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.bench.ground import Connection
+from penstock.bench.place import Connection
 
 SETTINGS = """
 SELECT current_setting('server_version') AS postgres,

@@ -1,0 +1,191 @@
+"""Penstock and PgQueuer in turn, in one run on one server: `python benchmarks/peers.py --help`.
+
+Each works off the same number of no-op jobs with one worker process under uvloop; Penstock with its
+default settings, PgQueuer with batches of 1,000, a connection pool, the autovacuum settings that it
+advises and without its periodic statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pgqueuer_place import open_pgqueuer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.bench.drain import CEILING, Drain, drain, typical
+from penstock.bench.enqueue import single_rate
+from penstock.bench.ground import Ground, open_ground
+from penstock.bench.latency import pick_up
+from penstock.bench.live import Live
+from penstock.bench.loop import run
+from penstock.bench.place import Place
+from penstock.bench.plan import Plan
+from penstock.bench.rounds import rate, tenths
+from penstock.bench.server import Server
+from penstock.config import Database
+
+
+@dataclass
+class Measured:
+    """One queue's results, round by round."""
+
+    name: str
+    place: Place
+    live: Live
+    plan: Plan
+    bulk: list[float] = field(default_factory=list)
+    single: list[float] = field(default_factory=list)
+    free: list[Drain] = field(default_factory=list)
+    held: list[Drain] = field(default_factory=list)
+
+    async def free_drain(self) -> None:
+        await self._refill()
+        await self._drain("drain", self.free)
+
+    async def held_drain(self) -> None:
+        await self._refill()
+        async with self.place.held_snapshot():
+            await self._drain("drain under a held snapshot", self.held)
+
+    async def singles(self) -> None:
+        with self.live.doing(f"{self.name}: enqueue one by one"):
+            self.single.append(await single_rate(self.place, self.plan.single_jobs))
+        self.live.result(f"{self.name}: enqueue one by one", f"{self.single[-1]:>10,.0f} jobs/s")
+
+    async def _refill(self) -> None:
+        with self.live.doing(f"{self.name}: enqueue in bulk"):
+            self.bulk.append(self.plan.jobs / await self.place.refill(self.plan.jobs))
+
+    async def _drain(self, what: str, into: list[Drain]) -> None:
+        with self.live.doing(f"{self.name}: {what}"):
+            into.append(
+                await drain(
+                    self.place,
+                    self.plan.jobs,
+                    lambda done, _: self.live.progress(done, self.plan.jobs),
+                )
+            )
+        self.live.result(f"{self.name}: {what}", f"{into[-1].rate:>10,.0f} jobs/s")
+
+    async def as_dict(self) -> dict[str, Any]:
+        """All of it, with the latency, which is measured now."""
+        with self.live.doing(f"{self.name}: pick-up by an idle worker"):
+            latency = await pick_up(self.place, self.plan.latency_jobs, self.live)
+        return {
+            "drain_jobs_per_s": round(rate(self.free), 1),
+            "drain_rounds": [round(one.rate, 1) for one in self.free],
+            "drain_tenths": tenths(self.free),
+            "held_jobs_per_s": round(rate(self.held), 1),
+            "held_rounds": [round(one.rate, 1) for one in self.held],
+            "held_tenths": tenths(self.held),
+            "bulk_per_s": round(typical(self.bulk), 1),
+            "single_per_s": round(typical(self.single), 1),
+            "latency_ms": asdict(latency),
+            "cpu_ms_per_1000_jobs": round(typical([one.cpu_ms_per_1000 for one in self.free]), 2),
+            "max_rss_mb": round(max(one.peak_rss_mb or 0 for one in self.free), 1),
+        }
+
+
+async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
+    async with open_ground(database) as ground, open_pgqueuer(ground.url) as other:
+        ours = Measured("Penstock", ground, live, plan)
+        theirs = Measured("PgQueuer", other, live, plan)
+        ceiling: list[Drain] = []
+        for _ in range(plan.rounds):
+            ceiling.append(await _ceiling(ground, plan, live))
+            await ours.free_drain()
+            await theirs.free_drain()
+            await ours.held_drain()
+            await theirs.held_drain()
+            await ours.singles()
+            await theirs.singles()
+        results = {"penstock": await ours.as_dict(), "pgqueuer": await theirs.as_dict()}
+        return {
+            "jobs": plan.jobs,
+            "rounds": plan.rounds,
+            "ceiling_jobs_per_s": round(rate(ceiling), 1),
+            **results,
+            "ratios": ratios(results),
+            "pgqueuer_version": version("pgqueuer"),
+            **(await Server.of(ground.connection)).as_dict(),
+        }
+
+
+async def _ceiling(ground: Ground, plan: Plan, live: Live) -> Drain:
+    await ground.refill(plan.jobs)
+    with live.doing("ceiling"):
+        one = await drain(
+            ground, plan.jobs, lambda done, _: live.progress(done, plan.jobs), command=CEILING
+        )
+    live.result("ceiling", f"{one.rate:>10,.0f} jobs/s")
+    return one
+
+
+RATES = ("drain_jobs_per_s", "held_jobs_per_s", "bulk_per_s", "single_per_s")
+
+
+def ratios(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Penstock's rates over PgQueuer's; of times and memory, its share of PgQueuer's."""
+    ours, theirs = results["penstock"], results["pgqueuer"]
+    whole = {key: ours[key] / theirs[key] for key in (*RATES, "cpu_ms_per_1000_jobs")}
+    whole["latency_p50"] = ours["latency_ms"]["p50"] / theirs["latency_ms"]["p50"]
+    whole["max_rss_mb"] = ours["max_rss_mb"] / theirs["max_rss_mb"]
+    return {key: round(value, 3) for key, value in whole.items()}
+
+
+def table(document: Mapping[str, Any]) -> Table:
+    made = Table("", "Penstock", "PgQueuer", "ratio", title=f"{document['jobs']:,} jobs")
+    ours, theirs, share = document["penstock"], document["pgqueuer"], document["ratios"]
+    for name, key, digits in ROWS:
+        made.add_row(
+            name, f"{ours[key]:,.{digits}f}", f"{theirs[key]:,.{digits}f}", f"{share[key]:.2f}"
+        )
+    made.add_row(
+        "pick-up, median, ms",
+        f"{ours['latency_ms']['p50']:.2f}",
+        f"{theirs['latency_ms']['p50']:.2f}",
+        f"{share['latency_p50']:.2f}",
+    )
+    return made
+
+
+ROWS: Sequence[tuple[str, str, int]] = (
+    ("drain, jobs/s", "drain_jobs_per_s", 0),
+    ("drain under a held snapshot, jobs/s", "held_jobs_per_s", 0),
+    ("enqueue in bulk, jobs/s", "bulk_per_s", 0),
+    ("enqueue one by one, jobs/s", "single_per_s", 0),
+    ("worker CPU per 1,000 jobs, ms", "cpu_ms_per_1000_jobs", 1),
+    ("worker memory at most, MB", "max_rss_mb", 0),
+)
+
+
+def main(
+    jobs: Annotated[int, typer.Option(help="How many jobs each drain works off.")] = 100_000,
+    rounds: Annotated[int, typer.Option(help="How often; the medians are shown.")] = 3,
+    database_url: Annotated[
+        str | None, typer.Option(envvar="PENSTOCK_DATABASE_URL", show_default=False)
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="PENSTOCK_DATA_DIR", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare Penstock with PgQueuer, in schemas of their own that are dropped at the end."""
+    database = Database.of(database_url, data_dir=None if data_dir is None else str(data_dir))
+    document = run(partial(measure, Plan(jobs=jobs, rounds=rounds), database, Live()))
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        Console().print(table(document))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,100 @@
+"""`penstock bench`: its document has the promised shape, and the queue of the user is untouched."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.fixtures.database import Database
+
+SHORT = ("--jobs", "2000", "--rounds", "1", "--json")
+
+
+async def bench(database: Database, *options: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "penstock.cli", "bench", "--database-url", database.url, *options),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+def positive(*numbers: Any) -> bool:
+    return all(isinstance(number, (int, float)) and number > 0 for number in numbers)
+
+
+async def test_the_document_has_the_promised_shape(database: Database) -> None:
+    code, out, err = await bench(database, *SHORT)
+
+    assert code == 0, err
+    document = json.loads(out)
+    drain, held, latency = document["drain"], document["held"], document["latency_ms"]
+    assert positive(drain["jobs_per_s"], drain["ceiling_jobs_per_s"], drain["ratio"])
+    assert drain["ratio"] == pytest.approx(
+        drain["jobs_per_s"] / drain["ceiling_jobs_per_s"], abs=0.002
+    )
+    assert positive(held["jobs_per_s"], held["last_over_first"], held["over_free"])
+    assert len(held["tenths"]) == len(drain["tenths"]) == 10
+    assert positive(document["enqueue"]["single_per_s"], document["enqueue"]["bulk_per_s"])
+    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] < 10_000
+    assert positive(document["ceiling_overlapped"]["jobs_per_s"])
+    assert positive(document["cpu_ms_per_1000_jobs"], document["max_rss_mb"])
+    assert document["python"] == sys.version.split()[0]
+    assert document["postgres"].split(".")[0].isdigit()
+    for setting in ("fsync", "full_page_writes"):
+        assert document[setting] in ("on", "off")
+    assert document["synchronous_commit"] == "on"
+
+
+async def test_the_longer_measurements_are_added_when_asked_for(database: Database) -> None:
+    extras = ("--processes", "2", "--backlog", "3000", "--soak", "10000", "--dead", "10000")
+    code, out, err = await bench(database, *SHORT, *extras)
+
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["processes"]["count"] == 2
+    assert positive(document["processes"]["ratio"])
+    assert [entry["jobs"] for entry in document["backlog"]] == [1000, 3000]
+    assert all(positive(entry["claim_ms"]) for entry in document["backlog"])
+    assert positive(document["soak"]["rss_mb_at_tenth"], document["soak"]["rss_mb_at_end"])
+    assert document["dead"]["entries"] == 10_000
+    assert positive(document["dead"]["over_free"], document["dead"]["first_claim_s"])
+
+
+async def test_nothing_of_the_bench_is_left_behind(database: Database) -> None:
+    async with database.connect() as connection:
+        before = await connection.fetch("SELECT nspname FROM pg_namespace ORDER BY 1")
+    code, _, err = await bench(database, "--jobs", "1000", "--rounds", "1")
+    assert code == 0, err
+
+    async with database.connect() as connection:
+        assert await connection.fetch("SELECT nspname FROM pg_namespace ORDER BY 1") == before
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
+
+
+async def test_a_server_that_may_lose_commits_is_called_so(database: Database) -> None:
+    async with database.connect() as connection:
+        fsync = await connection.fetchval("SHOW fsync")
+    _, out, err = await bench(database, "--jobs", "1000", "--rounds", "1", "--json")
+
+    assert json.loads(out)["fsync"] == fsync
+    assert ("may lose confirmed commits" in " ".join(err.split())) is (fsync == "off")
+
+
+async def test_a_database_that_does_not_answer_is_named_in_one_message() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "penstock.cli", "bench"),
+        *("--database-url", "postgresql://localhost:1/nothing"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+
+    assert process.returncode == 1
+    assert b"cannot use this database" in err
+    assert b"Traceback" not in err
