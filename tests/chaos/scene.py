@@ -120,15 +120,21 @@ class Scene:
         [first, *_] = await until(lambda: self.effects(**fields), timeout, what=f"effect {fields}")
         return first
 
-    async def event(self, process: Process, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until a worker has told of something so many times."""
+    async def logged(
+        self, operation: str, process: str, count: int = 1, **fields: Any
+    ) -> list[dict[str, Any]]:
+        """Wait until so many lines of the clients' log fit."""
 
         def told() -> list[dict[str, Any]] | None:
-            found = self.log("event", process.name, kind=kind)
+            found = self.log(operation, process, **fields)
             return found if len(found) >= count else None
 
-        found: list[dict[str, Any]] = await until(told, 20.0, what=f"{process.name} to tell {kind}")
+        found: list[dict[str, Any]] = await until(told, 20.0, what=f"{operation} {fields}")
         return found
+
+    async def event(self, process: Process, kind: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait until a worker has told of something so many times."""
+        return await self.logged("event", process.name, count, kind=kind)
 
     async def verdict(self, patience: float = 30.0) -> Verdict:
         """What the checker says about everything so far."""
@@ -151,9 +157,15 @@ class Scene:
         )
 
 
-def requests(app: Penstock, task: str, *args: Any, count: int = 1) -> Sequence[Request[Any]]:
+def requests(
+    app: Penstock, task: str, *args: Any, count: int = 1, keys: str | None = None
+) -> Sequence[Request[Any]]:
+    """Requests for one task; with `keys` each has an idempotency key that begins so."""
     found: Any = app.tasks.find(task)
-    return [found.prepare(*args) for _ in range(count)]
+    if keys is None:
+        return [found.prepare(*args) for _ in range(count)]
+    named = [f"{keys}:{number}" for number in range(count)]
+    return [found.options(idempotency_key=key, subject=key).prepare(*args) for key in named]
 
 
 def _fitting(all_lines: list[dict[str, Any]], wanted: dict[str, Any]) -> list[dict[str, Any]]:

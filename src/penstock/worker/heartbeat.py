@@ -42,6 +42,7 @@ class Heartbeat(threading.Thread):
         liveness: Liveness,
         events: Events,
         *,
+        taken: float,
         signalled: Callable[[Signals], None],
         lapsed: Callable[[], None],
     ) -> None:
@@ -59,7 +60,9 @@ class Heartbeat(threading.Thread):
         self._tick_asked = False
         self._warned = False
         self._given_up = False
-        self._renewed = time.monotonic()
+        # When we asked, not when we heard: the database began to count in between.
+        self._renewed = taken
+        self._margin = min(liveness.heartbeat / 2, liveness.lease / 10)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
         self._stopping = False
@@ -97,7 +100,7 @@ class Heartbeat(threading.Thread):
                 if self._is_over(connection is not None):
                     return
                 pause = self._liveness.heartbeat if connection else LOOK
-                await self._watch(began + pause)
+                await self._watch(min(began + pause, self._deadline))
                 if self._given_up:
                     self._post(self._lapsed)
                     return
@@ -108,9 +111,8 @@ class Heartbeat(threading.Thread):
     async def _beat(self, connection: Connection | None) -> Connection | None:
         """Renew once; gives back the connection, or None if there is none that works."""
         sent = time.monotonic()
-        patience = min(self._liveness.heartbeat, self._liveness.lease / 4)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(self._patience(sent)):
                 connection = connection or await connect(self._url, name="penstock heartbeat")
                 alive, signals = await self._store.heartbeat(
                     connection, self._lease, self._liveness.lease
@@ -129,10 +131,19 @@ class Heartbeat(threading.Thread):
             self._post(lambda: self._signalled(signals))
         return connection
 
+    @property
+    def _deadline(self) -> float:
+        """When the lease must be taken for lost, unless it is renewed before."""
+        return self._renewed + self._liveness.lease - self._margin
+
+    def _patience(self, now: float) -> float:
+        """How long a beat may take: no answer must not keep us beyond the lease's own end."""
+        longest = min(self._liveness.heartbeat, self._liveness.lease / 4, self._deadline - now)
+        return max(longest, self._margin / 2)
+
     def _is_over(self, connected: bool) -> bool:
         """Whether the lease is lost, or so near its end that it must be taken for lost."""
-        margin = min(self._liveness.heartbeat / 2, self._liveness.lease / 10)
-        if time.monotonic() - self._renewed < self._liveness.lease - margin:
+        if time.monotonic() < self._deadline:
             return False
         if self._stopping:
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -58,6 +59,7 @@ class Session(Service):
         return 3600.0
 
     async def _take(self) -> None:
+        asked = time.monotonic()
         lease = await self._store.open_lease(
             self._pool, self._worker, self._liveness.lease, self._info
         )
@@ -67,6 +69,7 @@ class Session(Service):
             lease,
             self._liveness,
             self._events,
+            taken=asked,
             signalled=lambda signals: self.on_signals(signals),
             lapsed=lambda: self.lapse(lease),
         )

@@ -1,0 +1,104 @@
+"""A network that loses answers, and one that swallows everything."""
+
+from typing import Literal
+
+import pytest
+
+from penstock.errors import DatabaseLost
+from tests.chaos.scene import Scene, requests
+from tests.fixtures.proxy import Proxy
+
+JOBS = 10
+LEASE = 3.0
+
+
+async def test_an_enqueue_with_keys_whose_answer_is_lost_is_asked_again_and_stored_once(
+    scene: Scene, proxy: Proxy
+) -> None:
+    async with scene.app(proxy.url) as app:
+        asked = requests(app, "note", count=JOBS, keys="order")
+        lost = proxy.drop_reply_after("enqueue_v1")
+        enqueued = await app.enqueue_many(asked)
+        await lost.wait()
+    assert all(each.duplicate for each in enqueued)
+    scene.worker("worker")
+    await scene.drained()
+    verdict = await scene.expect_promises_kept()
+    assert verdict.numbers["jobs completed"] == JOBS
+
+
+async def test_an_enqueue_without_keys_whose_answer_is_lost_says_that_it_may_have_happened(
+    scene: Scene, proxy: Proxy
+) -> None:
+    async with scene.app(proxy.url) as app:
+        lost = proxy.drop_reply_after("enqueue_v1")
+        with pytest.raises(DatabaseLost, match="may or may not"):
+            await app.enqueue_many(requests(app, "note", count=JOBS))
+        await lost.wait()
+    scene.worker("worker")
+    await scene.drained()
+    verdict = await scene.expect_promises_kept()
+    assert verdict.numbers["jobs completed"] == JOBS
+
+
+async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_loss(
+    scene: Scene, proxy: Proxy
+) -> None:
+    lost = proxy.drop_reply_after("claim_v1")
+    await scene.enqueue("note", count=JOBS)
+    scene.worker("worker", url=proxy.url)
+    await lost.wait(20)
+    await scene.drained()
+    verdict = await scene.expect_promises_kept()
+    assert verdict.numbers["claims released unheard"] == JOBS
+    assert verdict.numbers["runs"] == JOBS
+    assert await scene.value("SELECT max(losses) FROM penstock.job_history") == 0
+
+
+async def test_a_settle_whose_answer_is_lost_is_repeated_and_the_job_runs_once(
+    scene: Scene, proxy: Proxy
+) -> None:
+    lost = proxy.drop_reply_after("settle_v1")
+    await scene.enqueue("note", count=JOBS)
+    scene.worker("worker", url=proxy.url)
+    await lost.wait(20)
+    await scene.drained()
+    # The jobs are done, the worker learns it when it asks again.
+    await scene.logged("settle", "worker", outcome="ok", count=JOBS)
+    verdict = await scene.expect_promises_kept()
+    assert scene.log("settle", "worker", outcome="info")
+    assert not scene.log("settle", "worker", outcome="fail")
+    assert verdict.numbers["runs"] == JOBS
+
+
+async def test_a_commit_inside_the_handler_whose_answer_is_lost_has_its_effect_once(
+    scene: Scene, proxy: Proxy
+) -> None:
+    # Only the handler's own transaction says COMMIT.
+    lost = proxy.drop_reply_after(lambda sql: sql.rstrip("; ").upper() == "COMMIT")
+    [job] = await scene.enqueue("transfer")
+    scene.worker("worker", url=proxy.url)
+    await lost.wait(20)
+    await scene.drained()
+    assert (await scene.row(job))["attempt"] == 1
+    await scene.expect_promises_kept()
+
+
+@pytest.mark.parametrize("direction", ["to_server", "to_client", "both"])
+async def test_a_worker_that_is_cut_off_stops_its_job_before_another_starts_it(
+    scene: Scene, proxy: Proxy, direction: Literal["to_server", "to_client", "both"]
+) -> None:
+    [job] = await scene.enqueue("gated", "work")
+    cut_off = scene.worker("cut off", url=proxy.url, lease=LEASE, heartbeat=LEASE / 4)
+    await scene.effect(job=job, what="start", process="cut off")
+    proxy.swallow(direction)
+    scene.worker("other")
+    stopped = await scene.effect(job=job, what="stopped", process="cut off")
+    began = await scene.effect(job=job, what="start", process="other")
+    assert stopped["at"] < began["at"]
+    scene.open_gate("work")
+    await scene.settled(job)
+    proxy.heal()
+    await scene.event(cut_off, "LeaseTaken", count=2)
+    await scene.drained()
+    await scene.expect_promises_kept()
