@@ -76,7 +76,8 @@ class AttemptContext(Context):
             await self._store.fence(conn, attempt.id, attempt.token)
         except asyncpg.PostgresError as error:
             if failures.is_state(error, failures.STALE_ATTEMPT):
-                self._run.stop("lost")
+                # Not stopped by force: the handler must be able to roll back.
+                self._run.stopped = self._run.stopped or "lost"
                 raise StaleAttempt(str(attempt.id), attempt.number) from error
             raise
 
