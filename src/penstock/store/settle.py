@@ -22,6 +22,8 @@ class Settlement(NamedTuple):
     result: str | None = None
     # Whose outcome it is, for the one who handed it over; never sent.
     source: Any = None
+    # The handler's own transaction may have completed the job: then this changes nothing.
+    is_check: bool = False
 
 
 def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:

@@ -13,10 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-import asyncpg
-
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
-from penstock.outcome import Transition
+from penstock.outcome import DONE, Transition
 from penstock.store import Answer, Pool, Settlement, Store, failures
 
 logger = logging.getLogger("penstock.settle")
@@ -111,11 +109,12 @@ class Completer:
         while True:
             try:
                 unsettled = await self._store.settle(self._pool, batch)
+                batch = await self._checked(batch)
             except Exception as error:
                 if failures.is_lost(error):
                     self._health.gone("settle", error)
                 elif failures.is_state(error, NO_PARTITION) and "no partition" in str(error):
-                    await self._store.ensure_partitions(self._pool, 7)
+                    await self._make_partitions()
                 elif not failures.is_passing(error) or (tries := tries + 1) >= PASSING_TRIES:
                     await self._halve(batch, error)
                     return
@@ -126,32 +125,51 @@ class Completer:
             self._tell(batch, unsettled)
             return
 
+    async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
+        """Those that were completed by their handler's own transaction are counted as done."""
+        checks = [one.id for one in batch if one.is_check]
+        if not checks:
+            return batch
+        rows = await self._store.states(self._pool, checks)
+        done = {row["id"] for row in rows if row["state"] == DONE.state}
+        return [
+            one._replace(transition=DONE) if one.is_check and one.id in done else one
+            for one in batch
+        ]
+
+    async def _make_partitions(self) -> None:
+        try:
+            await self._store.ensure_partitions(self._pool, 7)
+        except Exception as error:
+            logger.warning("The history's partitions could not be made, trying again: %s", error)
+
     async def _halve(self, batch: list[Settlement], error: Exception) -> None:
         if len(batch) > 1:
             middle = len(batch) // 2
             await self._settle(batch[:middle])
             await self._settle(batch[middle:])
-            return
-        [bad] = batch
-        logger.error("The outcome of job %d could not be written: %s", bad.id, error)
-        await self._give_up(bad, error)
+        elif failures.is_passing(error):
+            self._put_off(batch[0])
+        else:
+            await self._give_up(batch[0], error)
 
     async def _give_up(self, bad: Settlement, error: Exception) -> None:
         """A row that the database refuses in this form is failed with the refusal as its error."""
-        refusal = Transition(
-            "failed",
-            "unsettleable",
-            error={"kind": "failure", "type": type(error).__name__, "message": repr(str(error))},
+        logger.error("The outcome of job %d could not be written: %s", bad.id, error)
+        told = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
+        refusal = bad._replace(
+            transition=Transition("failed", "unsettleable", error=told), result=None
         )
         try:
-            unsettled = await self._store.settle(
-                self._pool, [Settlement(bad.id, bad.token, refusal)]
-            )
-        except asyncpg.PostgresError as again:
+            unsettled = await self._store.settle(self._pool, [refusal])
+        except Exception as again:
+            if failures.is_lost(again) or failures.is_passing(again):
+                self._put_off(refusal)
+                return
             logger.error("Job %d is left to the rescue: %s", bad.id, again)
             self._refused(bad, "refused")
             return
-        self._tell([bad], unsettled)
+        self._tell([refusal], unsettled)
 
     def _tell(
         self, batch: Sequence[Settlement], unsettled: Sequence[tuple[int, UUID, Answer]]
@@ -166,11 +184,15 @@ class Completer:
             if answer is None:
                 settled.append(settlement)
             elif answer == "busy":
-                self._busy.append(settlement)
+                self._put_off(settlement)
             else:
                 self._refused(settlement, answer)
         self._settled(settled)
-        if self._busy and self._busy_timer is None:
+
+    def _put_off(self, settlement: Settlement) -> None:
+        """Ask again in a moment; the others go on."""
+        self._busy.append(settlement)
+        if self._busy_timer is None:
             loop = asyncio.get_running_loop()
             self._busy_timer = loop.call_later(BUSY_AGAIN, self._ask_again)
 

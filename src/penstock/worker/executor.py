@@ -214,7 +214,8 @@ class Executor:
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
             result = encode_result(outcome.result)
-        self._settle(Settlement(attempt.id, attempt.token, transition, result, run))
+        is_check = run is not None and run.completed
+        self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
 
     def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
         told = describe_error(error, attempt=run.attempt.number, worker=self._worker)
