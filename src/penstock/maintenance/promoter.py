@@ -31,14 +31,15 @@ class Promoter(Service):
         self._leads = leads
         self._most = most
         self._mark: datetime | None = None
+        # The earliest time told since the last look began.
+        self._heard: datetime | None = None
         self._budget = Budget(RESCAN)
         self._rescan_at = 0.0
         self._next_in: float | None = None
 
     def due(self, run_at: datetime) -> None:
         """News of a job due at this time."""
-        if self._mark is not None and run_at < self._mark:
-            self._mark = run_at
+        self._heard = run_at if self._heard is None else min(self._heard, run_at)
         self.wake()
 
     async def tick(self) -> float:
@@ -50,11 +51,19 @@ class Promoter(Service):
 
     async def promote(self) -> int:
         """Make ready what is due, up to a limit: how many."""
+        mark, heard, self._heard = self._mark, self._heard, None
         if monotonic() >= self._rescan_at:
-            self._mark = None
-        with self._budget:
-            promoted, mark, self._next_in = await self._store.promote(self._pool, self._mark, LIMIT)
-        if self._mark is None:
+            mark = None
+        elif mark is not None and heard is not None:
+            mark = min(mark, heard)
+        try:
+            with self._budget:
+                promoted, self._mark, self._next_in = await self._store.promote(
+                    self._pool, mark, LIMIT
+                )
+        except BaseException:
+            self._rescan_at = 0.0
+            raise
+        if mark is None:
             self._rescan_at = monotonic() + self._budget.rest
-        self._mark = mark
         return promoted

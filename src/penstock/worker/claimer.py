@@ -84,6 +84,7 @@ class Claimer(Service):
 
     async def _claim(self, lease: int, wanted: int) -> list[Attempt]:
         lines = self._state.marks.lines()
+        self._state.marks.begin_claim()
         if not lines:
             # A scan has found nothing while we waited for the lease.
             return []

@@ -20,6 +20,7 @@ class Marks:
     def __init__(self) -> None:
         self._lines: dict[tuple[str, int], Line] = {}
         self._lowered: set[tuple[str, int]] = set()
+        self._news: dict[tuple[str, int], datetime] = {}
         self._sorted: list[Line] | None = None
 
     def __bool__(self) -> bool:
@@ -36,18 +37,25 @@ class Marks:
         """News of jobs in a line: begin no later than there."""
         key = (lane, priority)
         self._lowered.add(key)
+        self._news[key] = min(ready_at, self._news.get(key, ready_at))
         known = self._lines.get(key)
         if known is None or ready_at < known.ready_at:
             self._set(Line(lane, priority, ready_at, 0))
 
+    def begin_claim(self) -> None:
+        """A claim is about to look; news from now on may be of jobs that it passes over."""
+        self._news.clear()
+
     def advance(self, attempts: Sequence[Attempt]) -> None:
-        """After a claim: go on behind the last job of each line."""
+        """After a claim: go on behind the last job of each line, or where newer news says."""
         ends: dict[tuple[str, int], Attempt] = {}
         for attempt in attempts:
             row = attempt.row
             ends[row["lane"], row["priority"]] = attempt
         for (lane, priority), last in ends.items():
-            self._set(Line(lane, priority, last.row["ready_at"], last.id))
+            end = Line(lane, priority, last.row["ready_at"], last.id)
+            news = self._news.get((lane, priority), end.ready_at)
+            self._set(end if news >= end.ready_at else Line(lane, priority, news, 0))
 
     def begin_scan(self) -> None:
         """A scan is about to look; news from now on is newer than what it will see."""
