@@ -186,9 +186,7 @@ class Crew:
 
     def _signalled(self, signals: Signals) -> None:
         for job, token, _ in signals:
-            run = self.dispatcher.running.get(job)
-            if run is not None and run.attempt.token == token:
-                run.stop("cancelled")
+            self.dispatcher.cancel(job, token)
 
     def _known(self) -> list[int]:
         return [*self.dispatcher.jobs(), *self.completer.jobs()]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from uuid import UUID
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
@@ -187,6 +188,18 @@ class Dispatcher:
             self._apart_timer.cancel()
             self._apart_timer = None
         return unstarted
+
+    def cancel(self, job: int, token: UUID) -> None:
+        """An attempt was cancelled: stop it if it runs, forget it if it has not begun."""
+        run = self.running.get(job)
+        if run is not None and run.attempt.token == token:
+            run.stop("cancelled")
+            return
+        for state in self._states:
+            for attempt in tuple(state.fetched):
+                if attempt.token == token:
+                    state.fetched.remove(attempt)
+                    self._wants(state)
 
     def stop_all(self, reason: StopReason) -> None:
         for run in tuple(self.running.values()):
