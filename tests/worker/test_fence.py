@@ -1,0 +1,205 @@
+"""The fence in the handler's own transaction: effects exactly once."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from penstock import Context, Fixed, Penstock
+from penstock.errors import StaleAttempt
+from penstock.events import JobFinished, SettleRefused
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.fixtures.worker import gathered, reaches, worker_of
+
+
+@pytest.fixture
+async def ledger(connection: asyncpg.Connection) -> asyncpg.Connection:
+    """A table of the application's own; the connection looks at it."""
+    await connection.execute("CREATE TABLE public.ledger (job text, attempt integer)")
+    return connection
+
+
+async def entries(ledger: asyncpg.Connection) -> list[tuple[str, int]]:
+    rows = await ledger.fetch("SELECT job, attempt FROM public.ledger ORDER BY attempt")
+    return [(row["job"], row["attempt"]) for row in rows]
+
+
+async def write(connection: asyncpg.Connection, ctx: Context) -> None:
+    await connection.execute("INSERT INTO public.ledger VALUES ($1, $2)", ctx.job.id, ctx.attempt)
+
+
+async def test_complete_settles_with_the_handlers_own_rows(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    finished = gathered(app, JobFinished)
+
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            await write(connection, ctx)
+            await ctx.complete(connection, {"paid": True})
+            assert (await app.get(ctx.job.id)).state == "running"
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(pay)
+        assert await app.wait(enqueued, timeout=5) == {"paid": True}
+        await until(lambda: finished, what="the worker to know")
+    job = await app.get(enqueued)
+    assert (job.attempt, job.failures, job.errors) == (1, 0, ())
+    assert await entries(ledger) == [(enqueued.id, 1)]
+    assert (worker.tally.completed, worker.tally.settled, worker.tally.refused) == (1, 1, 0)
+    assert [event.state for event in finished] == ["completed"]
+
+
+async def test_a_completion_that_is_rolled_back_is_a_failure_and_runs_again(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    @app.task(retry=Fixed(0.01))
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            await write(connection, ctx)
+            await ctx.complete(connection)
+            await (transaction.rollback() if ctx.attempt == 1 else transaction.commit())
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(pay)
+        await app.wait(enqueued, timeout=5)
+        await until(lambda: worker.tally.settled == 2, what="both attempts to be counted")
+    job = await app.get(enqueued)
+    assert (job.attempt, job.failures) == (2, 1)
+    assert job.errors[0].type == "NotCommitted"
+    assert await entries(ledger) == [(enqueued.id, 2)]
+    assert (worker.tally.completed, worker.tally.retried) == (1, 1)
+
+
+async def test_a_handler_that_raises_after_its_commit_has_completed_all_the_same(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    finished = gathered(app, JobFinished)
+
+    @app.task(retry=Fixed(0.01))
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            await write(connection, ctx)
+            await ctx.complete(connection, "paid")
+        raise ValueError("after the fact")
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(pay)
+        assert await app.wait(enqueued, timeout=5) == "paid"
+        await until(lambda: worker.tally.settled, what="the attempt to be counted")
+        assert (await app.get(enqueued)).errors == ()
+    assert await entries(ledger) == [(enqueued.id, 1)]
+    assert (worker.tally.completed, worker.tally.retried) == (1, 0)
+    assert [event.state for event in finished] == ["completed"]
+
+
+async def test_a_raise_in_the_same_transaction_undoes_the_completion(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    @app.task(retry=Fixed(0.01), max_attempts=2)
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            await write(connection, ctx)
+            await ctx.complete(connection)
+            raise ValueError(f"attempt {ctx.attempt}")
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(pay), "failed")
+    assert [error.message for error in job.errors] == ["attempt 1", "attempt 2"]
+    assert await entries(ledger) == []
+
+
+async def test_a_stale_attempt_is_refused_and_its_rows_with_it(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    """Another attempt has the job: this one can neither write nor settle."""
+    outcome: list[object] = []
+    go_on = asyncio.Event()
+    refused = gathered(app, SettleRefused)
+
+    @app.task
+    async def pay(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            await go_on.wait()
+            async with database.connect() as connection:
+                with pytest.raises(StaleAttempt) as caught:
+                    async with connection.transaction():
+                        await write(connection, ctx)
+                        await ctx.fence(connection)
+                outcome.append(caught.value.attempt)
+                # The transaction is over and the connection as good as new.
+                assert not connection.is_in_transaction()
+                outcome.append(await connection.fetchval("SELECT 1"))
+            outcome.append(ctx.cancelled)
+        return f"attempt {ctx.attempt}"
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(pay)
+        await reaches(app, enqueued, "running")
+        await ledger.execute(
+            "UPDATE penstock.job SET state = 'ready', lease = NULL, token = NULL, losses = 0"
+        )
+        assert await app.wait(enqueued, timeout=5) == "attempt 2"
+        go_on.set()
+        await until(lambda: len(outcome) == 3, what="the stale attempt")
+    assert outcome == [1, 1, True]
+    assert await entries(ledger) == []
+    assert (await app.get(enqueued)).result == "attempt 2"
+    assert {event.answer for event in refused} <= {"refused"}
+
+
+async def test_a_fence_that_holds_keeps_the_job_from_being_rescued_or_cancelled(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    fenced, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def pay(ctx: Context) -> str:
+        async with database.connect() as connection, connection.transaction():
+            await ctx.fence(connection)
+            fenced.set()
+            await go_on.wait()
+            await ctx.complete(connection, f"attempt {ctx.attempt}")
+        return "not this"
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(pay)
+        await fenced.wait()
+        cancelling = asyncio.ensure_future(app.cancel(enqueued))
+        rescued = await ledger.fetch(
+            "SELECT id FROM penstock.rescue_v1(p_now => clock_timestamp() + interval '1 hour')"
+        )
+        assert rescued == []
+        assert not cancelling.done()
+        go_on.set()
+        assert await app.wait(enqueued, timeout=5) == "attempt 1"
+        assert await cancelling is False
+
+
+async def test_an_idle_fence_does_not_outlive_its_lease(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    """A handler that hangs in its transaction is cut off by Postgres when its lease would end."""
+    limits: list[str] = []
+
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            await ctx.fence(connection)
+            limits.append(
+                await connection.fetchval(
+                    "SELECT extract(epoch FROM "
+                    "current_setting('idle_in_transaction_session_timeout')::interval)::float8"
+                )
+            )
+
+    async with worker_of(app, lease=2.0, heartbeat=0.5):
+        await app.wait(await app.enqueue(pay), timeout=5)
+    assert 0 < float(limits[0]) <= 2.0

@@ -1,0 +1,193 @@
+"""What this worker cannot run waits, visibly, and counts as nothing."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock, task
+from penstock.client import Enqueued
+from tests.fixtures.worker import reaches, worker_of
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parked jobs come back soon."""
+    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
+
+
+@task(name="elsewhere")
+async def elsewhere(number: int = 0) -> None:
+    """A task that no worker here has registered."""
+
+
+async def test_an_unknown_task_waits_uncounted_with_its_reason(app: Penstock) -> None:
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(elsewhere), "scheduled")
+    assert (job.reason, job.failures, job.attempt) == ("unknown_task", 0, 1)
+    assert job.stuck_since is not None
+    assert timedelta(seconds=8) < job.run_at - job.stuck_since <= timedelta(seconds=10)
+
+
+async def test_arguments_that_do_not_fit_wait_with_the_field_that_is_wrong(app: Penstock) -> None:
+    @task(name="count")
+    async def before(number: str) -> None: ...
+
+    @app.task(name="count")
+    async def now(number: int) -> None: ...
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(before, "three"), "scheduled")
+    assert (job.reason, job.failures) == ("bad_arguments", 0)
+    assert "number" in job.errors[0].message
+
+
+async def test_the_delay_grows_with_the_time_it_is_stuck(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    enqueued = await app.enqueue(elsewhere)
+    await connection.execute(
+        "UPDATE penstock.job SET stuck_since = clock_timestamp() - interval '100 s'"
+    )
+    async with worker_of(app):
+        job = await reaches(app, enqueued, "scheduled")
+    assert timedelta(seconds=185) < job.run_at - job.stuck_since < timedelta(seconds=205)
+
+
+@pytest.mark.usefixtures("brief")
+async def test_it_fails_after_the_limit_with_its_reason(app: Penstock) -> None:
+    async with worker_of(app, park_limit=0.3):
+        job = await reaches(app, await app.enqueue(elsewhere), "failed")
+    assert (job.reason, job.failures) == ("unknown_task", 0)
+    assert job.attempt >= 2
+
+
+@pytest.mark.usefixtures("brief")
+async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
+    enqueued = await app.enqueue(elsewhere)
+    await worker_of(app).drain(limit=1)
+    assert (await app.get(enqueued)).state == "scheduled"
+    app.include(elsewhere)
+    async with worker_of(app):
+        job = await reaches(app, enqueued, "completed")
+    assert (job.failures, job.stuck_since) == (0, None)
+
+
+async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: Penstock) -> None:
+    """Behind them, the known ones are done in the time that as many known jobs take, and a little."""
+    last = asyncio.Event()
+
+    @app.task(name="known")
+    async def known(number: int) -> None:
+        if number == 0:
+            last.set()
+
+    async def seconds(requests: list) -> float:
+        await app.enqueue_many(requests)
+        last.clear()
+        began = time.monotonic()
+        async with worker_of(app, sweep=60):
+            await asyncio.wait_for(last.wait(), 60)
+        return time.monotonic() - began
+
+    ballast = 20_000
+    alone = await seconds([known.prepare(n) for n in range(ballast, -1, -1)])
+    behind = await seconds(
+        [elsewhere.prepare(0)] * (5 * ballast) + [known.prepare(n) for n in range(1000, -1, -1)]
+    )
+    assert behind < 5 * alone * 4
+
+
+class Model:
+    """A thing that takes its time to open."""
+
+
+class Opener:
+    def __init__(self) -> None:
+        self.works = False
+        self.closed = 0
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator[Model]:
+        if not self.works:
+            raise ConnectionError("the model server is down")
+        yield Model()
+        self.closed += 1
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.resources.TRY_AGAIN", 0.05)
+    opener = Opener()
+    app.resources.add(Model, opener)
+
+    @app.task(resources=[Model])
+    async def think(ctx: Context) -> str:
+        return type(ctx.resource(Model)).__name__
+
+    @app.task
+    async def other() -> str:
+        return "done"
+
+    async def parked(enqueued: Enqueued[str]) -> None:
+        job = await reaches(app, enqueued, "scheduled")
+        assert (job.reason, job.failures) == ("missing_resource", 0)
+        assert "Model" in job.errors[0].message
+
+    async with worker_of(app, park_limit=0.1):
+        waiting = await app.enqueue(think)
+        assert await app.wait(await app.enqueue(other), timeout=5) == "done"
+        await parked(waiting)
+        opener.works = True
+        assert await app.wait(waiting, timeout=5) == "Model"
+        assert opener.closed == 0
+    assert opener.closed == 1
+
+
+async def test_resources_are_opened_once_and_closed_in_reverse(app: Penstock) -> None:
+    log: list[str] = []
+
+    class First: ...
+
+    class Second: ...
+
+    @app.resource(First)
+    @asynccontextmanager
+    async def open_first() -> AsyncIterator[First]:
+        log.append("open first")
+        yield First()
+        log.append("close first")
+
+    @app.resource
+    @asynccontextmanager
+    async def open_second() -> AsyncIterator[Model]:
+        log.append("open second")
+        yield Model()
+        log.append("close second")
+
+    @app.task(resources=[First, Model])
+    async def use(ctx: Context) -> None:
+        ctx.resource(First)
+        ctx.resource(Model)
+        log.append("use")
+
+    async with worker_of(app):
+        for _ in range(2):
+            await app.wait(await app.enqueue(use), timeout=5)
+    assert log == ["open first", "open second", "use", "use", "close second", "close first"]
+
+
+async def test_a_resource_that_was_never_declared_is_a_failure_that_says_so(app: Penstock) -> None:
+    @app.task(max_attempts=1)
+    async def think(ctx: Context) -> None:
+        ctx.resource(Model)
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(think), "failed")
+    assert job.errors[0].type.endswith("ResourceMissing")

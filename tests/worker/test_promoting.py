@@ -1,0 +1,138 @@
+"""Scheduled jobs start when they are due, and nobody polls for them."""
+
+import asyncio
+import statistics
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from penstock import Context, Fixed, Penstock
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, worker_of
+
+
+async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app: Penstock) -> None:
+    late: list[float] = []
+
+    @app.task
+    async def look(ctx: Context) -> None:
+        assert ctx.job.run_at is not None
+        late.append((datetime.now(UTC) - ctx.job.run_at).total_seconds())
+
+    worker = worker_of(app, rescan=3600, poll=3600, promote_most=3600)
+    async with worker:
+        await until(lambda: crew_of(worker).maintenance.leads(), what="a leader")
+        calls = counted(worker)
+        for delay in (0.9, 0.3, 0.6, 0.45, 0.75, 1.05, 1.2):
+            await app.enqueue(look.options(delay=delay))
+        await until(lambda: len(late) == 7, what="all to run")
+        assert statistics.median(late) <= 0.1
+        assert min(late) >= 0
+        # One look for each news and each job, and a few more: no storm.
+        assert len(calls) <= 3 * 7
+
+
+def counted(worker) -> list[int]:
+    """The calls of the promotion from now on."""
+    calls: list[int] = []
+    promoter = crew_of(worker).maintenance.promoter
+    promote = promoter._store.promote
+
+    async def counting(*args):
+        calls.append(1)
+        return await promote(*args)
+
+    promoter._store.promote = counting
+    return calls
+
+
+async def test_an_idle_promoter_looks_seldom(app: Penstock) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    worker = worker_of(app, promote_most=3600)
+    async with worker:
+        await until(lambda: crew_of(worker).maintenance.leads(), what="a leader")
+        await app.enqueue(note.options(delay=3600))
+        await until(lambda: crew_of(worker).maintenance.promoter._next_in, what="the news")
+        calls = counted(worker)
+        for _ in range(20):
+            await app.wait(await app.enqueue(note), timeout=5)
+        assert len(calls) <= 1
+
+
+async def test_an_earlier_job_is_not_kept_waiting_by_a_later_one(app: Penstock) -> None:
+    @app.task
+    async def note(text: str) -> str:
+        return text
+
+    async with worker_of(app, promote_most=3600, rescan=3600):
+        await app.enqueue(note.options(delay=3600), "later")
+        assert await app.wait(await app.enqueue(note.options(delay=0.1), "soon"), timeout=5)
+
+
+async def test_a_time_in_absolute_terms_is_kept(app: Penstock) -> None:
+    @app.task
+    async def note(ctx: Context) -> float:
+        assert ctx.job.run_at is not None
+        return (datetime.now(UTC) - ctx.job.run_at).total_seconds()
+
+    async with worker_of(app, promote_most=3600, rescan=3600):
+        due = datetime.now(UTC) + timedelta(seconds=0.4)
+        late = await app.wait(await app.enqueue(note.options(run_at=due)), timeout=5)
+    assert 0 <= late < 1
+
+
+async def test_news_that_arrives_while_the_promoter_looks_is_not_forgotten(app: Penstock) -> None:
+    """A job that commits behind the look's own mark, told in the middle of it."""
+    worker = worker_of(app, promote_most=3600)
+    async with worker:
+        await until(lambda: crew_of(worker).maintenance.leads(), what="a leader")
+        promoter = crew_of(worker).maintenance.promoter
+        promote, marks = promoter._store.promote, []
+        news = datetime(2020, 1, 1, tzinfo=UTC)
+
+        async def interrupted(pool, mark, limit):
+            answer = await promote(pool, mark, limit)
+            marks.append(mark)
+            if len(marks) == 1:
+                promoter.due(news)
+            return answer[0], datetime.now(UTC), answer[2]
+
+        promoter._store.promote = interrupted
+        promoter.wake()
+        await until(lambda: len(marks) >= 2, what="the promoter to look again")
+        assert marks[1] is None or marks[1] <= news
+
+
+async def test_many_tiny_delays_do_not_get_stuck(app: Penstock) -> None:
+    """Retries that commit in any order, each a moment after its due time was told."""
+
+    @app.task(retry=Fixed(0.01), max_attempts=4)
+    async def flaky(ctx: Context) -> int:
+        await asyncio.sleep(0)
+        if ctx.attempt < 4:
+            raise ValueError
+        return ctx.attempt
+
+    worker = worker_of(app, promote_most=3600)
+    async with worker:
+        jobs = await app.enqueue_many(flaky.prepare() for _ in range(200))
+        async with asyncio.timeout(8):
+            assert [await app.wait(job) for job in jobs] == [4] * 200
+    assert worker.tally.retried == 600
+
+
+@pytest.mark.parametrize("count", [2500])
+async def test_more_than_one_batch_of_due_jobs_is_promoted_at_once(
+    app: Penstock, count: int
+) -> None:
+    ran: list[int] = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(1)
+
+    await app.enqueue_many(note.options(delay=0.01).prepare() for _ in range(count))
+    async with worker_of(app, promote_most=3600):
+        await until(lambda: len(ran) == count, what="all to run")

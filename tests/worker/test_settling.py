@@ -1,0 +1,282 @@
+"""Outcomes on their way to the database: none is lost, none disturbs another."""
+
+import asyncio
+import logging
+
+import asyncpg
+import pytest
+
+from penstock import Context, Fixed, Penstock
+from penstock.events import JobFinished, SettleRefused
+from tests.fixtures.database import Database
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+
+
+@pytest.fixture
+def note(app: Penstock):
+    @app.task(name="note")
+    async def note(text: str = "") -> str:
+        return text
+
+    return note
+
+
+async def test_an_outcome_of_an_attempt_that_lost_its_job_is_refused_and_counted(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    go_on = asyncio.Event()
+    refused = gathered(app, SettleRefused)
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            await go_on.wait()
+        return ctx.attempt
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(slow)
+        await reaches(app, enqueued, "running")
+        # As a rescue by a worker that took this one for dead.
+        await connection.execute(
+            "UPDATE penstock.job SET state = 'ready', lease = NULL, token = NULL"
+        )
+        assert await app.wait(enqueued, timeout=5) == 2
+        go_on.set()
+        await until(lambda: refused, what="the refusal")
+    assert [(event.job_id, event.attempt, event.answer) for event in refused] == [
+        (enqueued.id, 1, "refused")
+    ]
+    assert worker.tally.refused == 1
+    assert (await app.get(enqueued)).result == 2
+
+
+async def test_an_attempt_that_lost_its_job_is_stopped_when_it_tells_its_progress(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    stopped = asyncio.Event()
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            try:
+                while True:
+                    ctx.progress(1, 10)
+                    await asyncio.sleep(0.01)
+            finally:
+                stopped.set()
+        return ctx.attempt
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(slow)
+        await reaches(app, enqueued, "running")
+        await connection.execute(
+            "UPDATE penstock.job SET state = 'ready', lease = NULL, token = NULL"
+        )
+        await asyncio.wait_for(stopped.wait(), 5)
+        assert await app.wait(enqueued, timeout=5) == 2
+
+
+async def test_a_row_that_somebody_holds_is_settled_later_and_its_neighbours_now(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow() -> str:
+        await go_on.wait()
+        return "done"
+
+    async with worker_of(app):
+        held, *others = await app.enqueue_many(slow.prepare() for _ in range(5))
+        await until(lambda: _all_running(connection, 5), what="all to run")
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT FROM penstock.job WHERE id = $1 FOR UPDATE", int(held.id)
+            )
+            go_on.set()
+            for job in others:
+                assert await app.wait(job, timeout=5) == "done"
+            assert (await app.get(held)).state == "running"
+        assert await app.wait(held, timeout=5) == "done"
+
+
+async def _all_running(connection: asyncpg.Connection, count: int) -> bool:
+    running = await connection.fetchval("SELECT count(*) FROM penstock.job WHERE state = 'running'")
+    return bool(running == count)
+
+
+async def test_one_outcome_that_the_database_refuses_does_not_take_the_others_with_it(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    go_on = asyncio.Event()
+    await connection.execute(
+        "ALTER TABLE penstock.job_history ADD CONSTRAINT no_13 CHECK (result <> '13')"
+    )
+
+    @app.task
+    async def give(number: int) -> int:
+        await go_on.wait()
+        return number
+
+    async with worker_of(app):
+        jobs = await app.enqueue_many(give.prepare(number) for number in range(20))
+        await until(lambda: _all_running(connection, 20), what="all to run")
+        go_on.set()
+        for number, job in enumerate(jobs):
+            if number != 13:
+                assert await app.wait(job, timeout=5) == number
+        bad = await reaches(app, jobs[13], "failed")
+    assert bad.reason == "unsettleable"
+    assert "no_13" in bad.errors[-1].message
+
+
+SLOW_ONCE = """
+CREATE SEQUENCE public.tries;
+CREATE FUNCTION public.trouble() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('public.tries') <= {times} THEN
+        RAISE EXCEPTION 'trouble' USING ERRCODE = '{state}';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER trouble BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW EXECUTE FUNCTION public.trouble();
+"""
+
+
+@pytest.mark.parametrize("state", ["40P01", "57014", "55P03", "40001"])
+async def test_a_deadlock_or_a_timeout_of_a_statement_is_tried_again(
+    app: Penstock, note, connection: asyncpg.Connection, state: str
+) -> None:
+    await connection.execute(SLOW_ONCE.format(times=2, state=state))
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(note, "done"), timeout=5) == "done"
+
+
+async def test_trouble_that_passes_never_turns_a_success_into_a_failure(
+    app: Penstock, note, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it is met; meanwhile other outcomes are written."""
+    monkeypatch.setattr("penstock.worker.completer.BACKOFF_FIRST", 0.001)
+    await connection.execute(SLOW_ONCE.format(times=12, state="57014"))
+    async with worker_of(app):
+        enqueued = await app.enqueue(note, "done")
+        assert await app.wait(enqueued, timeout=10) == "done"
+        assert await app.wait(await app.enqueue(note, "next"), timeout=5) == "next"
+    assert (await app.get(enqueued)).attempt == 1
+
+
+async def test_a_missing_partition_of_the_history_is_made(
+    app: Penstock, note, connection: asyncpg.Connection
+) -> None:
+    await _drop_partitions(connection)
+    async with worker_of(app, partitions=3600):
+        await connection.fetchval("SELECT 1")
+        await _drop_partitions(connection)
+        assert await app.wait(await app.enqueue(note, "done"), timeout=5) == "done"
+
+
+async def _drop_partitions(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits "
+        "WHERE inhparent = 'penstock.job_history'::regclass"
+    )
+    for row in rows:
+        await connection.execute(f"DROP TABLE {row['name']}")
+
+
+async def test_a_settle_whose_answer_was_lost_is_repeated_and_counts_once(
+    proxy: Proxy, database: Database
+) -> None:
+    async with Penstock(proxy.url) as far:
+
+        @far.task(retry=Fixed(3600))
+        async def give(number: int) -> int:
+            if number == 2:
+                raise ValueError("once")
+            return number
+
+        finished = gathered(far, JobFinished)
+        worker = worker_of(far)
+        async with worker:
+            lost = proxy.drop_reply_after("settle_v1")
+            good = await far.enqueue(give, 1)
+            await lost.wait()
+            assert await far.wait(good, timeout=10) == 1
+            lost = proxy.drop_reply_after("settle_v1")
+            bad = await far.enqueue(give, 2)
+            await lost.wait()
+            job = await reaches(far, bad, "scheduled")
+            await until(lambda: worker.tally.settled == 2, what="both to be counted")
+        assert (job.failures, len(job.errors)) == (1, 1)
+        assert (worker.tally.completed, worker.tally.retried, worker.tally.refused) == (1, 1, 0)
+        assert [event.job_id for event in finished] == [good.id, bad.id]
+
+
+async def test_outcomes_wait_while_the_database_is_away(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Penstock(proxy.url) as far:
+        go_on = asyncio.Event()
+
+        @far.task
+        async def slow(number: int) -> int:
+            await go_on.wait()
+            return number
+
+        worker = worker_of(far, heartbeat=10, lease=60)
+        async with worker:
+            jobs = await far.enqueue_many(slow.prepare(number) for number in range(3))
+            await until(lambda: len(crew_of(worker).dispatcher.running) == 3, what="all to run")
+            with caplog.at_level(logging.WARNING, "penstock"):
+                proxy.refuse()
+                go_on.set()
+                completer = crew_of(worker).completer
+                await until(lambda: completer.unsettled == 3, what="the outcomes to wait")
+                proxy.heal()
+                for number, job in enumerate(jobs):
+                    assert await far.wait(job, timeout=10) == number
+
+
+async def test_the_settles_of_a_worker_are_durable_and_its_claims_need_not_be(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(f"ALTER DATABASE {database.name} SET synchronous_commit = local")
+    await connection.execute(
+        """
+        CREATE TABLE public.commits (what text, setting text);
+        CREATE FUNCTION public.note_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO public.commits VALUES (TG_ARGV[0], current_setting('synchronous_commit'));
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER claimed AFTER UPDATE ON penstock.job
+            DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION public.note_commit('claim');
+        CREATE CONSTRAINT TRIGGER settled AFTER INSERT ON penstock.job_history
+            DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION public.note_commit('settle');
+        CREATE CONSTRAINT TRIGGER retried AFTER UPDATE ON penstock.job
+            DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW WHEN (NEW.state = 'scheduled')
+            EXECUTE FUNCTION public.note_commit('retry');
+        """
+    )
+    async with Penstock(database.url) as app:
+
+        @app.task(retry=Fixed(0.01))
+        async def flaky(ctx: Context) -> None:
+            if ctx.attempt == 1:
+                raise ValueError
+
+        async with worker_of(app):
+            await app.wait(await app.enqueue(flaky), timeout=5)
+    rows = await connection.fetch("SELECT DISTINCT what, setting FROM public.commits ORDER BY what")
+    assert [(row["what"], row["setting"]) for row in rows] == [
+        ("claim", "off"),
+        ("retry", "on"),
+        ("settle", "on"),
+    ]

@@ -1,0 +1,165 @@
+"""An attempt that takes longer than its timeout."""
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock import Context, Fixed, Penstock
+from penstock.events import JobsRescued, SettleRefused
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+
+
+async def test_an_async_handler_is_cancelled_at_its_timeout(app: Penstock) -> None:
+    cancelled = asyncio.Event()
+
+    @app.task(timeout=0.05, max_attempts=1)
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(endless), "failed")
+    assert cancelled.is_set()
+    [error] = job.errors
+    assert (job.reason, error.kind, error.type) == ("exhausted", "timeout", "TimedOut")
+    assert "0.05 s" in error.message
+    assert "asyncio.Event().wait()" in error.traceback
+
+
+async def test_a_timeout_is_a_failure_that_is_tried_again(app: Penstock) -> None:
+    @app.task(timeout=0.1, retry=Fixed(0.01))
+    async def slow_at_first(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        return ctx.attempt
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(slow_at_first), timeout=5) == 2
+
+
+async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it_returns(
+    app: Penstock,
+) -> None:
+    release, told = threading.Event(), threading.Event()
+
+    @app.task(timeout=0.1, max_attempts=1)
+    def stuck(ctx: Context) -> None:
+        release.wait(10)
+        if ctx.cancelled:
+            told.set()
+
+    @app.task
+    async def quick() -> None: ...
+
+    worker = worker_of(app, {"default": 1})
+    async with worker:
+        enqueued = await app.enqueue(stuck)
+        job = await reaches(app, enqueued, "failed")
+        assert job.errors[0].kind == "timeout"
+        [run] = crew_of(worker).dispatcher.running.values()
+        assert run.overdue
+        waiting = await app.enqueue(quick)
+        free = worker.states["default"].slots.free
+        assert free == 0
+        assert (await app.get(waiting)).state == "ready"
+        release.set()
+        await app.wait(waiting, timeout=5)
+    assert told.is_set()
+
+
+async def test_a_handler_that_waited_for_a_thread_too_long_never_runs(app: Penstock) -> None:
+    """It was settled as timed out, and may run elsewhere."""
+    release, ran = threading.Event(), threading.Event()
+
+    @app.task
+    def hog() -> None:
+        release.wait(10)
+
+    @app.task(timeout=0.1, max_attempts=1)
+    def starved() -> None:
+        ran.set()
+
+    async with worker_of(app, threads=1):
+        first = await app.enqueue(hog)
+        await reaches(app, first, "running")
+        await reaches(app, await app.enqueue(starved), "failed")
+        release.set()
+        await app.wait(first, timeout=5)
+        last = await app.enqueue(hog)
+        await app.wait(last, timeout=5)
+    assert not ran.is_set()
+
+
+async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app: Penstock) -> None:
+    @app.task(timeout=0.2)
+    async def quick(ctx: Context) -> bool:
+        await asyncio.sleep(0.01)
+        return ctx.cancelled
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(quick), timeout=5) is False
+
+
+async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
+    app: Penstock,
+) -> None:
+    """Its lease lives, but its job is past the timeout: it goes back, and its end is refused."""
+    release, attempts = asyncio.Event(), []
+    rescued, refused = gathered(app, JobsRescued), gathered(app, SettleRefused)
+
+    @app.task(timeout=0.1)
+    async def stubborn(ctx: Context) -> str:
+        attempts.append(ctx.attempt)
+        if ctx.attempt > 1:
+            return "second"
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "first"
+
+    worker = worker_of(app, {"default": 2}, isolation_wait=0.1)
+    async with worker:
+        enqueued = await app.enqueue(stubborn)
+        assert await app.wait(enqueued, timeout=10) == "second"
+        release.set()
+        await until(lambda: refused, what="the late outcome to be refused")
+    job = await app.get(enqueued)
+    assert (job.losses, job.failures, job.attempt) == (1, 0, 2)
+    assert job.errors[0].type == "Overtime"
+    assert attempts == [1, 2]
+    assert [event.count for event in rescued] == [1]
+    assert [event.answer for event in refused] == ["refused"]
+    assert worker.tally.refused == 1
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
+    app: Penstock, kind: str
+) -> None:
+    go_on = threading.Event()
+
+    @app.task(name="async", timeout=None)
+    async def on_loop() -> str:
+        await asyncio.to_thread(go_on.wait, 10)
+        return "done"
+
+    @app.task(name="sync", timeout=None)
+    def in_thread() -> str:
+        go_on.wait(10)
+        return "done"
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(app.tasks.get(kind))
+        await reaches(app, enqueued, "running")
+        [run] = crew_of(worker).dispatcher.running.values()
+        assert run.timer is None
+        go_on.set()
+        assert await app.wait(enqueued, timeout=5) == "done"
