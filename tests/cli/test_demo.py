@@ -16,7 +16,7 @@ def test_every_job_of_the_demo_ends_as_it_should_though_a_worker_is_killed(bare:
     assert found["completed"] + found["failed"] == 300
     assert found["failed"] == 1
     assert found["retries"] > 0
-    assert found["snoozes"] > 0
+    assert found["put_back"] > 0
     assert found["rescued"] >= 1
     assert "was killed by SIGKILL" in shown.stderr
     assert "was rescued after" in shown.stderr

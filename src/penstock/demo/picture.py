@@ -106,7 +106,7 @@ class _Picture:
             y = self._y(number * step)
             yield f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="#eaeef2"/>'
             yield _text(LEFT - 8, y + 4, f"{number * step:,.0f}", colour=FAINT, anchor="end")
-        yield _text(LEFT - 8, TOP - 10, "jobs/s", colour=FAINT, anchor="end")
+        yield _text(LEFT - 8, TOP - 14, "jobs/s", colour=FAINT, anchor="end")
         step = _round_step(self._seconds / 8)
         for number in range(int(self._seconds / step) + 1):
             label = f"{number * step:g} s"
@@ -129,20 +129,20 @@ class _Picture:
         bottom = LANES_TOP + LANE * WORKERS
         story = self._story
         if story.killed_at is not None:
-            yield _line(self._x(story.killed_at), TOP - 8, bottom, KILLED)
+            yield _line(self._x(story.killed_at), TOP - 24, bottom, KILLED)
             yield _text(
                 self._x(story.killed_at) - 6,
-                TOP - 2,
+                TOP - 14,
                 f"killed at {story.killed_at:.1f} s",
                 colour=KILLED,
                 weight=600,
                 anchor="end",
             )
         if story.rescued_at is not None:
-            yield _line(self._x(story.rescued_at), TOP - 8, bottom, RESCUED)
+            yield _line(self._x(story.rescued_at), TOP - 24, bottom, RESCUED)
             yield _text(
                 self._x(story.rescued_at) + 6,
-                TOP - 2,
+                TOP - 14,
                 f"its {self._ended.rescued} jobs rescued after {self._ended.rescued_after:.1f} s",
                 colour=RESCUED,
                 weight=600,

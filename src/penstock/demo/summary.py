@@ -54,7 +54,8 @@ class Ended:
         return sum(job.failures - (job.state == "failed") for job in self.jobs)
 
     @property
-    def snoozes(self) -> int:
+    def put_back(self) -> int:
+        """Attempts that counted as nothing: snoozed, or given back before they began."""
         return sum(
             max(job.attempt - job.failures - job.losses - (job.state == "completed"), 0)
             for job in self.jobs
@@ -83,7 +84,7 @@ class Ended:
             "completed": sum(job.state == "completed" for job in self.jobs),
             "failed": sum(job.state == "failed" for job in self.jobs),
             "retries": self.retries,
-            "snoozes": self.snoozes,
+            "put_back": self.put_back,
             "workers": WORKERS,
             "rescued": self.rescued,
             "rescued_after_seconds": round(self.rescued_after, 2),
@@ -105,7 +106,7 @@ class Ended:
                 f"{found['lost']} lost.",
                 f"{found['completed']:,} completed and {found['failed']} failed, "
                 + self._verdict(),
-                f"{found['retries']} retries, {found['snoozes']} snoozes, "
+                f"{found['retries']} retries, {found['put_back']} times snoozed or given back, "
                 f"{self.seconds:.1f} s with {WORKERS} worker processes.",
                 f"One worker was killed (✗); its {self.rescued} jobs were rescued "
                 f"after {self.rescued_after:.1f} s (↺).",
