@@ -11,7 +11,7 @@ from pathlib import Path
 import penstock
 
 SHOP = """
-import asyncio, os, pathlib, signal
+import asyncio, os, pathlib, signal, time
 from penstock import Context, Penstock, Snooze
 
 app = Penstock()
@@ -33,6 +33,11 @@ async def snooze() -> Snooze:
 async def send(started: str, seconds: float) -> None:
     pathlib.Path(started).touch()
     await asyncio.sleep(seconds)
+
+@app.task(queue="mail")
+def hang(started: str) -> None:
+    pathlib.Path(started).touch()
+    time.sleep(600)
 
 @app.task(queue="mail")
 async def die(ctx: Context) -> None:

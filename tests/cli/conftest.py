@@ -34,7 +34,7 @@ class Shop:
         self.app: Penstock = names["app"]
         self.app.use_database(url)
         self.greet, self.fail, self.snooze = names["greet"], names["fail"], names["snooze"]
-        self.send, self.die = names["send"], names["die"]
+        self.send, self.hang, self.die = names["send"], names["hang"], names["die"]
 
 
 @pytest.fixture

@@ -77,6 +77,21 @@ async def test_a_second_signal_hurries_and_the_job_is_given_back(
     assert (given_back.state, given_back.failures, given_back.losses) == ("ready", 0, 0)
 
 
+async def test_a_thread_that_never_returns_does_not_keep_the_process(
+    penstock: Commands, shop: Shop
+) -> None:
+    started = penstock.folder / "started"
+    job = await shop.app.enqueue(shop.hang, str(started))
+    worker = penstock.start("work", "shop", "--queue", "mail", "--stop-wait", "0")
+    await until(started.exists, what="the job to start")
+    worker.send(signal.SIGTERM)
+    await until(lambda: "phase cancel" in worker.log, what="the job to be cancelled")
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+    assert "handlers still run in threads: 1" in worker.log
+    assert (await shop.app.get(job)).state == "ready"
+
+
 async def test_a_worker_process_that_is_killed_is_started_again(
     penstock: Commands, shop: Shop
 ) -> None:

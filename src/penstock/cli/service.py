@@ -8,12 +8,13 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from penstock.app import Penstock
 from penstock.cli.opening import opened
@@ -28,6 +29,8 @@ logger = logging.getLogger("penstock.work")
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+THREADS = "penstock"  # how the names of the threads that run handlers begin
+THREAD_GRACE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,25 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
+
+
+def leave(code: int = 0) -> NoReturn:
+    """End the process, also when a handler's thread never ends: Python would wait for it."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    stuck = [each for each in threading.enumerate() if _is_handlers(each)]
+    for each in stuck:
+        each.join(THREAD_GRACE / len(stuck))
+    if left := sum(map(_is_handlers, threading.enumerate())):
+        logger.error("The process leaves although handlers still run in threads: %d.", left)
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _is_handlers(thread: threading.Thread) -> bool:
+    return not thread.daemon and thread.name.startswith(THREADS)
 
 
 async def serve(given: Given) -> None:

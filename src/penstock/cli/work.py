@@ -153,7 +153,7 @@ def work(
     from penstock.cli import service
 
     if processes > 1:
-        raise typer.Exit(service.run(service.keep_fleet(_one_of_the_fleet(), processes)))
+        service.leave(service.run(service.keep_fleet(_one_of_the_fleet(), processes)))
     given = service.Given(
         target=target,
         queues=tuple(queue or ()),
@@ -167,9 +167,10 @@ def work(
     )
     if not drain:
         service.run(service.serve(given))
-        return
+        service.leave()
     drained = service.run(service.drain(given, limit, longest))
     typer.echo(drained.as_json() if as_json else str(drained))
+    service.leave()
 
 
 def _one_of_the_fleet() -> list[str]:
