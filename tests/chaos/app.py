@@ -1,4 +1,4 @@
-"""The app that all processes of a test share: its tasks, and a store that writes everything down."""
+"""The app that all processes of a test share: its tasks, and a store that keeps a log."""
 
 from pathlib import Path
 

@@ -2,8 +2,8 @@
 
 I1  every acknowledged enqueue reaches exactly one final state
 I2  no write is accepted with a superseded token
-I3  failures and losses stay within their limits, attempts only rise, and a job runs again only where
-    a retry, an expired lease or a claim that a crash took back explains it
+I3  failures and losses stay within their limits, attempts only rise, and a job runs again only
+    where a retry, an expired lease or a claim that a crash took back explains it
 I7  everything is done soon after the faults are over
 """
 

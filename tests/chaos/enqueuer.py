@@ -15,6 +15,7 @@ import msgspec
 import uvloop
 
 from penstock import Penstock, Request
+from penstock.errors import DatabaseLost
 from penstock.store import failures
 from tests.chaos.app import make_app
 
@@ -69,7 +70,7 @@ async def enqueue(app: Penstock, requests: list[Request[Any]], keyed: bool) -> N
 
 async def pause_after(error: Exception) -> None:
     """Only the loss of the database is to be expected here."""
-    if not failures.is_lost(error.__cause__ or error):
+    if not isinstance(error, DatabaseLost) and not failures.is_lost(error):
         raise error
     await asyncio.sleep(0.2)
 

@@ -12,7 +12,7 @@ Outcome = Literal["invoke", "ok", "fail", "info"]
 
 
 class Lines:
-    """One append-only file. A line is written whole, by one system call, before the call returns."""
+    """One append-only file. A line is written whole, by one system call, before `write` returns."""
 
     def __init__(self, path: Path, process: str) -> None:
         self._path = path

@@ -14,7 +14,7 @@ SIGNALS = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
 
 @dataclass(slots=True)
 class Failpoint:
-    """Where a process is killed or freezes itself: just before a statement or just after its answer.
+    """Where a process kills or freezes itself: just before a statement or just after its answer.
 
     "settle.before:kill:3" means the third settle, before it is sent.
     """

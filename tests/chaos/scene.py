@@ -92,6 +92,16 @@ class Scene:
         ended = "SELECT true FROM penstock.job_history WHERE id = $1"
         await until(lambda: self.value(ended, job), 20.0, what=f"job {job} to end")
 
+    async def done(self, count: int, timeout: float = 60.0) -> None:
+        """Wait until handlers have come to their end so many times."""
+
+        def enough() -> bool:
+            for process in self._processes:
+                assert process.code in (None, 0, -9), f"{process.name}: {process.words}"
+            return len(self.effects(what="done")) >= count
+
+        await until(enough, timeout, what=f"{count} handlers to be done")
+
     async def drained(self, timeout: float = 30.0) -> None:
         """Wait until no job is left to do; from here on there are no more faults."""
         async with connected(self.url) as connection:

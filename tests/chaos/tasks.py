@@ -1,4 +1,4 @@
-"""What the workers of these tests do. Each handler says in the effects log what it did, and when."""
+"""What the workers of these tests do. Each handler says in the effects log what it did."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import asyncpg
 
-from penstock import Context, Penstock, Retry
+from penstock import Context, Fixed, Penstock, Retry
 from penstock.store import Pool
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import RecordedStore
@@ -68,7 +68,7 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
     async def gated(ctx: Context, gate: str) -> None:
         """Goes on once the test opens the gate."""
         with effects.run(ctx):
-            while not (gates / gate).exists():
+            while not (gates / gate).exists():  # noqa: ASYNC110 - the gate is another process's file
                 await asyncio.sleep(GATE_LOOK)
 
     @app.task(name="blocks")
@@ -76,7 +76,7 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
         """Keeps the event loop for itself, the first time."""
         with effects.run(ctx):
             if ctx.attempt == 1:
-                time.sleep(seconds)
+                time.sleep(seconds)  # noqa: ASYNC251 - to block is the point
 
     @app.task(name="dies")
     async def dies(ctx: Context, times: int) -> None:
@@ -92,7 +92,7 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
             await asyncio.sleep(0)
         return Retry(after=0.05, error="not yet") if ctx.job.failures == 0 else None
 
-    @app.task(name="transfer", resources=(asyncpg.Pool,))
+    @app.task(name="transfer", resources=(asyncpg.Pool,), retry=Fixed(0.1))
     async def transfer(ctx: Context) -> None:
         """Its effect is a row in the same Postgres, written exactly once."""
         pool: Pool = ctx.resource(asyncpg.Pool)

@@ -9,7 +9,7 @@ from tests.chaos.scene import Scene
 
 @pytest.fixture
 async def reclaimed(scene: Scene) -> tuple[int, Process, Process]:
-    """A job that a worker had done when it froze, one step before its settle; another runs it now."""
+    """A job that a worker had done when it froze, just before its settle; another runs it now."""
     [job] = await scene.enqueue("gated", "work")
     frozen = scene.worker("frozen", failpoint="settle.before:freeze:1")
     await scene.effect(job=job, what="start", process="frozen")

@@ -87,4 +87,6 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
     verdict = await scene.expect_promises_kept()
     assert verdict.numbers["jobs completed"] == 20
     # Only the first death, when nobody knew better, may cost a neighbour a loss.
-    assert await scene.value("SELECT max(losses) FROM penstock.job_history WHERE id <> $1", bad) <= 1
+    assert (
+        await scene.value("SELECT max(losses) FROM penstock.job_history WHERE id <> $1", bad) <= 1
+    )

@@ -1,0 +1,36 @@
+"""A Postgres of the test's own, to be crashed as often as one likes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.embedded import Server
+from penstock.migrate import migrate
+
+
+class CrashingServer:
+    """A server that is stopped without a word to anyone and started again."""
+
+    def __init__(self, server: Server, url: str) -> None:
+        self._server = server
+        self.url = url
+        self.admin_url = server.admin_url().replace("/postgres?", "/penstock?")
+
+    async def crash(self, away: float) -> None:
+        """As `pg_ctl stop -m immediate`: every process is gone, nothing is written. Then start."""
+        await asyncio.to_thread(self._server.stop, "immediate")
+        await asyncio.sleep(away)
+        await asyncio.to_thread(self._server.start)
+
+
+@asynccontextmanager
+async def crashing_server(folder: Path) -> AsyncIterator[CrashingServer]:
+    server = Server(folder)
+    hold = await asyncio.to_thread(server.acquire)
+    try:
+        await migrate(hold.url)
+        yield CrashingServer(server, hold.url)
+    finally:
+        await asyncio.to_thread(server.stop, "immediate")
+        await asyncio.to_thread(hold.release)

@@ -1,0 +1,191 @@
+"""The checker on hand-made evidence: it finds what is wrong, and nothing in what is right."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.chaos.checker import check
+from tests.chaos.evidence import Entry, Evidence
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+LEASE_LENGTH = timedelta(seconds=10)
+
+
+class Story(Evidence):
+    """Evidence written step by step, one second apart. Job 1, unless a step names another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[int, dict[str, Any]] = {}
+
+    @property
+    def now(self) -> datetime:
+        return START + timedelta(seconds=len(self.journal))
+
+    def _write(self, source: str, was: dict[str, Any] | None, now: dict[str, Any] | None) -> None:
+        self.journal.append(Entry(len(self.journal) + 1, self.now, source, was, now))
+
+    def _change(self, job: int, **changes: Any) -> None:
+        was = self._rows[job]
+        self._rows[job] = was | changes
+        self._write("job", was, self._rows[job])
+
+    def _tell(self, operation: str, outcome: str, **fields: Any) -> None:
+        line = {"process": "worker", "operation": operation, "outcome": outcome}
+        self.log.append(line | fields)
+
+    def _end(self, job: int, **changes: Any) -> None:
+        was = self._rows.pop(job)
+        now = was | changes
+        now.pop("token", None)
+        self._write("job", was, None)
+        self._write("history", None, now)
+        self.rows.append(now)
+
+    def lease(self, lease: int) -> "Story":
+        self._write("lease", None, {"id": lease, "expires_at": str(self.now + LEASE_LENGTH)})
+        return self
+
+    def enqueue(self, job: int = 1, *, stored: bool = True, subject: str | None = None) -> "Story":
+        self._tell("enqueue", "ok", job=job, key=subject)
+        if stored:
+            counts = {"attempt": 0, "failures": 0, "losses": 0, "max_attempts": 5, "max_losses": 3}
+            fences = {"token": None, "last_token": None, "lease": None}
+            names = {"id": job, "task": "note", "subject": subject, "state": "ready"}
+            self._rows[job] = names | counts | fences
+            self._write("job", None, self._rows[job])
+        return self
+
+    def claim(self, token: str, lease: int = 1, job: int = 1, rise: int = 1) -> "Story":
+        attempt = self._rows[job]["attempt"] + rise
+        self._change(job, state="running", token=token, lease=lease, attempt=attempt)
+        return self
+
+    def run(self, token: str, job: int = 1) -> "Story":
+        self.effects.append({"what": "start", "process": "worker", "job": job, "token": token})
+        return self
+
+    def lose(self, job: int = 1, losses: int = 1) -> "Story":
+        lost = self._rows[job]["losses"] + losses
+        self._change(job, state="ready", token=None, lease=None, losses=lost)
+        return self
+
+    def release(self, job: int = 1) -> "Story":
+        self._change(job, state="ready", token=None, lease=None)
+        return self
+
+    def retry(self, token: str, job: int = 1) -> "Story":
+        failures = self._rows[job]["failures"] + 1
+        self._change(job, state="ready", token=None, last_token=token, failures=failures)
+        self._tell("settle", "ok", job=job, token=token, state="scheduled")
+        return self
+
+    def complete(self, token: str, job: int = 1, *, told: bool = True) -> "Story":
+        self._end(job, state="completed", last_token=token)
+        return self.accept(token, job) if told else self
+
+    def accept(self, token: str, job: int = 1) -> "Story":
+        """A worker is told that its settle was taken."""
+        self._tell("settle", "ok", job=job, token=token, state="completed")
+        return self
+
+    def wait(self, steps: int) -> "Story":
+        for _ in range(steps):
+            self._write("lease", None, {"id": 99, "expires_at": str(self.now)})
+        return self
+
+
+def told() -> Story:
+    return Story().lease(1).enqueue()
+
+
+FINE = {
+    "a job that runs once": told().claim("a").run("a").complete("a"),
+    "a retry": told().claim("a").run("a").retry("a").claim("b").run("b").complete("b"),
+    "a rescue": told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("b"),
+    "an answer that was lost": told().claim("a").run("a").complete("a", told=False),
+    "a claim nobody heard": told().claim("a").release().claim("b").run("b").complete("b"),
+    "a repeat": told().claim("a").run("a").complete("a").accept("a"),
+}
+WRONG = {
+    "I1 job 1 was acknowledged and is lost": Story().lease(1).enqueue(stored=False),
+    "reached 0 final states": told().claim("a").run("a"),
+    "reached 2 final states": told().claim("a").run("a").complete("a").enqueue().complete("a"),
+    "was enqueued once and is stored as [1, 2]": (
+        Story().lease(1).enqueue(subject="order").claim("a").run("a").complete("a")
+        .enqueue(2, subject="order").claim("b", job=2).run("b", job=2).complete("b", job=2)
+    ),
+    "accepted, but that attempt was lost": (
+        told().claim("a").run("a").wait(10).lose().claim("b").run("b").accept("a").complete("b")
+    ),
+    "accepted, but that attempt was never granted": (
+        told().claim("a").run("a").complete("a").accept("forged")
+    ),
+    "settled for good with 2 tokens": (
+        told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("b").accept("a")
+    ),
+    "was completed with token a, but the last one granted was b": (
+        told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("a", told=False)
+    ),
+    "attempt 0 was followed by 2": told().claim("a", rise=2).run("a").complete("a"),
+    "attempt 1 was followed by 1": (
+        told().claim("a").run("a").retry("a").claim("b", rise=0).run("b").complete("b")
+    ),
+    "token a was granted twice": (
+        told().claim("a").release().claim("a").run("a").complete("a")
+    ),
+    "losses is 4, over its limit of 3": (
+        told().claim("a").run("a").wait(10).lose(losses=4).claim("b").run("b").complete("b")
+    ),
+    "was taken from lease 1, which had not expired": (
+        told().claim("a").run("a").lose().claim("b").run("b").complete("b")
+    ),
+    "was released while it ran": (
+        told().claim("a").run("a").release().claim("b").run("b").complete("b")
+    ),
+    "ran 2 times with token a": told().claim("a").run("a").run("a").complete("a"),
+    "ran in worker without a claim": told().run("x").claim("a").run("a").complete("a"),
+    "completed by an attempt that never ran": told().claim("a").complete("a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", FINE.values(), ids=FINE.keys())
+def test_the_checker_finds_nothing_wrong_in(story: Story) -> None:
+    assert check(story).violations == []
+
+
+@pytest.mark.parametrize(("found", "story"), WRONG.items(), ids=WRONG.keys())
+def test_the_checker_finds(found: str, story: Story) -> None:
+    violations = check(story).violations
+    assert any(found in violation for violation in violations), violations
+
+
+def test_a_run_without_a_claim_is_explained_by_a_crash_that_took_the_claim_back() -> None:
+    story = told().run("taken back").claim("a").run("a").complete("a")
+    story.crashes = 1
+    verdict = check(story)
+    assert verdict.violations == []
+    assert verdict.numbers["runs whose claim a crash took back"] == 1
+
+
+def test_work_that_is_done_too_long_after_the_last_fault_is_found() -> None:
+    story = told().claim("a").run("a").wait(30).complete("a")
+    story.calm_at, story.patience = START, 20
+    [violation] = check(story).violations
+    assert violation.startswith("I7 job 1 was done 3")
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_an_effect_in_the_database_that_is_missing_or_doubled_is_found(rows: int) -> None:
+    story = told().claim("a").run("a").complete("a")
+    story.rows[0]["task"] = "transfer"
+    story.effect_rows = Counter({1: rows})
+    assert check(story).violations == [f"I3 job 1 has {rows} effects in the database, not 1"]
+
+
+def test_a_refused_enqueue_that_is_stored_all_the_same_is_found() -> None:
+    story = Story().lease(1).enqueue(subject="order").claim("a").run("a").complete("a")
+    story.log[0]["outcome"] = "fail"
+    assert check(story).violations == ["I1 order was refused and is stored all the same"]
