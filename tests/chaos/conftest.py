@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.crashing import CrashingServer, crashing_server
 from tests.chaos.scene import Scene
 from tests.fixtures.database import Database
 
@@ -13,6 +14,22 @@ from tests.fixtures.database import Database
 async def scene(database: Database, tmp_path: Path) -> AsyncIterator[Scene]:
     """A database with a journal, and no process yet."""
     scene = Scene(database.url, tmp_path)
+    await scene.install_journal()
+    yield scene
+    scene.end()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[CrashingServer]:
+    """A Postgres of the test's own."""
+    async with crashing_server(tmp_path / "server") as server:
+        yield server
+
+
+@pytest.fixture
+async def crashing_scene(server: CrashingServer, tmp_path: Path) -> AsyncIterator[Scene]:
+    """A scene on a server that may be crashed."""
+    scene = Scene(server.url, tmp_path)
     await scene.install_journal()
     yield scene
     scene.end()

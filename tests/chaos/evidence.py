@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tests.chaos import lines
+from tests.chaos.lines import Reader
 
 JOURNAL = "SELECT seq, at, source, was, now FROM chaos.journal ORDER BY seq"
 ROWS = "SELECT id, state, reason, task, subject, attempt, last_token FROM penstock.job_all"
@@ -57,8 +57,8 @@ async def gather(connection: asyncpg.Connection, folder: Path) -> Evidence:
     return Evidence(
         journal=[_entry(row) for row in await connection.fetch(JOURNAL)],
         rows=[dict(row) for row in await connection.fetch(ROWS)],
-        log=lines.read(folder / "log.jsonl"),
-        effects=lines.read(folder / "effects.jsonl"),
+        log=Reader(folder / "log.jsonl").read(),
+        effects=Reader(folder / "effects.jsonl").read(),
         effect_rows=Counter(
             {row["job"]: row["times"] for row in await connection.fetch(EFFECT_ROWS)}
         ),

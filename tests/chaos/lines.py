@@ -36,8 +36,20 @@ class Lines:
             os.close(file)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All lines in the order of the file, which is the order in which they were written."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+class Reader:
+    """Reads a log that is still being written, each line once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._lines: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """All lines so far, in the order in which they were written."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                whole, newline, _ = file.read().rpartition(b"\n")
+            self._offset += len(whole) + len(newline)
+            self._lines += [json.loads(line) for line in whole.splitlines()]
+        return self._lines

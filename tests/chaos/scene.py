@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 
 from penstock import Penstock, Request
-from tests.chaos import lines
 from tests.chaos.app import make_app
 from tests.chaos.checker import Verdict, check
 from tests.chaos.evidence import gather
+from tests.chaos.lines import Reader
 from tests.chaos.process import Process
 from tests.fixtures.database import connected
 from tests.fixtures.until import until
@@ -30,6 +30,8 @@ class Scene:
         self.crashes = 0
         self._calm_at: datetime | None = None
         self._processes: list[Process] = []
+        self._log = Reader(folder / "log.jsonl")
+        self._effects = Reader(folder / "effects.jsonl")
         for name in ("gates", "ready"):
             (folder / name).mkdir()
 
@@ -98,9 +100,12 @@ class Scene:
         def enough() -> bool:
             for process in self._processes:
                 assert process.code in (None, 0, -9), f"{process.name}: {process.words}"
-            return len(self.effects(what="done")) >= count
+            return self.done_so_far() >= count
 
         await until(enough, timeout, what=f"{count} handlers to be done")
+
+    def done_so_far(self) -> int:
+        return sum(effect["what"] == "done" for effect in self._effects.read())
 
     async def drained(self, timeout: float = 30.0) -> None:
         """Wait until no job is left to do; from here on there are no more faults."""
@@ -119,11 +124,11 @@ class Scene:
     ) -> list[dict[str, Any]]:
         """The lines of the clients' log that fit."""
         wanted = {"operation": operation} | fields | ({"process": process} if process else {})
-        return _fitting(lines.read(self.folder / "log.jsonl"), wanted)
+        return _fitting(self._log.read(), wanted)
 
     def effects(self, **fields: Any) -> list[dict[str, Any]]:
         """The lines of the effects log that fit."""
-        return _fitting(lines.read(self.folder / "effects.jsonl"), fields)
+        return _fitting(self._effects.read(), fields)
 
     async def effect(self, timeout: float = 20.0, **fields: Any) -> dict[str, Any]:
         """Wait for a line in the effects log."""

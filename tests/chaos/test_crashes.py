@@ -2,12 +2,10 @@
 
 import os
 import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from tests.chaos.crashing import CrashingServer, crashing_server
+from tests.chaos.crashing import CrashingServer
 from tests.chaos.scene import Scene
 
 CRASHES = 8 if os.environ.get("PENSTOCK_LONG") else 3
@@ -15,23 +13,10 @@ JOBS = 200 * CRASHES
 LONGEST_AWAY = 3.0  # seconds, which is two leases
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[CrashingServer]:
-    async with crashing_server(tmp_path / "server") as server:
-        yield server
-
-
-@pytest.fixture
-async def scene(server: CrashingServer, tmp_path: Path) -> AsyncIterator[Scene]:
-    scene = Scene(server.url, tmp_path)
-    await scene.install_journal()
-    yield scene
-    scene.end()
-
-
 async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_after_it(
-    scene: Scene, server: CrashingServer, capsys: pytest.CaptureFixture[str]
+    crashing_scene: Scene, server: CrashingServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    scene = crashing_scene
     rng = random.Random(7)
     workers = [scene.worker("one"), scene.worker("other")]
     producer = scene.enqueuer("producer", jobs=JOBS, seed=7)
