@@ -108,7 +108,11 @@ class Service(ABC):
 
 
 class Budget:
-    """Keeps costly look-arounds to a twentieth of the time, however long one of them takes."""
+    """Keeps costly look-arounds to a twentieth of the time, however long they take.
+
+    One that was long only because the database was out of reach must not keep the next away: of
+    the last two the shorter counts.
+    """
 
     SHARE = 20
 
@@ -116,15 +120,21 @@ class Budget:
         self._shortest = shortest
         self._began = 0.0
         self._took = 0.0
+        self._before = 0.0
 
     def __enter__(self) -> Budget:
         self._began = time.monotonic()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._took = time.monotonic() - self._began
+        self._before, self._took = self._took, time.monotonic() - self._began
 
     @property
     def rest(self) -> float:
         """The seconds to leave it alone now."""
-        return max(self._shortest, self.SHARE * self._took)
+        return max(self._shortest, self.SHARE * self.cost)
+
+    @property
+    def cost(self) -> float:
+        """The seconds that a look takes."""
+        return min(self._took, self._before)

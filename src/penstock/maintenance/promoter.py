@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
 from time import monotonic
 
@@ -57,7 +58,7 @@ class Promoter(Service):
         elif mark is not None and heard is not None:
             mark = min(mark, heard)
         try:
-            with self._budget:
+            with self._budget if mark is None else nullcontext():
                 promoted, self._mark, self._next_in = await self._store.promote(
                     self._pool, mark, LIMIT
                 )

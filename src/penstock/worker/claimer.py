@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock.errors import LeaseLost
 from penstock.events import Events, JobsClaimed
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Attempt, Pool, Store, failures
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
@@ -120,11 +120,12 @@ class Scanner(Service):
         self._store = store
         self._pause = pause
         self._found = found
+        self._budget = Budget(0.0)
 
     async def tick(self) -> float:
-        began = asyncio.get_running_loop().time()
-        await self.scan()
-        return self._pause(asyncio.get_running_loop().time() - began)
+        with self._budget:
+            await self.scan()
+        return self._pause(self._budget.cost)
 
     async def scan(self) -> bool:
         """Whether the queue has ready jobs."""
