@@ -52,6 +52,7 @@ class Completer:
         self._in_flight: list[Settlement] = []
         self._flushing: asyncio.Task[None] | None = None
         self._busy_timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -65,6 +66,9 @@ class Completer:
 
     def submit(self, settlement: Settlement) -> None:
         """Hand over an outcome; it is written as soon as the flush before it is done."""
+        if self._closed:
+            logger.warning("Job %d ended after its worker had left; it may run again.", settlement.id)
+            return
         self._waiting.append(settlement)
         if self._flushing is None:
             self._empty.clear()
@@ -84,6 +88,7 @@ class Completer:
                 "%d outcomes could not be written in time; their jobs will be run again.",
                 self.unsettled,
             )
+        self._closed = True
         if self._busy_timer is not None:
             self._busy_timer.cancel()
         if self._flushing is not None:
