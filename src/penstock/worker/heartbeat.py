@@ -217,7 +217,7 @@ class Heartbeat(threading.Thread):
             seconds,
             run or "code outside of any job",
         )
-        faulthandler.dump_traceback(all_threads=True)
+        _dump_stacks()
         if self._liveness.exit_on_stall:
             os._exit(EXIT_STALLED)
         self._given_up = True
@@ -225,6 +225,13 @@ class Heartbeat(threading.Thread):
     def _post(self, call: Callable[[], None]) -> None:
         if not self._worker_loop.is_closed():
             self._worker_loop.call_soon_threadsafe(call)
+
+
+def _dump_stacks() -> None:
+    try:
+        faulthandler.dump_traceback(all_threads=True)
+    except (AttributeError, OSError, RuntimeError, ValueError) as error:
+        logger.warning("The stacks could not be dumped, stderr is no file: %r", error)
 
 
 def _run_on(frame: FrameType | None) -> Run | None:
