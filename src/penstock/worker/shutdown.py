@@ -44,7 +44,6 @@ class Shutdown:
             return
         self._events.emit(WorkerStopping(name, running))
         logger.info("Stopping: %d jobs run; phase %s, up to %g s.", running, name, seconds)
-        self._hurry.clear()
         waits = [
             asyncio.ensure_future(self._crew.dispatcher.drained()),
             asyncio.ensure_future(self._hurry.wait()),
@@ -52,6 +51,7 @@ class Shutdown:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
+        self._hurry.clear()
 
     async def _leave(self, pool: Pool) -> None:
         crew = self._crew
