@@ -14,10 +14,12 @@ async def run_dry(crew: Crew) -> None:
     included.
     """
     while True:
+        before = crew.quota.claimed
         promoted = await crew.maintenance.promoter.promote()
         ready = [await scanner.scan() for scanner in crew.scanners.values()]
         await _quiet(crew)
-        if crew.quota.is_spent or (not promoted and not any(ready)):
+        found = promoted or any(ready) or crew.quota.claimed > before
+        if crew.quota.is_spent or not found:
             return
 
 

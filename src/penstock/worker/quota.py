@@ -8,6 +8,7 @@ class Quota:
 
     def __init__(self, limit: int | None = None) -> None:
         self._left = limit
+        self.claimed = 0
         self.closed = False
 
     def grant(self, wanted: int) -> int:
@@ -16,6 +17,7 @@ class Quota:
         return wanted if self._left is None else min(wanted, self._left)
 
     def spend(self, claimed: int) -> None:
+        self.claimed += claimed
         if self._left is not None:
             self._left -= claimed
 
