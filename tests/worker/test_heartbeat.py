@@ -1,0 +1,232 @@
+"""A worker's lease: kept while it lives, given up before somebody else would take over."""
+
+import asyncio
+import io
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.events import LeaseLapsed, LeaseTaken, LoopStalled
+from tests.fixtures.database import Database
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
+from tests.fixtures.worker import WorkerThread, crew_of, gathered, reaches, worker_of
+
+
+async def expiry(connection: asyncpg.Connection, lease: int | None) -> datetime | None:
+    return await connection.fetchval("SELECT expires_at FROM penstock.lease WHERE id = $1", lease)
+
+
+async def test_a_lease_is_renewed_while_the_worker_lives(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    worker = worker_of(app, lease=1.0, heartbeat=0.1)
+    async with worker:
+        lease = crew_of(worker).session.lease
+        first = await expiry(connection, lease)
+        assert first is not None
+
+        async def renewed() -> bool:
+            return await expiry(connection, lease) > first
+
+        await until(renewed, what="a renewal")
+    assert await expiry(connection, lease) is None
+
+
+async def test_a_lease_tells_people_what_the_worker_is(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    async with worker_of(app, {"mail": 7}, name="worker-1"):
+        row = await connection.fetchrow(
+            "SELECT worker, info->'queues'->>'mail' AS slots, info->'tasks'->>0 AS task "
+            "FROM penstock.lease"
+        )
+    assert dict(row) == {"worker": "worker-1", "slots": "7", "task": "note"}
+
+
+async def test_a_pool_that_is_used_up_does_not_cost_the_lease(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        await go_on.wait()
+        return ctx.attempt
+
+    worker = worker_of(app, lease=0.6, heartbeat=0.1)
+    async with worker:
+        enqueued = await app.enqueue(slow)
+        await reaches(app, enqueued, "running")
+        lease = crew_of(worker).session.lease
+        pool = worker._pool
+        held = [await pool.acquire() for _ in range(pool.get_max_size())]
+        end = time.monotonic() + 1.2
+        try:
+
+            async def kept_for_two_leases() -> bool:
+                assert await expiry(connection, lease) is not None
+                return time.monotonic() > end
+
+            await until(kept_for_two_leases)
+        finally:
+            for each in held:
+                await pool.release(each)
+        go_on.set()
+        assert await app.wait(enqueued, timeout=5) == 1
+
+
+async def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_job(
+    app: Penstock, database: Database
+) -> None:
+    stalls: list[LoopStalled] = []
+
+    def register(far: Penstock) -> None:
+        far.events.subscribe(LoopStalled, stalls.append)
+
+        @far.task(name="block")
+        async def block(ctx: Context) -> int:
+            threading.Event().wait(1.8)
+            return ctx.attempt
+
+    @app.task(name="block")
+    async def block() -> int: ...
+
+    with WorkerThread(database.url, register, lease=0.6, heartbeat=0.1, stall_warning=0.2):
+        enqueued = await app.enqueue(block)
+        await reaches(app, enqueued, "running")
+        async with worker_of(app, "other", rescue=0.05):
+            assert await app.wait(enqueued, timeout=10) == 1
+    assert [(stall.task, stall.job_id) for stall in stalls] == [("block", enqueued.id)]
+    assert stalls[0].seconds >= 0.2
+
+
+async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
+    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run elsewhere; the blocked worker, once free, works on under a new lease."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())  # As under a server that took it away.
+    release = threading.Event()
+    far_events: list[object] = []
+
+    def register(far: Penstock) -> None:
+        for kind in (LeaseLapsed, LeaseTaken):
+            far.events.subscribe(kind, far_events.append)
+
+        @far.task(name="block")
+        async def block() -> str:
+            release.wait(15)
+            return "the blocked one"
+
+        @far.task(name="after", queue="far")
+        async def after() -> str:
+            return "goes on"
+
+    @app.task(name="block")
+    async def block() -> str:
+        return "the other one"
+
+    @app.task(name="after", queue="far")
+    async def after() -> str: ...
+
+    liveness = {"lease": 0.6, "heartbeat": 0.1, "stall_warning": 0.1, "stall_limit": 0.5}
+    with WorkerThread(database.url, register, queues=["default", "far"], **liveness):
+        enqueued = await app.enqueue(block)
+        await reaches(app, enqueued, "running")
+        async with worker_of(app, rescue=0.05):
+            assert await app.wait(enqueued, timeout=10) == "the other one"
+        release.set()
+        assert await app.wait(await app.enqueue(after), timeout=10) == "goes on"
+    job = await app.get(enqueued)
+    assert (job.result, job.losses, job.attempt) == ("the other one", 1, 2)
+    assert [type(event) for event in far_events] == [LeaseTaken, LeaseLapsed, LeaseTaken]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM penstock.lease",
+        "UPDATE penstock.lease SET expires_at = clock_timestamp() - interval '1 s'",
+    ],
+)
+async def test_a_worker_whose_lease_is_gone_stops_its_jobs_and_takes_a_new_one(
+    app: Penstock, connection: asyncpg.Connection, harm: str
+) -> None:
+    stopped = asyncio.Event()
+    lapsed, taken = gathered(app, LeaseLapsed), gathered(app, LeaseTaken)
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+        return ctx.attempt
+
+    worker = worker_of(app, heartbeat=0.1)
+    async with worker:
+        enqueued = await app.enqueue(slow)
+        await reaches(app, enqueued, "running")
+        first = crew_of(worker).session.lease
+        await connection.execute(harm)
+        await asyncio.wait_for(stopped.wait(), 5)
+        assert await app.wait(enqueued, timeout=5) == 2
+        assert crew_of(worker).session.lease != first
+    assert [event.running for event in lapsed] == [1]
+    assert len(taken) == 2
+    assert (await app.get(enqueued)).losses == 1
+
+
+async def test_a_claim_that_finds_its_lease_gone_takes_a_new_one(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """Long before the next heartbeat."""
+
+    @app.task
+    async def note() -> str:
+        return "done"
+
+    async with worker_of(app, heartbeat=60, lease=600):
+        await connection.execute("DELETE FROM penstock.lease")
+        assert await app.wait(await app.enqueue(note), timeout=5) == "done"
+
+
+async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
+    proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    stopped: list[datetime] = []
+
+    async with Penstock(proxy.url) as far:
+
+        @far.task
+        async def slow(ctx: Context) -> int:
+            if ctx.attempt == 1:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    stopped.append(datetime.now(UTC))
+            return ctx.attempt
+
+        worker = worker_of(far, lease=1.5, heartbeat=0.3)
+        async with worker:
+            enqueued = await far.enqueue(slow)
+            await reaches(far, enqueued, "running")
+            lease = crew_of(worker).session.lease
+            proxy.swallow()
+            try:
+                await until(lambda: stopped, what="the job to be stopped")
+                end = await expiry(connection, lease)
+                assert end is not None
+                assert stopped[0] < end
+            finally:
+                proxy.heal()
+            assert await far.wait(enqueued, timeout=10) == 2

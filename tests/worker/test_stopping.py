@@ -1,0 +1,215 @@
+"""A worker stops in three phases: let jobs finish, cancel them, leave."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.events import WorkerStopping
+from tests.fixtures.until import until
+from tests.fixtures.worker import gathered, reaches, worker_of
+
+
+async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+    phases = gathered(app, WorkerStopping)
+
+    @app.task
+    async def slow() -> str:
+        started.set()
+        await go_on.wait()
+        return "finished"
+
+    worker = worker_of(app, {"default": 1}, finish=10)
+    await worker.start()
+    first, second = await app.enqueue(slow), await app.enqueue(slow)
+    await started.wait()
+    stopping = asyncio.ensure_future(worker.stop())
+    await until(lambda: phases, what="the stop to begin")
+    go_on.set()
+    await stopping
+    assert (await app.get(first)).result == "finished"
+    waiting = await app.get(second)
+    assert (waiting.state, waiting.attempt) == ("ready", 0)
+    assert [(phase.phase, phase.running) for phase in phases] == [("finish", 1)]
+
+
+async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    cancelled = asyncio.Event()
+
+    @app.task
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    worker = worker_of(app, finish=0.05)
+    await worker.start()
+    enqueued = await app.enqueue(endless)
+    await reaches(app, enqueued, "running")
+    await worker.stop()
+    assert cancelled.is_set()
+    job = await app.get(enqueued)
+    assert (job.state, job.attempt, job.failures, job.losses) == ("ready", 1, 0, 0)
+    assert job.errors == ()
+    assert worker.tally.released == 1
+    assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 0
+
+
+async def test_what_will_not_stop_is_left_behind_and_its_job_given_back(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = asyncio.Event()
+
+    @app.task
+    async def stubborn(ctx: Context) -> str:
+        while not release.is_set() and ctx.attempt == 1:
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return f"attempt {ctx.attempt}"
+
+    worker = worker_of(app, finish=0.05, cancel=0.05)
+    await worker.start()
+    enqueued = await app.enqueue(stubborn)
+    await reaches(app, enqueued, "running")
+    with caplog.at_level(logging.ERROR, "penstock"):
+        await worker.stop()
+    assert "did not stop in time" in caplog.text
+    job = await app.get(enqueued)
+    assert (job.state, job.failures, job.losses) == ("ready", 0, 0)
+    async with worker_of(app):
+        assert await app.wait(enqueued, timeout=5) == "attempt 2"
+    release.set()
+
+
+async def test_a_thread_sees_that_it_should_stop(app: Penstock) -> None:
+    seen = threading.Event()
+
+    @app.task
+    def slow(ctx: Context) -> None:
+        pause = threading.Event()
+        for _ in range(1000):
+            if ctx.cancelled:
+                seen.set()
+                return
+            pause.wait(0.01)
+
+    worker = worker_of(app, finish=0.05, cancel=5)
+    await worker.start()
+    enqueued = await app.enqueue(slow)
+    await reaches(app, enqueued, "running")
+    await worker.stop()
+    assert seen.is_set()
+    assert (await app.get(enqueued)).state == "ready"
+
+
+async def test_a_released_job_is_taken_by_another_worker_within_a_second(app: Penstock) -> None:
+    taken: list[float] = []
+
+    @app.task
+    async def slow(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        taken.append(time.monotonic())
+
+    first = worker_of(app, finish=0, cancel=5)
+    await first.start()
+    enqueued = await app.enqueue(slow)
+    await reaches(app, enqueued, "running")
+    async with worker_of(app, rescan=3600, poll=3600):
+        began = time.monotonic()
+        await first.stop()
+        await app.wait(enqueued, timeout=5)
+    assert taken[0] - began < 1
+
+
+async def test_fetched_jobs_are_given_back_at_once(app: Penstock) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def slow() -> None:
+        started.set()
+        await go_on.wait()
+
+    worker = worker_of(app, {"default": 1}, finish=10)
+    await worker.start()
+    await app.enqueue(slow)
+    await started.wait()
+    worker.states["default"].slots._rate = 1000.0
+    ahead = await app.enqueue(slow)
+    await reaches(app, ahead, "running")
+    stopping = asyncio.ensure_future(worker.stop())
+    job = await reaches(app, ahead, "ready")
+    assert (job.failures, job.losses) == (0, 0)
+    go_on.set()
+    await stopping
+
+
+@pytest.mark.parametrize("signals", [2, 3])
+async def test_every_further_signal_ends_a_phase(app: Penstock, signals: int) -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+    phases = gathered(app, WorkerStopping)
+
+    @app.task
+    async def slow() -> None:
+        started.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                if signals == 2:
+                    raise
+
+    worker = worker_of(app, finish=60, cancel=60)
+    running = asyncio.ensure_future(worker.run())
+    await app.enqueue(slow)
+    await started.wait()
+    for number in range(signals):
+        worker.ask_to_stop()
+        if number < 2:
+            await until(lambda: len(phases) > number or running.done(), what="the next phase")  # noqa: B023
+    async with asyncio.timeout(10):
+        await running
+    release.set()
+    assert [phase.phase for phase in phases] == ["finish", "cancel"]
+
+
+async def test_two_signals_at_once_hurry_all_the_same(app: Penstock) -> None:
+    started = asyncio.Event()
+
+    @app.task
+    async def endless() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    worker = worker_of(app, finish=60, cancel=60)
+    running = asyncio.ensure_future(worker.run())
+    await app.enqueue(endless)
+    await started.wait()
+    worker.ask_to_stop()
+    worker.ask_to_stop()
+    async with asyncio.timeout(10):
+        await running
+
+
+async def test_a_worker_can_be_stopped_twice_and_started_again(app: Penstock) -> None:
+    @app.task
+    async def note() -> str:
+        return "done"
+
+    worker = worker_of(app)
+    for _ in range(2):
+        await worker.start()
+        assert await app.wait(await app.enqueue(note), timeout=5) == "done"
+        await worker.stop()
+        await worker.stop()
+    assert worker.tally.completed == 2
