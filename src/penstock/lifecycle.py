@@ -22,24 +22,31 @@ BACKOFF_LAST = 5.0
 
 
 class Health:
-    """Whether the database answers. Says so once when it stops, and once when it comes back."""
+    """Whether the database answers. Says so once when it stops, and once when it comes back.
+
+    An outage begins with the first service that cannot reach the database, and ends when all that
+    could not have succeeded again: one that had nothing to ask has proved nothing.
+    """
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._gone_at: float | None = None
+        self._failing: set[str] = set()
+        self._gone_at = 0.0
 
     def gone(self, service: str, error: BaseException) -> None:
-        if self._gone_at is None:
+        if not self._failing:
             self._gone_at = time.monotonic()
             logger.warning("The database does not answer (%s: %s); trying again.", service, error)
             self._events.emit(DatabaseGone(service, str(error)))
+        self._failing.add(service)
 
-    def back(self) -> None:
-        if self._gone_at is not None:
-            seconds = time.monotonic() - self._gone_at
-            self._gone_at = None
-            logger.warning("The database answers again after %.1f s.", seconds)
-            self._events.emit(DatabaseBack(seconds))
+    def back(self, service: str) -> None:
+        if service in self._failing:
+            self._failing.remove(service)
+            if not self._failing:
+                seconds = time.monotonic() - self._gone_at
+                logger.warning("The database answers again after %.1f s.", seconds)
+                self._events.emit(DatabaseBack(seconds))
 
 
 class Service(ABC):
@@ -80,7 +87,7 @@ class Service(ABC):
                 delay = await self.tick()
                 backoff = BACKOFF_FIRST
                 self._reported = None
-                self.health.back()
+                self.health.back(self.name)
             except Exception as error:
                 self._report(error)
                 await asyncio.sleep(backoff * (0.5 + random.random() / 2))

@@ -126,7 +126,7 @@ class Completer:
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
-            self._health.back()
+            self._health.back("settle")
             self._tell(batch, unsettled)
             return
 
