@@ -15,9 +15,7 @@ FOLDER = Path(".penstock-demo")
 Jobs = Annotated[int, typer.Option(min=FEWEST, max=100_000, help="How many jobs to run.")]
 FolderOption = Annotated[
     Path,
-    typer.Option(
-        "--folder", help="Where its Postgres, the workers' log and the picture are kept."
-    ),
+    typer.Option("--folder", help="Where its Postgres, the workers' log and the picture are kept."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON document.")]
 
