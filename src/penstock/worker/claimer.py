@@ -132,6 +132,6 @@ class Scanner(Service):
         self._state.marks.begin_scan()
         lines = await self._store.scan_lines(self._pool, self._state.name)
         self._state.marks.end_scan(lines)
-        if lines:
+        if self._state.marks:
             self._found()
         return bool(lines)

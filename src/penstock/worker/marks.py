@@ -22,9 +22,12 @@ class Marks:
         self._lowered: set[tuple[str, int]] = set()
         self._news: dict[tuple[str, int], datetime] = {}
         self._sorted: list[Line] | None = None
+        self._scanned = False
 
     def __bool__(self) -> bool:
-        return bool(self._lines)
+        """Whether there is a line to claim from. News alone must not lead past a line of higher
+        priority, so nothing is known before the first scan."""
+        return self._scanned and bool(self._lines)
 
     def lines(self) -> list[Line]:
         if self._sorted is None:
@@ -70,6 +73,7 @@ class Marks:
             if known is None or line.ready_at < known.ready_at:
                 self._lines[key] = line
         self._sorted = None
+        self._scanned = True
 
     def _set(self, line: Line) -> None:
         self._lines[line.lane, line.priority] = line
