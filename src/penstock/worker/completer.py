@@ -67,7 +67,7 @@ class Completer:
     def submit(self, settlement: Settlement) -> None:
         """Hand over an outcome; it is written as soon as the flush before it is done."""
         if self._closed:
-            logger.warning("Job %d ended after its worker had left; it may run again.", settlement.id)
+            logger.warning("Job %d ended after its worker left; it may run again.", settlement.id)
             return
         self._waiting.append(settlement)
         if self._flushing is None:
