@@ -18,14 +18,12 @@ def note(app: Penstock):
     return note
 
 
-@pytest.mark.parametrize("id", GARBAGE)
-async def test_an_id_that_is_none_belongs_to_no_job(app: Penstock, id: str) -> None:
-    with pytest.raises(JobNotFound):
-        await app.get(id)
-    assert await app.find(id) is None
-    for change in (app.cancel, app.retry, app.delete, app.wait):
-        with pytest.raises(JobNotFound):
-            await change(id)
+async def test_an_id_that_is_none_belongs_to_no_job(app: Penstock) -> None:
+    for id in GARBAGE:
+        assert await app.find(id) is None
+        for call in (app.get, app.cancel, app.retry, app.delete, app.wait):
+            with pytest.raises(JobNotFound):
+                await call(id)
 
 
 async def test_garbage_among_ids_is_left_out(app: Penstock, note) -> None:

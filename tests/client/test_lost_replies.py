@@ -40,7 +40,7 @@ async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
     lost = proxy.drop_reply_after("enqueue_v1")
-    with pytest.raises(DatabaseLost, match="may or may not have been stored.*idempotency_key"):
+    with pytest.raises(DatabaseLost, match=r"may or may not have been stored.*idempotency_key"):
         await far.enqueue(greet, "Ada")
     await lost.wait()
     assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 1

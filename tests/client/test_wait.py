@@ -51,7 +51,7 @@ async def test_a_discarded_job_says_so(app: Penstock) -> None:
         raise NotRetryable("the file is no PDF")
 
     async with worker_of(app):
-        with pytest.raises(JobFailed, match="discarded.*no PDF"):
+        with pytest.raises(JobFailed, match=r"discarded.*no PDF"):
             await app.wait(await app.enqueue(hopeless), timeout=5)
 
 

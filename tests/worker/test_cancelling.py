@@ -11,7 +11,7 @@ from penstock import Context, Penstock
 from penstock.events import SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import cut_connections, crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import crew_of, cut_connections, gathered, reaches, worker_of
 
 
 async def test_an_async_handler_gets_a_cancelled_error(app: Penstock) -> None:

@@ -11,7 +11,7 @@ from penstock.events import JobsClaimed
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import counted, crew_of, gathered, worker_of
 
 
 @pytest.fixture
@@ -171,16 +171,8 @@ async def test_what_runs_here_is_no_stranger(app: Penstock) -> None:
     async with worker:
         enqueued = await app.enqueue(slow)
         await started.wait()
-        ticked = asyncio.Semaphore(0)
-        release = crew_of(worker).reconciler._store.release
-
-        async def counted(*args: object) -> int:
-            ticked.release()
-            return await release(*args)
-
-        crew_of(worker).reconciler._store.release = counted
-        for _ in range(3):
-            await ticked.acquire()
+        looks = counted(app, "release")
+        await until(lambda: len(looks) >= 3, what="some looks")
         assert (await app.get(enqueued)).state == "running"
         go_on.set()
         await app.wait(enqueued, timeout=5)

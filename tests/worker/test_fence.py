@@ -29,6 +29,12 @@ async def write(connection: asyncpg.Connection, ctx: Context) -> None:
     await connection.execute("INSERT INTO public.ledger VALUES ($1, $2)", ctx.job.id, ctx.attempt)
 
 
+async def write_fenced(connection: asyncpg.Connection, ctx: Context) -> None:
+    async with connection.transaction():
+        await write(connection, ctx)
+        await ctx.fence(connection)
+
+
 async def test_complete_settles_with_the_handlers_own_rows(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
@@ -130,9 +136,7 @@ async def test_a_stale_attempt_is_refused_and_its_rows_with_it(
             await go_on.wait()
             async with database.connect() as connection:
                 with pytest.raises(StaleAttempt) as caught:
-                    async with connection.transaction():
-                        await write(connection, ctx)
-                        await ctx.fence(connection)
+                    await write_fenced(connection, ctx)
                 outcome.append(caught.value.attempt)
                 # The transaction is over and the connection as good as new.
                 assert not connection.is_in_transaction()

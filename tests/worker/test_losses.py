@@ -8,7 +8,7 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import JobsRescued
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered, ghost, reaches, worker_of
+from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
 
 
 async def test_a_lost_workers_jobs_run_again_with_the_loss_on_record(
@@ -42,18 +42,11 @@ async def test_a_living_workers_jobs_are_left_alone(
 
     enqueued = await app.enqueue(note)
     assert await ghost(connection, seconds=3600)
+    looks = counted(app, "rescue")
     async with worker_of(app, rescue=0.02):
-        await app.wait(await app.enqueue(note), timeout=5)
-        await until(lambda: _rescues(app, 3), what="some looks")
+        await until(lambda: len(looks) >= 5, what="some looks")
         assert (await app.get(enqueued)).state == "running"
-
-
-async def _rescues(app: Penstock, count: int) -> bool:
-    _looks[app] = _looks.get(app, 0) + 1
-    return _looks[app] > 10 * count
-
-
-_looks: dict[Penstock, int] = {}
+    assert not any(looks)
 
 
 async def test_a_job_over_its_limit_of_losses_has_failed(
@@ -120,7 +113,7 @@ async def test_neighbours_that_run_already_are_waited_for(
             await connection.execute(
                 "UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id)
             )
-        await until(lambda: worker._crew.dispatcher.is_reserved, what="the lost job to wait")
+        await until(lambda: crew_of(worker).dispatcher.is_reserved, what="the lost job to wait")
         after = await app.enqueue(work, "after")
         assert (await app.get(after)).state == "ready"
         go_on.set()

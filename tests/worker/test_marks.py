@@ -53,6 +53,17 @@ def test_news_of_a_new_line_adds_it() -> None:
     assert marks.lines() == [Line("", 9, at(3), 0)]
 
 
+def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
+    """There may be a line of higher priority that it does not tell of."""
+    marks = Marks()
+    marks.begin_scan()
+    marks.lower("", 0, at(3))
+    assert not marks
+    marks.end_scan([Line("", 9, at(5), 50)])
+    assert marks
+    assert [line.priority for line in marks.lines()] == [9, 0]
+
+
 def test_a_scan_replaces_what_was_known() -> None:
     """Lines that have run dry go, and a mark that was too high comes down."""
     marks = Marks()

@@ -78,7 +78,7 @@ async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
 
 
 async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: Penstock) -> None:
-    """Behind them, the known ones are done in the time that as many known jobs take, and a little."""
+    """To walk past an unknown one costs no more than to run a known one, and a little."""
     last = asyncio.Event()
 
     @app.task(name="known")

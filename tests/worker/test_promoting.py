@@ -4,11 +4,9 @@ import asyncio
 import statistics
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from penstock import Context, Fixed, Penstock
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import counted, crew_of, worker_of
 
 
 async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app: Penstock) -> None:
@@ -22,7 +20,7 @@ async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app:
     worker = worker_of(app, rescan=3600, poll=3600, promote_most=3600)
     async with worker:
         await until(lambda: crew_of(worker).maintenance.leads(), what="a leader")
-        calls = counted(worker)
+        calls = counted(app, "promote")
         for delay in (0.9, 0.3, 0.6, 0.45, 0.75, 1.05, 1.2):
             await app.enqueue(look.options(delay=delay))
         await until(lambda: len(late) == 7, what="all to run")
@@ -30,20 +28,6 @@ async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app:
         assert min(late) >= 0
         # One look for each news and each job, and a few more: no storm.
         assert len(calls) <= 3 * 7
-
-
-def counted(worker) -> list[int]:
-    """The calls of the promotion from now on."""
-    calls: list[int] = []
-    promoter = crew_of(worker).maintenance.promoter
-    promote = promoter._store.promote
-
-    async def counting(*args):
-        calls.append(1)
-        return await promote(*args)
-
-    promoter._store.promote = counting
-    return calls
 
 
 async def test_an_idle_promoter_looks_seldom(app: Penstock) -> None:
@@ -55,7 +39,7 @@ async def test_an_idle_promoter_looks_seldom(app: Penstock) -> None:
         await until(lambda: crew_of(worker).maintenance.leads(), what="a leader")
         await app.enqueue(note.options(delay=3600))
         await until(lambda: crew_of(worker).maintenance.promoter._next_in, what="the news")
-        calls = counted(worker)
+        calls = counted(app, "promote")
         for _ in range(20):
             await app.wait(await app.enqueue(note), timeout=5)
         assert len(calls) <= 1
@@ -123,11 +107,9 @@ async def test_many_tiny_delays_do_not_get_stuck(app: Penstock) -> None:
     assert worker.tally.retried == 600
 
 
-@pytest.mark.parametrize("count", [2500])
-async def test_more_than_one_batch_of_due_jobs_is_promoted_at_once(
-    app: Penstock, count: int
-) -> None:
+async def test_more_than_one_batch_of_due_jobs_is_promoted_at_once(app: Penstock) -> None:
     ran: list[int] = []
+    count = 2500
 
     @app.task
     async def note() -> None:

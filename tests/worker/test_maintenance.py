@@ -1,0 +1,171 @@
+"""One worker leads the maintenance; another takes over when it goes."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from penstock import Penstock
+from penstock.events import LeaderChanged
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+
+
+def leads(worker) -> bool:
+    return crew_of(worker).maintenance.leads()
+
+
+async def test_one_of_many_workers_leads(app: Penstock) -> None:
+    async with worker_of(app) as one, worker_of(app) as two, worker_of(app) as three:
+        workers = (one, two, three)
+        await until(lambda: any(map(leads, workers)), what="a leader")
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            assert sum(map(leads, workers)) == 1
+
+
+async def test_when_the_leader_stops_another_leads_at_once(app: Penstock) -> None:
+    """The seat is told to be vacant; nobody waits for the term to end."""
+    first = worker_of(app, election=0.1, term=60)
+    await first.start()
+    await until(lambda: leads(first), what="the first to lead")
+    async with worker_of(app, election=20, term=60) as second:
+        await until(lambda: crew_of(second).listener.is_listening, what="the listener")
+        assert not leads(second)
+        await first.stop()
+        await until(lambda: leads(second), timeout=2, what="the second to lead")
+
+
+async def test_when_the_leader_dies_another_leads_once_its_term_is_over(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
+    assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 0.5)", lease)
+    async with worker_of(app) as worker:
+        assert not leads(worker)
+        await until(lambda: leads(worker), timeout=3, what="the worker to lead")
+
+
+async def test_a_leader_whose_lease_is_dead_has_no_seat(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """However long its term would have been."""
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 0.1)")
+    assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 3600)", lease)
+    async with worker_of(app) as worker:
+        await until(lambda: leads(worker), timeout=3, what="the worker to lead")
+
+
+async def test_a_change_of_leader_is_an_event(app: Penstock) -> None:
+    changes = gathered(app, LeaderChanged)
+    async with worker_of(app):
+        await until(lambda: changes, what="the election")
+    assert changes[0].leads
+
+
+async def test_a_deadline_is_kept_by_a_worker_of_other_queues(app: Penstock) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    soon = datetime.now(UTC) + timedelta(seconds=0.2)
+    ready = await app.enqueue(note.options(deadline=soon))
+    later = await app.enqueue(note.options(deadline=soon, delay=3600))
+    async with worker_of(app, "other"):
+        for enqueued in (ready, later):
+            job = await reaches(app, enqueued, "cancelled")
+            assert (job.reason, job.attempt) == ("expired", 0)
+            assert job.finished_at >= soon
+
+
+async def test_a_job_past_its_deadline_is_never_begun(app: Penstock) -> None:
+    ran = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(1)
+
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    enqueued = await app.enqueue(note.options(deadline=past))
+    async with worker_of(app):
+        await reaches(app, enqueued, "cancelled")
+    assert ran == []
+
+
+async def test_a_running_job_may_finish_after_its_deadline(app: Penstock) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow() -> str:
+        await go_on.wait()
+        return "late"
+
+    @app.task
+    async def waiting() -> None: ...
+
+    async with worker_of(app):
+        soon = datetime.now(UTC) + timedelta(seconds=0.3)
+        running = await app.enqueue(slow.options(deadline=soon))
+        await reaches(app, running, "running")
+        expired = await app.enqueue(waiting.options(deadline=soon, queue="nobody"))
+        await reaches(app, expired, "cancelled")
+        go_on.set()
+        assert await app.wait(running, timeout=5) == "late"
+
+
+async def test_leftovers_are_swept(app: Penstock, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "INSERT INTO penstock.lease (worker, expires_at)"
+        " VALUES ('ghost', now() - interval '1 day');"
+        "INSERT INTO penstock.unique_claim (kind, tenant, key, job, expires_at)"
+        " VALUES ('idempotency', '', 'old', 1, now() - interval '1 s');"
+        "INSERT INTO penstock.progress (job, done, updated_at)"
+        " VALUES (123456, 1, now() - interval '2 days')"
+    )
+
+    async def swept() -> bool:
+        left = await connection.fetchval(
+            "SELECT (SELECT count(*) FROM penstock.lease WHERE worker = 'ghost')"
+            " + (SELECT count(*) FROM penstock.unique_claim)"
+            " + (SELECT count(*) FROM penstock.progress)"
+        )
+        return left == 0
+
+    async with worker_of(app):
+        await until(swept, what="the leftovers to go")
+
+
+async def partitions(connection: asyncpg.Connection) -> list[str]:
+    rows = await connection.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'penstock'::regnamespace "
+        "AND relname ~ '^job_history_[0-9]{8}$' ORDER BY relname"
+    )
+    return [row["relname"] for row in rows]
+
+
+async def test_partitions_are_made_ahead_by_any_worker(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    names = await partitions(connection)
+    for name in names[-3:]:
+        await connection.execute(f"DROP TABLE penstock.{name}")
+
+    async def whole() -> bool:
+        return await partitions(connection) == names
+
+    async with worker_of(app, "other"):
+        await until(whole, what="the partitions")
+
+
+async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "CREATE TABLE penstock.job_history_20200101 PARTITION OF penstock.job_history "
+        "FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
+    )
+
+    async def gone() -> bool:
+        return "job_history_20200101" not in await partitions(connection)
+
+    async with worker_of(app):
+        await until(gone, what="the old partition to go")

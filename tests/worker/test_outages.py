@@ -1,0 +1,179 @@
+"""The database goes away and comes back; the worker goes on."""
+
+import asyncio
+import logging
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.events import DatabaseBack, DatabaseGone
+from tests.fixtures.database import Database, connected
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, cut_connections, gathered, reaches, worker_of
+
+
+@pytest.mark.parametrize("kind", ["penstock worker", "penstock heartbeat", "penstock listener"])
+async def test_a_worker_survives_the_loss_of_any_of_its_connections(
+    app: Penstock, database: Database, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        await go_on.wait()
+        return ctx.attempt
+
+    worker = worker_of(app)
+    async with worker:
+        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        running = await app.enqueue(slow)
+        await reaches(app, running, "running")
+        with caplog.at_level(logging.WARNING, "penstock"):
+            for _ in range(3):
+                assert await cut_connections(database.admin_url, kind) >= 1
+                await until(lambda: connected_again(database, kind), what="a new connection")
+        go_on.set()
+        assert await app.wait(running, timeout=10) == 1
+        assert await app.wait(await app.enqueue(slow), timeout=10) == 1
+    said = [record for record in caplog.records if "does not answer" in record.getMessage()]
+    assert len(said) <= 3
+
+
+async def connected_again(database: Database, kind: str) -> bool:
+    async with connected(database.admin_url) as admin:
+        return bool(
+            await admin.fetchval(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = $1",
+                kind,
+            )
+        )
+
+
+async def test_the_listener_looks_around_after_it_was_away(
+    app: Penstock, database: Database
+) -> None:
+    """What it was not told meanwhile must not wait for the next rescan."""
+
+    @app.task
+    async def note() -> str:
+        return "done"
+
+    worker = worker_of(app, rescan=3600, poll=3600)
+    async with worker:
+        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        async with database.connect() as connection:
+            quiet = app.inside(connection, notify=False)
+            enqueued = await quiet.enqueue(note)
+        await cut_connections(database.admin_url, "penstock listener")
+        assert await app.wait(enqueued, timeout=5) == "done"
+
+
+async def test_an_outage_is_told_once_and_its_end_once(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Penstock(proxy.url) as far:
+        gone, back = gathered(far, DatabaseGone), gathered(far, DatabaseBack)
+
+        @far.task
+        async def note() -> str:
+            return "done"
+
+        async with worker_of(far, lease=60, heartbeat=1):
+            assert await far.wait(await far.enqueue(note), timeout=5) == "done"
+            with caplog.at_level(logging.WARNING, "penstock"):
+                proxy.refuse()
+                await until(lambda: gone, what="the outage to be noticed")
+                # Long enough for every service to fail more than once.
+                for _ in range(30):
+                    await asyncio.sleep(0.02)
+                assert len(gone) == 1
+                assert back == []
+                proxy.heal()
+                await until(lambda: back, what="its end to be noticed")
+            assert await far.wait(await far.enqueue(note), timeout=10) == "done"
+        messages = [record.getMessage() for record in caplog.records]
+        assert sum("does not answer" in message for message in messages) == 1
+        assert sum("answers again" in message for message in messages) == 1
+
+
+async def test_jobs_that_run_through_an_outage_shorter_than_the_lease_are_not_lost(
+    proxy: Proxy,
+) -> None:
+    async with Penstock(proxy.url) as far:
+        go_on = asyncio.Event()
+
+        @far.task
+        async def slow(ctx: Context) -> int:
+            await go_on.wait()
+            return ctx.attempt
+
+        async with worker_of(far, lease=30, heartbeat=0.2):
+            enqueued = await far.enqueue(slow)
+            await reaches(far, enqueued, "running")
+            proxy.refuse()
+            go_on.set()
+            for _ in range(10):
+                await asyncio.sleep(0.02)
+            proxy.heal()
+            assert await far.wait(enqueued, timeout=10) == 1
+
+
+async def test_a_server_without_free_connections_is_an_outage_too(
+    app: Penstock, database: Database
+) -> None:
+    gone, back = gathered(app, DatabaseGone), gathered(app, DatabaseBack)
+
+    @app.task
+    async def note() -> str:
+        return "done"
+
+    async with worker_of(app, lease=60, heartbeat=1), connected(database.admin_url) as admin:
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+        await cut_connections(database.admin_url, "penstock worker")
+        await until(lambda: gone, what="the outage to be noticed")
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+        await until(lambda: back, what="its end to be noticed")
+        assert await app.wait(await app.enqueue(note), timeout=10) == "done"
+
+
+async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(
+    app: Penstock,
+) -> None:
+    @app.task
+    async def note() -> str:
+        return "done"
+
+    worker = worker_of(app, lease=60, heartbeat=1)
+    async with worker:
+        pool = worker._pool
+        held = [await pool.acquire() for _ in range(pool.get_max_size())]
+        enqueued = await app.enqueue(note)
+        assert (await app.get(enqueued)).state == "ready"
+        for each in held:
+            await pool.release(each)
+        assert await app.wait(enqueued, timeout=5) == "done"
+
+
+async def test_an_app_with_one_connection_serves_many_callers(database: Database) -> None:
+    async with Penstock(database.url, pool_size=1) as app:
+
+        @app.task
+        async def note(number: int) -> int:
+            return (await app.get(first)).args["number"] + number
+
+        first = await app.enqueue(note, 0)
+        async with worker_of(app):
+            jobs = await asyncio.gather(*(app.enqueue(note, n) for n in range(50)))
+            results = await asyncio.gather(*(app.wait(job, timeout=10) for job in jobs))
+        assert results == list(range(50))
+
+
+async def test_a_worker_cannot_start_on_a_database_without_the_schema(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("DROP SCHEMA penstock CASCADE")
+    with pytest.raises(Exception, match="penstock migrate"):
+        await Penstock(database.url).worker().start()
