@@ -72,6 +72,9 @@ class Claimer(Service):
             if not self._has_room():
                 return FOR_EVER
             attempts = await self._claim(lease, wanted)
+            if lease != self._session.lease:
+                # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
+                return 0
             self._quota.spend(len(attempts))
             self._state.slots.measure()
             self._state.fetched.extend(attempts)

@@ -80,10 +80,14 @@ class Worker:
         await self._link.pool()
         self._pool = await open_pool(self._link.url, size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
-        await crew.opened.tick()
-        for service in crew.services:
-            service.start()
-        await crew.session.held()
+        try:
+            await crew.opened.tick()
+            for service in crew.services:
+                service.start()
+            await crew.session.held()
+        except BaseException:
+            await self.stop()
+            raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
 
     def _hire(self, quota: Quota) -> Crew:
