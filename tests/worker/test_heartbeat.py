@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 import pytest
@@ -198,6 +199,78 @@ async def test_a_claim_that_finds_its_lease_gone_takes_a_new_one(
     async with worker_of(app, heartbeat=60, lease=600):
         await connection.execute("DELETE FROM penstock.lease")
         assert await app.wait(await app.enqueue(note), timeout=5) == "done"
+
+
+async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
+    app: Penstock,
+) -> None:
+    """They belong to a lease that nobody renews: another attempt will run them."""
+    attempts = []
+    claim = app.store.claim
+
+    @app.task
+    async def note(ctx: Context) -> int:
+        attempts.append(ctx.attempt)
+        return ctx.attempt
+
+    worker = worker_of(app, lease=0.6, heartbeat=0.2)
+
+    async def interrupted(*args: Any) -> list[Any]:
+        claimed = await claim(*args)
+        if claimed and not attempts and crew_of(worker).session.lease == first:
+            crew_of(worker).session.lapse()
+        return claimed
+
+    async with worker:
+        first = crew_of(worker).session.lease
+        app.store.claim = interrupted
+        assert await app.wait(await app.enqueue(note), timeout=5) == 2
+    assert attempts == [2]
+
+
+STALLED = """
+import asyncio, sys, time
+from penstock import Liveness, Penstock
+
+app = Penstock(sys.argv[1])
+
+@app.task(name="block")
+async def block() -> None:
+    time.sleep(60)
+
+async def main() -> None:
+    liveness = Liveness(
+        heartbeat=0.1, lease=0.6, stall_warning=0.1, stall_limit=0.4, exit_on_stall=True
+    )
+    async with app, app.worker(liveness=liveness):
+        await app.enqueue(block)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_whose_loop_is_blocked_for_good_ends_if_it_is_told_to(
+    database: Database,
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", STALLED, database.url, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(20):
+        _, told = await process.communicate()
+    assert process.returncode == 70
+    assert b"block (job 1, attempt 1); the lease is given up" in told
+    assert b"time.sleep" in told or b"in block" in told
+
+
+async def test_a_worker_that_cannot_get_a_lease_leaves_nothing_behind(app: Penstock) -> None:
+    async def never(*args: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    app.store.open_lease = never
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(worker_of(app).start(), 0.2)
 
 
 async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
