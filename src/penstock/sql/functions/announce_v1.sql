@@ -3,15 +3,22 @@ CREATE FUNCTION :"schema".announce_v1(
     p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[],
     p_run_ats timestamptz[], p_count integer, p_ready_at timestamptz, p_now timestamptz
 ) RETURNS bigint
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
+DECLARE
+    v_count integer := p_count;
+BEGIN
+    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
+        v_count := 1;  -- All jobs are in one line.
+    END IF;
     WITH given AS (
         SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
                coalesce(g.priority, 0::smallint) AS priority,
                coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
           FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
-                      array_fill(0, ARRAY[p_count]))
+                      array_fill(0, ARRAY[v_count]))
             AS g (queue, lane, priority, delay, run_at, pad)
     ), told AS (
         SELECT notify_ready_v1(g.queue, g.lane, g.priority, p_ready_at)
@@ -19,5 +26,7 @@ AS $$
         UNION ALL
         SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
     )
-    SELECT count(*) FROM told;
+    SELECT count(*) INTO v_count FROM told;
+    RETURN v_count;
+END
 $$;

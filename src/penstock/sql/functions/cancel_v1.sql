@@ -8,6 +8,9 @@ SET search_path = :"schema", pg_temp
 SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -34,7 +37,7 @@ BEGIN
         v_done := v_done || v_ids;
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
              ORDER BY g.ord);
         -- Again if one of them lives: a retry has brought it back from history in between.
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];

@@ -3,7 +3,12 @@ CREATE FUNCTION :"schema".delete_v1(p_ids bigint[])
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -20,6 +25,6 @@ BEGIN
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id;
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
 END
 $$;

@@ -7,6 +7,9 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -20,6 +23,7 @@ BEGIN
            updated_at = excluded.updated_at, version = p.version + 1;
     RETURN QUERY
     SELECT g.id FROM unnest(p_ids, p_tokens) AS g (id, token)
-     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = g.id AND j.token = g.token);
+     WHERE NOT EXISTS (SELECT FROM job AS j
+                        WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token);
 END
 $$;

@@ -7,7 +7,7 @@ CREATE FUNCTION :"schema".put_back_v1(
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_nestloop = off

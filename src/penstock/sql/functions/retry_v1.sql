@@ -7,6 +7,9 @@ SET search_path = :"schema", pg_temp
 SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -22,8 +25,10 @@ BEGIN
         PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
         v_held := ARRAY(
             SELECT h.id FROM job_history AS h
-              JOIN unique_claim AS u ON u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
-             WHERE h.id = ANY (p_ids) AND u.job <> h.id AND (u.expires_at IS NULL OR u.expires_at > v_now));
+             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+               AND h.id <> (SELECT u.job FROM unique_claim AS u
+                             WHERE u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
+                               AND (u.expires_at IS NULL OR u.expires_at > v_now)));
         WITH back AS (
             DELETE FROM job_history AS h
              WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
@@ -44,7 +49,7 @@ BEGIN
           FROM back AS b;
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
              ORDER BY g.ord);
         EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
     END LOOP;

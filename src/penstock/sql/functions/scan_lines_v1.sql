@@ -6,7 +6,7 @@ RETURNS TABLE (lane text, priority smallint, ready_at timestamptz, id bigint)
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp
 SET jit = off
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off

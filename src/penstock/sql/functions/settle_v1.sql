@@ -13,7 +13,7 @@ CREATE FUNCTION :"schema".settle_v1(
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET lock_timeout = '50ms'

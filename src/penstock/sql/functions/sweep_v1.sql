@@ -3,11 +3,19 @@ CREATE FUNCTION :"schema".sweep_v1(p_limit integer DEFAULT 5000, p_now timestamp
 RETURNS TABLE (leases integer, keys integer, progress integer)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
     v_now  timestamptz := coalesce(p_now, statement_timestamp());
     v_dead bigint[];
+    -- Before that its job may well be in history: to ask for each would be to walk through all of it.
+    v_gone timestamptz := v_now - make_interval(
+        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
 BEGIN
     -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
     v_dead := ARRAY(
@@ -27,7 +35,7 @@ BEGIN
     DELETE FROM progress AS p
      WHERE p.job IN (
            SELECT o.job FROM progress AS o
-            WHERE o.updated_at < v_now - interval '1 day'
+            WHERE o.updated_at < v_gone
               AND NOT EXISTS (SELECT FROM job_all AS j WHERE j.id = o.job)
             LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
     GET DIAGNOSTICS progress = ROW_COUNT;
