@@ -20,9 +20,9 @@ async def scene(database: Database, tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[CrashingServer]:
+async def server() -> AsyncIterator[CrashingServer]:
     """A Postgres of the test's own."""
-    async with crashing_server(tmp_path / "server") as server:
+    async with crashing_server() as server:
         yield server
 
 

@@ -1,12 +1,14 @@
 """A Postgres of the test's own, to be crashed as often as one likes."""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.embedded import Server
 from penstock.migrate import migrate
+from tests.fixtures.server import _fast_folder, _forgo_fsync
 
 
 class CrashingServer:
@@ -25,12 +27,15 @@ class CrashingServer:
 
 
 @asynccontextmanager
-async def crashing_server(folder: Path) -> AsyncIterator[CrashingServer]:
-    server = Server(folder)
-    hold = await asyncio.to_thread(server.acquire)
-    try:
-        await migrate(hold.url)
-        yield CrashingServer(server, hold.url)
-    finally:
-        await asyncio.to_thread(server.stop, "immediate")
-        await asyncio.to_thread(hold.release)
+async def crashing_server() -> AsyncIterator[CrashingServer]:
+    """A migrated server that runs."""
+    with tempfile.TemporaryDirectory(prefix="penstock-crashing-", dir=_fast_folder()) as folder:
+        server = Server(Path(folder, "server"))
+        hold = await asyncio.to_thread(server.acquire)
+        try:
+            await _forgo_fsync(server.admin_url())
+            await migrate(hold.url)
+            yield CrashingServer(server, hold.url)
+        finally:
+            await asyncio.to_thread(server.stop, "immediate")
+            await asyncio.to_thread(hold.release)

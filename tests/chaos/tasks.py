@@ -45,6 +45,10 @@ class Effects:
 def register(app: Penstock, effects: Effects, gates: Path) -> None:
     """Give an app the tasks of these tests."""
 
+    async def wait_for(gate: str) -> None:
+        while not (gates / gate).exists():  # noqa: ASYNC110 - the test opens it, by a file
+            await asyncio.sleep(GATE_LOOK)
+
     @app.resource
     @asynccontextmanager
     async def pool() -> AsyncIterator[asyncpg.Pool]:
@@ -68,8 +72,7 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
     async def gated(ctx: Context, gate: str) -> None:
         """Goes on once the test opens the gate."""
         with effects.run(ctx):
-            while not (gates / gate).exists():  # noqa: ASYNC110 - the gate is another process's file
-                await asyncio.sleep(GATE_LOOK)
+            await wait_for(gate)
 
     @app.task(name="blocks")
     async def blocks(ctx: Context, seconds: float) -> None:
@@ -91,6 +94,15 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
         with effects.run(ctx):
             await asyncio.sleep(0)
         return Retry(after=0.05, error="not yet") if ctx.job.failures == 0 else None
+
+    @app.task(name="fenced", resources=(asyncpg.Pool,))
+    async def fenced(ctx: Context, gate: str) -> None:
+        """Holds the fence in a transaction of its own until the gate opens."""
+        pool: Pool = ctx.resource(asyncpg.Pool)
+        async with pool.acquire() as connection, connection.transaction():
+            await ctx.fence(connection)
+            with effects.run(ctx):
+                await wait_for(gate)
 
     @app.task(name="transfer", resources=(asyncpg.Pool,), retry=Fixed(0.1))
     async def transfer(ctx: Context) -> None:

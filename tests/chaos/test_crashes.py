@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.crashing import CrashingServer
 from tests.chaos.scene import Scene
 
-CRASHES = 8 if os.environ.get("PENSTOCK_LONG") else 3
+CRASHES = 8 if os.environ.get("PENSTOCK_LONG") else 2
 JOBS = 200 * CRASHES
 LONGEST_AWAY = 3.0  # seconds, which is two leases
 

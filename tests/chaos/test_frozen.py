@@ -73,3 +73,21 @@ async def test_a_worker_frozen_past_its_lease_stops_its_jobs_and_goes_on_with_a_
     await scene.drained()
     assert scene.effects(job=next_job, what="done")[0]["process"] == "frozen"
     await scene.expect_promises_kept()
+
+
+async def test_a_worker_frozen_while_it_holds_a_job_by_the_fence_does_not_keep_it(
+    scene: Scene,
+) -> None:
+    [job] = await scene.enqueue("fenced", "work")
+    frozen = scene.worker("frozen")
+    await scene.effect(job=job, what="start", process="frozen")
+    frozen.freeze()
+    scene.worker("other")
+    await scene.effect(job=job, what="start", process="other")
+    scene.open_gate("work")
+    await scene.drained()
+    frozen.thaw()
+    await scene.event(frozen, "LeaseTaken", count=2)
+    await scene.expect_promises_kept()
+    [settled] = scene.log("settle", outcome="ok", job=job)
+    assert settled["process"] == "other"

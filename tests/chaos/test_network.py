@@ -1,5 +1,6 @@
 """A network that loses answers, and one that swallows everything."""
 
+from contextlib import ExitStack
 from typing import Literal
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from penstock.errors import DatabaseLost
 from tests.chaos.scene import Scene, requests
 from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
 
 JOBS = 10
 LEASE = 3.0
+WAYS: tuple[Literal["to_server", "to_client", "both"], ...] = ("to_server", "to_client", "both")
 
 
 async def test_an_enqueue_with_keys_whose_answer_is_lost_is_asked_again_and_stored_once(
@@ -84,21 +87,28 @@ async def test_a_commit_inside_the_handler_whose_answer_is_lost_has_its_effect_o
     await scene.expect_promises_kept()
 
 
-@pytest.mark.parametrize("direction", ["to_server", "to_client", "both"])
-async def test_a_worker_that_is_cut_off_stops_its_job_before_another_starts_it(
-    scene: Scene, proxy: Proxy, direction: Literal["to_server", "to_client", "both"]
+async def test_workers_that_are_cut_off_stop_their_jobs_before_others_start_them(
+    scene: Scene,
 ) -> None:
-    [job] = await scene.enqueue("gated", "work")
-    cut_off = scene.worker("cut off", url=proxy.url, lease=LEASE, heartbeat=LEASE / 4)
-    await scene.effect(job=job, what="start", process="cut off")
-    proxy.swallow(direction)
-    scene.worker("other")
-    stopped = await scene.effect(job=job, what="stopped", process="cut off")
-    began = await scene.effect(job=job, what="start", process="other")
-    assert stopped["at"] < began["at"]
-    scene.open_gate("work")
-    await scene.settled(job)
-    proxy.heal()
-    await scene.event(cut_off, "LeaseTaken", count=2)
-    await scene.drained()
-    await scene.expect_promises_kept()
+    jobs = await scene.enqueue("gated", "work", count=len(WAYS))
+    with ExitStack() as stack:
+        proxies = {way: stack.enter_context(Proxy(scene.url)) for way in WAYS}
+        cut_off = [
+            scene.worker(f"cut off {way}", url=proxy.url, slots=1, lease=LEASE, heartbeat=LEASE / 4)
+            for way, proxy in proxies.items()
+        ]
+        await until(lambda: len(scene.effects(what="start")) == len(jobs), 20.0)
+        for way, proxy in proxies.items():
+            proxy.swallow(way)
+        scene.worker("other")
+        stopped = [await scene.effect(job=job, what="stopped") for job in jobs]
+        scene.open_gate("work")
+        await scene.drained()
+        for stop in stopped:
+            [began] = scene.effects(job=stop["job"], what="start", process="other")
+            assert stop["at"] < began["at"], stop["process"]
+        for worker, proxy in zip(cut_off, proxies.values(), strict=True):
+            proxy.heal()
+            await scene.event(worker, "LeaseTaken", count=2)
+        await scene.expect_promises_kept()
+        scene.end()
