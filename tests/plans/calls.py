@@ -1,0 +1,89 @@
+"""The calls whose plans matter, each over twenty jobs of a backlog of any length."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+
+from tests.db.engine import LONG_AGO, Engine
+from tests.plans.backlog import DUE, FINAL, LATE, LIVING, OWN, RUNNING, token
+
+LINES = [("", 1), ("", 0), ("tenant 1", 1), ("tenant 1", 0), ("tenant 2", 1), ("tenant 2", 0)]
+FEW = 20
+
+Call = Callable[[asyncpg.Connection], Awaitable[object]]
+
+
+def function(name: str, **arguments: Any) -> Call:
+    """A function with its arguments."""
+    return lambda connection: Engine(connection).call(name, **arguments)
+
+
+def claim(mark: datetime) -> Call:
+    return lambda connection: Engine(connection).claim(
+        LIVING, FEW, lines=LINES, marks=[(mark, 0)] * len(LINES)
+    )
+
+
+def settle(ids: range, **columns: Any) -> Call:
+    attempts = [{"id": id, "token": token(id)} for id in ids]
+    return lambda connection: Engine(connection).settle(attempts, **columns)
+
+
+def enqueue(connection: asyncpg.Connection) -> Awaitable[object]:
+    return Engine(connection).enqueue(FEW)
+
+
+def progress(connection: asyncpg.Connection) -> Awaitable[object]:
+    return Engine(connection).call(
+        "progress_v1",
+        ids=list(RUNNING),
+        tokens=[token(id) for id in RUNNING],
+        done=[1.0] * FEW,
+        totals=[2.0] * FEW,
+        messages=[None] * FEW,
+    )
+
+
+MIDDLE = datetime.now(UTC) - timedelta(seconds=500)
+OLD_TOKENS = [uuid4() for _ in RUNNING]
+
+PKEY, HISTORY = "job_pkey", "job_history_pkey"
+
+# Called all the time: each by the indexes named, and by no other.
+HOT: dict[str, tuple[Call, set[str]]] = {
+    "claim": (claim(LONG_AGO), {"job_ready", PKEY}),
+    "claim from a mark": (claim(MIDDLE), {"job_ready", PKEY}),
+    "scan lines": (function("scan_lines_v1", queue="default"), {"job_ready"}),
+    "settle as completed": (settle(RUNNING), {PKEY}),
+    "settle as retry": (settle(RUNNING, states="scheduled", delays=30.0, errors="{}"), {PKEY}),
+    "settle as ready": (settle(RUNNING, states="ready"), {PKEY}),
+    "settle with old tokens": (
+        function("settle_v1", ids=list(RUNNING), tokens=OLD_TOKENS),
+        {PKEY, HISTORY},
+    ),
+    "settle again": (settle(FINAL), {HISTORY}),
+    "enqueue": (enqueue, set()),
+    "heartbeat": (function("heartbeat_v1", lease=LIVING, ttl=60.0), set()),
+    "progress": (progress, {PKEY}),
+    "fence": (function("fence_v1", id=RUNNING[0], token=token(RUNNING[0])), {PKEY}),
+    "promote": (function("promote_v1"), {"job_scheduled", PKEY}),
+    "rescue": (function("rescue_v1"), {"job_running", PKEY}),
+    "expire": (function("expire_v1"), {"job_deadline", PKEY}),
+    "release": (function("release_v1", lease=OWN), {"job_running", PKEY}),
+    "close a lease": (function("close_lease_v1", lease=OWN), {"job_running", PKEY}),
+    "cancel": (function("cancel_v1", ids=list(DUE)), {PKEY, HISTORY}),
+    "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
+    "retry what is scheduled": (
+        function("retry_v1", ids=list(LATE)),
+        {PKEY, HISTORY, "job_scheduled", "job_ready"},  # the latter two if they are short
+    ),
+    "retry what has ended": (
+        function("retry_v1", ids=list(FINAL)),
+        {PKEY, HISTORY, "job_scheduled", "job_ready"},
+    ),
+    "delete": (function("delete_v1", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
+    "sweep": (function("sweep_v1"), {"job_running", PKEY, HISTORY}),
+}

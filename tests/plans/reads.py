@@ -1,0 +1,62 @@
+"""What a call really read: not an EXPLAIN of a copy, but the server's own counters around the call.
+
+A plan inside a function cannot be seen from outside, and its text run apart may be planned
+otherwise. The counters cannot drift: they say how many entries of which index were read, and how
+many rows of a table that was read from end to end.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import asyncpg
+
+COUNTERS = """
+SELECT CASE WHEN t.relispartition THEN regexp_replace(c.relname, '_[0-9]{8}', '')
+            ELSE c.relname END AS name,
+       c.relkind::text AS kind,
+       sum(pg_stat_get_xact_tuples_returned(c.oid))::bigint AS read
+  FROM pg_class AS c
+  LEFT JOIN pg_index AS i ON i.indexrelid = c.oid
+  JOIN pg_class AS t ON t.oid = coalesce(i.indrelid, c.oid)
+ WHERE c.relnamespace = 'penstock'::regnamespace AND c.relkind IN ('r', 'i')
+   AND t.relname ~ '^job(_history_[0-9]{8})?$'
+ GROUP BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Of live jobs and history only: the other tables are small."""
+
+    rows: dict[str, int]  # by table: rows read from end to end
+    entries: dict[str, int]  # by index: entries read, dead ones included
+
+    def most(self) -> int:
+        return max([*self.rows.values(), *self.entries.values()], default=0)
+
+
+async def reads_of(
+    connection: asyncpg.Connection, call: Callable[[asyncpg.Connection], Awaitable[object]]
+) -> Reads:
+    """What the call reads; what it writes is rolled back."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        before = await _counters(connection)
+        with suppress(asyncpg.PostgresError):  # A fence in vain has looked as well.
+            async with connection.transaction():
+                await call(connection)
+        after = await _counters(connection)
+    finally:
+        await transaction.rollback()
+    read = {key: after[key] - before[key] for key in after}
+    return Reads(
+        rows={name: n for (name, kind), n in read.items() if kind == "r" and n},
+        entries={name: n for (name, kind), n in read.items() if kind == "i" and n},
+    )
+
+
+async def _counters(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
+    rows = await connection.fetch(COUNTERS)
+    return {(row["name"], row["kind"]): row["read"] for row in rows}
