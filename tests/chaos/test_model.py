@@ -1,0 +1,35 @@
+"""The model of claim, expiry, rescue and settle, searched in full where spin is installed."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+MODEL = Path(__file__).parents[2] / "docs" / "models" / "claim.pml"
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("spin") and shutil.which("gcc")), reason="needs spin and gcc"
+)
+
+
+async def search(folder: Path, *options: str) -> str:
+    """What spin reports; it leaves its files in the folder."""
+    spin = await asyncio.create_subprocess_exec(
+        "spin", *options, MODEL, cwd=folder, stdout=asyncio.subprocess.PIPE
+    )
+    report, _ = await spin.communicate()
+    return report.decode()
+
+
+async def test_in_no_order_of_events_is_a_stale_write_accepted(tmp_path: Path) -> None:
+    assert "errors: 0" in await search(tmp_path, "-run", "-safety", "-noclaim")
+
+
+async def test_in_every_order_of_events_the_job_ends(tmp_path: Path) -> None:
+    assert "errors: 0" in await search(tmp_path, "-run", "-f")
+
+
+async def test_without_the_token_the_search_finds_a_stale_write(tmp_path: Path) -> None:
+    report = await search(tmp_path, "-DNO_TOKEN", "-run", "-safety", "-noclaim")
+    assert "assertion violated (mine==granted)" in report
