@@ -5,6 +5,6 @@ await migrate("postgresql://localhost/shop")
 
 from penstock.migrate.ledger import MigrationStatus
 from penstock.migrate.runner import check, migrate, status
-from penstock.migrate.script import pending_sql, sql_text
+from penstock.migrate.script import sql_text
 
-__all__ = ["MigrationStatus", "check", "migrate", "pending_sql", "sql_text", "status"]
+__all__ = ["MigrationStatus", "check", "migrate", "sql_text", "status"]

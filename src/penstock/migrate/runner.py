@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from penstock.config import Database
 from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import ledger
 from penstock.migrate.compatibility import serves_us
@@ -24,6 +25,7 @@ async def migrate(
 
     `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
     """
+    Database(schema=schema)  # Its rule for names: channels are named after it.
     async with _connected(url_or_connection) as connection, _transaction(connection):
         await ledger.lock(connection, schema)
         applied = [each.number for each in await ledger.applied(connection, schema)]

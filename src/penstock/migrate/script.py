@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.migrate import ledger
-from penstock.migrate.ledger import Connection
 from penstock.migrate.plan import plan
 from penstock.sql import quote, statement
 
@@ -29,11 +27,3 @@ def sql_text(
         ]
     )
     return "\n".join(["BEGIN;\n", *start, *(step.sql(schema) for step in steps), "COMMIT;\n"])
-
-
-async def pending_sql(
-    connection: Connection, *, schema: str = "penstock", to: int | None = None
-) -> str:
-    """The SQL that is pending in a database."""
-    applied = [each.number for each in await ledger.applied(connection, schema)]
-    return sql_text(schema, applied=applied, to=to)

@@ -1,0 +1,268 @@
+"""A database comes to the schema that is needed, whoever starts and however often."""
+
+import asyncio
+import os
+from importlib.resources import files
+
+import asyncpg
+import pytest
+
+from penstock import sql
+from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
+from penstock.migrate import check, migrate, plan, sql_text, status
+from penstock.sql import migrations, quote
+from tests.fixtures.address import with_role
+from tests.fixtures.database import Database, connected
+
+ALL = [name for _, name in migrations()]
+NEWEST = migrations()[-1][0]
+ODD = 'my Schema "odd"'
+
+# All that a schema can hold.
+CONTENT = """
+SELECT 'relation ' || relname AS thing FROM pg_class WHERE relnamespace = $1::text::regnamespace
+UNION ALL
+SELECT 'function ' || oid::regprocedure FROM pg_proc WHERE pronamespace = $1::text::regnamespace
+UNION ALL
+SELECT 'type ' || typname FROM pg_type WHERE typnamespace = $1::text::regnamespace
+"""
+
+
+async def content(connection: asyncpg.Connection, schema: str = "penstock") -> set[str]:
+    return {row["thing"] for row in await connection.fetch(CONTENT, quote(schema))}
+
+
+LEDGER = {"relation migration", "relation migration_pkey", "type migration", "type _migration"}
+
+
+async def test_everything_is_applied_to_an_empty_database_once(empty: Database) -> None:
+    assert await migrate(empty.url) == ALL
+    assert await migrate(empty.url) == []
+    async with empty.connect() as connection:
+        await check(connection)
+        assert await connection.fetchval("SELECT penstock.enqueue('work')") == 1
+
+
+async def test_ten_processes_that_start_at_once_apply_it_once(empty: Database) -> None:
+    applied = await asyncio.gather(*(migrate(empty.url) for _ in range(10)))
+    assert sorted(applied) == [[]] * 9 + [ALL]
+
+
+async def test_a_process_that_waited_sees_what_the_other_did_at_any_isolation(
+    empty: Database,
+) -> None:
+    async with empty.connect() as connection:
+        await connection.execute(
+            f"ALTER DATABASE {empty.name} SET default_transaction_isolation = 'serializable'"
+        )
+    applied = await asyncio.gather(*(migrate(empty.url) for _ in range(5)))
+    assert sorted(applied) == [[]] * 4 + [ALL]
+
+
+async def test_a_limit_on_statements_does_not_stop_the_wait(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await connection.execute(f"ALTER DATABASE {empty.name} SET statement_timeout = '1ms'")
+        await connection.execute(f"ALTER DATABASE {empty.name} SET lock_timeout = '1ms'")
+    applied = await asyncio.gather(*(migrate(empty.url) for _ in range(3)))
+    assert sorted(applied) == [[]] * 2 + [ALL]
+
+
+@pytest.mark.parametrize("number", [number for number, _ in migrations()])
+async def test_each_migration_has_a_way_back_that_leaves_nothing(
+    empty: Database, number: int
+) -> None:
+    before = number - 1
+    async with empty.connect() as connection:
+        await migrate(connection, to=before)
+        state = await content(connection) if before else set(LEDGER)
+        await migrate(connection, to=number)
+        made = await content(connection)
+        await connection.execute("SELECT penstock.enqueue('work')")
+        [undone] = await migrate(connection, to=before)
+        assert undone == ALL[number - 1]
+        assert await content(connection) == state
+        assert await migrate(connection, to=number) == [undone]
+        assert await content(connection) == made
+
+
+async def test_the_way_back_to_nothing_leaves_only_the_list(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        assert await migrate(connection, to=0) == ALL[::-1]
+        assert await content(connection) == LEDGER
+        assert await migrate(connection, to=0) == []
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await connection.execute("CREATE SCHEMA penstock; CREATE TABLE penstock.job_all ()")
+        before = await content(connection)
+        with pytest.raises(asyncpg.DuplicateTableError):
+            await migrate(connection)
+        assert await content(connection) == before
+        await connection.execute("DROP TABLE penstock.job_all")
+        assert await migrate(connection) == ALL
+
+
+async def test_it_can_be_part_of_a_transaction_of_the_caller(empty: Database) -> None:
+    async with empty.connect() as connection:
+        transaction = connection.transaction(isolation="repeatable_read")
+        await transaction.start()
+        assert await migrate(connection) == ALL
+        await transaction.rollback()
+        with pytest.raises(SchemaMissing):
+            await check(connection)
+
+
+async def test_any_name_will_do_for_the_schema_and_two_do_not_meet(empty: Database) -> None:
+    assert await migrate(empty.url) == ALL
+    assert await migrate(empty.url, schema=ODD) == ALL
+    async with empty.connect() as connection:
+        await check(connection, ODD)
+        odd = quote(ODD)
+        assert await connection.fetchval(f"SELECT {odd}.enqueue('work')") == 1
+        lease = await connection.fetchval(f"SELECT {odd}.open_lease_v1('worker', 60)")
+        [job] = await connection.fetch(
+            f"SELECT * FROM {odd}.claim_v1($1, 'default', '{{\"\"}}', '{{0}}', '{{-infinity}}',"
+            " '{0}', 10)",
+            lease,
+        )
+        settle = f"SELECT * FROM {odd}.settle_v1($1, $2)"
+        assert await connection.fetch(settle, [job["id"]], [job["token"]]) == []
+        assert await connection.fetchval(f"SELECT state FROM {odd}.job_all") == "completed"
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
+        assert await migrate(connection, schema=ODD, to=0) == ALL[::-1]
+        assert await content(connection, ODD) == LEDGER
+        await check(connection, "penstock")
+
+
+@pytest.mark.parametrize("schema", ["", "x" * 51])
+async def test_a_name_that_cannot_name_channels_is_refused(empty: Database, schema: str) -> None:
+    with pytest.raises(ConfigError, match="schema"):
+        await migrate(empty.url, schema=schema)
+
+
+@pytest.mark.parametrize("to", [-1, NEWEST + 1])
+async def test_a_migration_that_does_not_exist_is_refused(empty: Database, to: int) -> None:
+    with pytest.raises(ConfigError, match="at most"):
+        await migrate(empty.url, to=to)
+
+
+async def test_an_ordinary_role_that_may_create_in_the_schema_suffices(
+    empty: Database,
+) -> None:
+    role = f"penstock_plain_{os.getpid()}"
+    async with connected(empty.admin_url) as admin:
+        await admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'plain'")
+        try:
+            await admin.execute(f"CREATE SCHEMA queue AUTHORIZATION {role}")
+            url = with_role(empty.url, role, "plain")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await migrate(url, schema="elsewhere")
+            assert await migrate(url, schema="queue") == ALL
+            async with connected(url) as connection:
+                assert await connection.fetchval("SELECT queue.enqueue('work')") == 1
+                assert await connection.fetchval("SELECT queue.ensure_partitions_v1()") == 0
+            assert await migrate(url, schema="queue", to=0) == ALL[::-1]
+        finally:
+            await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+# What is there
+
+
+async def test_without_tables_the_remedy_is_named(empty: Database) -> None:
+    async with empty.connect() as connection:
+        with pytest.raises(SchemaMissing, match="penstock migrate"):
+            await check(connection)
+        await migrate(connection)
+        await migrate(connection, to=0)
+        with pytest.raises(SchemaMissing, match="penstock migrate"):
+            await check(connection)
+
+
+async def test_an_older_schema_is_to_be_migrated(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        known = (*migrations(), (NEWEST + 1, "9999_later"))
+        monkeypatch.setattr(plan, "migrations", lambda: known)
+        with pytest.raises(SchemaTooOld, match="penstock migrate"):
+            await check(connection)
+
+
+async def test_a_newer_schema_serves_an_older_version_while_its_functions_are_there(
+    empty: Database,
+) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        later = "INSERT INTO penstock.migration (number, name) VALUES (9999, '9999_later')"
+        await connection.execute(later)
+        await check(connection)
+        assert await migrate(connection) == []
+        await connection.execute("DROP FUNCTION penstock.claim_v1")
+        with pytest.raises(SchemaTooNew, match="Upgrade Penstock"):
+            await check(connection)
+        with pytest.raises(SchemaTooNew):
+            await migrate(connection)
+
+
+async def test_nobody_goes_back_from_a_migration_that_he_does_not_know(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        await connection.execute("INSERT INTO penstock.migration VALUES (9999, '9999_later')")
+        with pytest.raises(SchemaTooNew):
+            await migrate(connection, to=0)
+
+
+async def test_the_status_names_what_was_applied_and_what_is_due(empty: Database) -> None:
+    due = await status(empty.url)
+    assert [(each.name, each.applied_at) for each in due] == [(name, None) for name in ALL]
+    await migrate(empty.url)
+    async with empty.connect() as connection:
+        await connection.execute("INSERT INTO penstock.migration VALUES (9999, '9999_later')")
+        found = await status(connection)
+        now = await connection.fetchval("SELECT now()")
+    assert [each.name for each in found] == [*ALL, "9999_later"]
+    assert [each.known for each in found] == [True] * len(ALL) + [False]
+    assert all(each.applied_at and each.applied_at <= now for each in found)
+
+
+# By hand
+
+
+async def test_the_script_makes_what_migrate_makes(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await connection.execute(sql_text(ODD))
+        by_hand = await content(connection, ODD)
+        await check(connection, ODD)
+        assert await migrate(connection, schema=ODD) == []
+        await connection.execute(sql_text(ODD, applied=[n for n, _ in migrations()], to=0))
+        assert await content(connection, ODD) == LEDGER
+        await migrate(connection, schema=ODD)
+        assert await content(connection, ODD) == by_hand
+
+
+async def test_the_script_run_twice_changes_nothing_the_second_time(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await connection.execute(sql_text())
+        before = await content(connection)
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await connection.execute(sql_text())
+        await connection.execute("ROLLBACK")
+        assert await content(connection) == before
+
+
+def test_nothing_is_due_after_all_was_applied() -> None:
+    assert sql_text(applied=[n for n, _ in migrations()]) == "-- Nothing is pending.\n"
+
+
+def test_every_migration_has_its_way_back_and_every_function_is_in_one() -> None:
+    folder = files("penstock.sql")
+    texts = [sql.migration(name, "up", "penstock") for name in ALL]
+    for name in ALL:
+        assert (folder / "migrations" / f"{name}.down.sql").is_file()
+    for entry in (folder / "functions").iterdir():
+        function = entry.name.removesuffix(".sql")
+        assert any(f'FUNCTION "penstock".{function}(' in text for text in texts), function
