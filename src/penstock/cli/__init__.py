@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import bench, db, demo, work
+from penstock.cli import bench, db, demo, migrate, work
 from penstock.cli.commands import Commands
 
 app = typer.Typer(
@@ -63,6 +63,7 @@ def penstock(
 
 
 app.command("work")(work.work)
+app.command("migrate")(migrate.migrate)
 app.add_typer(db.app, name="db")
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
