@@ -113,8 +113,8 @@ class Completer:
         backoff, tries = BACKOFF_FIRST, 0
         while True:
             try:
-                unsettled = await self._store.settle(self._pool, batch)
                 batch = await self._checked(batch)
+                unsettled = await self._store.settle(self._pool, batch)
             except Exception as error:
                 if failures.is_lost(error):
                     self._health.gone("settle", error)
@@ -131,7 +131,7 @@ class Completer:
             return
 
     async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
-        """Those that were completed by their handler's own transaction are counted as done."""
+        """Those that their handler's own transaction has completed are done."""
         checks = [one.id for one in batch if one.is_check]
         if not checks:
             return batch
