@@ -46,10 +46,6 @@ class Maintenance:
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
-        ]
-        self.services: list[Service] = [
-            self.elector,
-            Rescuer(pool, store, health, events, upkeep.rescue),
             Partitions(
                 url,
                 pool,
@@ -59,6 +55,10 @@ class Maintenance:
                 every=upkeep.partitions,
                 ahead=upkeep.partitions_ahead,
             ),
+        ]
+        self.services: list[Service] = [
+            self.elector,
+            Rescuer(pool, store, health, events, upkeep.rescue),
             *self._led,
         ]
 
