@@ -119,7 +119,7 @@ async def test_leftovers_are_swept(app: Penstock, connection: asyncpg.Connection
         "INSERT INTO penstock.unique_claim (kind, tenant, key, job, expires_at)"
         " VALUES ('idempotency', '', 'old', 1, now() - interval '1 s');"
         "INSERT INTO penstock.progress (job, done, updated_at)"
-        " VALUES (123456, 1, now() - interval '2 days')"
+        " VALUES (123456, 1, now() - interval '2 years')"
     )
 
     async def swept() -> bool:
@@ -168,4 +168,21 @@ async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(
         return "job_history_20200101" not in await partitions(connection)
 
     async with worker_of(app):
+        await until(gone, what="the old partition to go")
+
+
+async def test_a_new_leader_looks_for_old_partitions_at_once(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
+    assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 0.5)", lease)
+    await connection.execute(
+        "CREATE TABLE penstock.job_history_20200101 PARTITION OF penstock.job_history "
+        "FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
+    )
+
+    async def gone() -> bool:
+        return "job_history_20200101" not in await partitions(connection)
+
+    async with worker_of(app, partitions=3600):
         await until(gone, what="the old partition to go")
