@@ -98,7 +98,7 @@ class Claimer(Service):
                 # It may have happened: what it claimed without our knowing must be given back.
                 self._session.doubt()
             if failures.is_state(error, failures.LEASE_LOST):
-                self._session.lapse()
+                self._session.lapse(lease)
                 raise LeaseLost(str(lease)) from error
             raise
 
