@@ -16,8 +16,8 @@ def leads(worker) -> bool:
 
 
 async def test_one_of_many_workers_leads(app: Penstock) -> None:
-    async with worker_of(app) as one, worker_of(app) as two, worker_of(app) as three:
-        workers = (one, two, three)
+    one, two, three = workers = [worker_of(app, term=10) for _ in range(3)]
+    async with one, two, three:
         await until(lambda: any(map(leads, workers)), what="a leader")
         for _ in range(20):
             await asyncio.sleep(0.01)

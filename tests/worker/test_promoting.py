@@ -42,7 +42,7 @@ async def test_an_idle_promoter_looks_seldom(app: Penstock) -> None:
         calls = counted(app, "promote")
         for _ in range(20):
             await app.wait(await app.enqueue(note), timeout=5)
-        assert len(calls) <= 1
+        assert len(calls) <= 3
 
 
 async def test_an_earlier_job_is_not_kept_waiting_by_a_later_one(app: Penstock) -> None:
