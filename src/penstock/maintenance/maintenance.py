@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from penstock.config import Upkeep
 from penstock.events import Events
 from penstock.lifecycle import Health, Service
+from penstock.maintenance.chore import Expirer, Sweeper
 from penstock.maintenance.elector import Elector
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
 from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
-from penstock.maintenance.upkeep import Expirer, Sweeper
 from penstock.store import Pool, Store
 
 
@@ -39,9 +39,9 @@ class Maintenance:
                 pool,
                 store,
                 health,
-                events,
                 self.leads,
-                every=upkeep.overtime,
+                upkeep.overtime,
+                events=events,
                 grace=upkeep.overtime_grace,
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),

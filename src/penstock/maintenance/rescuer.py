@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 
 from penstock.events import Events, JobsRescued
 from penstock.lifecycle import Budget, Health, Service
+from penstock.maintenance.chore import LIMIT, Chore
 from penstock.store import Pool, Store
 
 logger = logging.getLogger("penstock.rescue")
-
-LIMIT = 1000
 
 
 class Rescuer(Service):
@@ -35,7 +34,7 @@ class Rescuer(Service):
         return 0 if len(rescued) == LIMIT else self._budget.rest
 
 
-class OvertimeRescuer(Service):
+class OvertimeRescuer(Chore):
     """Rescues jobs that outlived their timeout in a worker that still renews its lease."""
 
     name = "overtime rescue"
@@ -45,28 +44,20 @@ class OvertimeRescuer(Service):
         pool: Pool,
         store: Store,
         health: Health,
-        events: Events,
         leads: Callable[[], bool],
-        *,
         every: float,
+        *,
+        events: Events,
         grace: float,
     ) -> None:
-        super().__init__(health)
-        self._pool = pool
-        self._store = store
+        super().__init__(pool, store, health, leads, every)
         self._events = events
-        self._leads = leads
-        self._every = every
         self._grace = grace
-        self._budget = Budget(every)
 
-    async def tick(self) -> float:
-        if not self._leads():
-            return self._every
-        with self._budget:
-            rescued = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
+    async def work(self) -> int:
+        rescued = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
         tell(self._events, rescued, "ran past their timeout in a worker that could not end them")
-        return self._budget.rest
+        return len(rescued)
 
 
 def tell(events: Events, rescued: Sequence[tuple[int, bool]], why: str) -> None:
