@@ -11,7 +11,6 @@ from penstock import sql
 from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import check, migrate, plan, sql_text, status
 from penstock.sql import migrations, quote
-from tests.fixtures.address import with_role
 from tests.fixtures.database import Database, connected
 
 ALL = [name for _, name in migrations()]
@@ -153,18 +152,17 @@ async def test_an_ordinary_role_that_may_create_in_the_schema_suffices(
 ) -> None:
     role = f"penstock_plain_{os.getpid()}"
     async with connected(empty.admin_url) as admin:
-        await admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'plain'")
+        await admin.execute(f"CREATE ROLE {role}; CREATE SCHEMA queue AUTHORIZATION {role}")
         try:
-            await admin.execute(f"CREATE SCHEMA queue AUTHORIZATION {role}")
-            url = with_role(empty.url, role, "plain")
+            await admin.execute(f"SET SESSION AUTHORIZATION {role}")
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await migrate(url, schema="elsewhere")
-            assert await migrate(url, schema="queue") == ALL
-            async with connected(url) as connection:
-                assert await connection.fetchval("SELECT queue.enqueue('work')") == 1
-                assert await connection.fetchval("SELECT queue.ensure_partitions_v1()") == 0
-            assert await migrate(url, schema="queue", to=0) == ALL[::-1]
+                await migrate(admin, schema="elsewhere")
+            assert await migrate(admin, schema="queue") == ALL
+            assert await admin.fetchval("SELECT queue.enqueue('work')") == 1
+            assert await admin.fetchval("SELECT queue.ensure_partitions_v1()") == 0
+            assert await migrate(admin, schema="queue", to=0) == ALL[::-1]
         finally:
+            await admin.execute("RESET SESSION AUTHORIZATION")
             await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 

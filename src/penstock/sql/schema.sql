@@ -1,0 +1,1503 @@
+-- What the migrations come to, as pg_dump shows it; made by `make schema`, not edited by hand.
+-- Left out are history's partitions, one a day, and what depends on the version of Postgres.
+SET check_function_bodies = false;
+
+CREATE SCHEMA penstock;
+
+CREATE FUNCTION penstock.announce_v1(p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_count integer, p_ready_at timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    v_count integer := p_count;
+BEGIN
+    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
+        v_count := 1;  -- All jobs are in one line.
+    END IF;
+    WITH given AS (
+        SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
+               coalesce(g.priority, 0::smallint) AS priority,
+               coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                      array_fill(0, ARRAY[v_count]))
+            AS g (queue, lane, priority, delay, run_at, pad)
+    ), told AS (
+        SELECT notify_ready_v1(g.queue, g.lane, g.priority, p_ready_at)
+          FROM (SELECT DISTINCT queue, lane, priority FROM given WHERE due <= p_now) AS g
+        UNION ALL
+        SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
+    )
+    SELECT count(*) INTO v_count FROM told;
+    RETURN v_count;
+END
+$$;
+
+CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_done    bigint[] := '{}';
+    v_answers text[];
+    v_ids     bigint[];
+    v_tokens  uuid[];
+    v_leases  bigint[];
+BEGIN
+    LOOP
+        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.token), '{}'),
+               coalesce(array_agg(l.lease), '{}')
+          INTO v_ids, v_tokens, v_leases
+          FROM (SELECT j.id, j.token, j.lease FROM job AS j
+                 WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE) AS l;
+        PERFORM finish_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                          array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
+        INSERT INTO signal (lease, job, token, kind)
+        SELECT r.lease, r.id, r.token, 'cancelled'
+          FROM unnest(v_ids, v_tokens, v_leases) AS r (id, token, lease) WHERE r.lease IS NOT NULL;
+        PERFORM pg_notify(current_schema() || '.signal', r.lease::text)
+           FROM (SELECT DISTINCT lease FROM unnest(v_leases) AS x (lease) WHERE lease IS NOT NULL) AS r;
+        v_done := v_done || v_ids;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+             ORDER BY g.ord);
+        -- Again if one of them lives: a retry has brought it back from history in between.
+        EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
+    END LOOP;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.claim_v1(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, extra jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_left integer := p_limit;
+    v_got  integer;
+    v_salt bytea := uuid_send(gen_random_uuid());
+BEGIN
+    IF p_options ->> 'commit' = 'async' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
+        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
+            USING ERRCODE = 'PS001';
+    END IF;
+    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(p_priorities), 0) LOOP
+        RETURN QUERY
+        UPDATE job AS j
+           SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
+               attempt = j.attempt + 1, attempted_at = v_now
+         WHERE j.id = ANY (ARRAY(
+               SELECT c.id
+                 FROM job AS c
+                WHERE c.state = 'ready' AND c.queue = p_queue
+                  AND c.lane = p_lanes[i] AND c.priority = p_priorities[i]
+                  AND (c.ready_at, c.id) >= (p_marks[i], p_mark_ids[i])
+                  AND (c.deadline IS NULL OR c.deadline > v_now)
+                ORDER BY c.ready_at, c.id
+                LIMIT v_left
+                  FOR NO KEY UPDATE SKIP LOCKED))
+        RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
+                  j.failures, j.max_attempts, j.losses, j.timeout,
+                  j.lane, j.priority, j.tenant, j.ready_at, j.created_at,
+                  CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
+                         OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
+                         OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
+                         OR j.tags IS NOT NULL OR j.run_at <> j.created_at
+                       THEN jsonb_build_object(
+                           'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
+                           'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
+                           'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
+                  END;
+        GET DIAGNOSTICS v_got = ROW_COUNT;
+        v_left := v_left - v_got;
+        EXIT WHEN v_left <= 0;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_released integer;
+BEGIN
+    DELETE FROM leader AS r WHERE r.lease = p_lease;
+    IF FOUND THEN
+        PERFORM pg_notify(current_schema() || '.leader', 'vacant');
+    END IF;
+    v_released := release_v1(p_lease, '{}', p_now);
+    DELETE FROM "grant" AS g WHERE g.lease = p_lease;
+    DELETE FROM signal AS s WHERE s.lease = p_lease;
+    DELETE FROM lease AS l WHERE l.id = p_lease;
+    RETURN v_released;
+END
+$$;
+
+CREATE FUNCTION penstock.cover_retention_v1() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+BEGIN
+    -- Waits for whoever makes partitions now, who may not have seen this row.
+    PERFORM pg_advisory_xact_lock(
+        hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0));
+    PERFORM ensure_partitions_v1();
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION penstock.delete_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_gone bigint[];
+BEGIN
+    WITH live AS (
+        DELETE FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' RETURNING j.id
+    ), final AS (
+        DELETE FROM job_history AS h WHERE h.id = ANY (p_ids) RETURNING h.id
+    )
+    SELECT coalesce(array_agg(g.id), '{}') INTO v_gone
+      FROM (SELECT l.id FROM live AS l UNION ALL SELECT f.id FROM final AS f) AS g;
+    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
+    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION penstock.elect_v1(p_role text, p_lease bigint, p_ttl double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now timestamptz := coalesce(p_now, statement_timestamp());
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO leader AS r (role, lease, elected_at, expires_at)
+    SELECT p_role, p_lease, v_now, v_now + make_interval(secs => p_ttl)
+     WHERE EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now)
+    ON CONFLICT (role) DO UPDATE
+       SET lease = excluded.lease, expires_at = excluded.expires_at,
+           elected_at = CASE WHEN r.lease = excluded.lease THEN r.elected_at ELSE excluded.elected_at END
+     WHERE r.lease = excluded.lease OR r.expires_at <= v_now
+        OR NOT EXISTS (SELECT FROM lease AS l WHERE l.id = r.lease AND l.expires_at > v_now);
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT 5, timeout double precision DEFAULT 3600, tenant text DEFAULT ''::text, subject text DEFAULT NULL::text, requested_by text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, args_version integer DEFAULT 1) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT e.id FROM enqueue_v1(
+        p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue],
+        p_args_versions => ARRAY[args_version::smallint],
+        p_priorities => ARRAY[priority::smallint],
+        p_delays => ARRAY[extract(epoch FROM delay)::double precision],
+        p_run_ats => ARRAY[run_at], p_max_attempts => ARRAY[max_attempts],
+        p_timeouts => ARRAY[timeout], p_tenants => ARRAY[tenant], p_subjects => ARRAY[subject],
+        p_requested_bys => ARRAY[requested_by], p_tags => ARRAY[to_jsonb(tags)::text],
+        p_metas => ARRAY[meta::text], p_deadlines => ARRAY[deadline],
+        p_options => '{"notify": true}') AS e;
+$$;
+
+CREATE FUNCTION penstock.enqueue_v1(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
+    -- equal notifications of one transaction into one.
+    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
+    v_jobs   bigint[];
+    v_new    boolean[];
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
+          INTO v_jobs, v_new
+          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+    END IF;
+
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
+                      p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new) WITH ORDINALITY
+            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
+                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
+                  ord)
+    ), added AS (
+        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
+                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
+                         retry, deadline)
+        SELECT coalesce(g.job, nextval('job_id_seq')),
+               CASE WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
+               v_now, g.due,
+               CASE WHEN g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
+               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
+               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
+               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
+                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
+               g.meta::jsonb, g.retry::jsonb, g.deadline
+          FROM given AS g
+         WHERE g.is_new IS DISTINCT FROM false
+         ORDER BY g.ord
+        RETURNING id
+    )
+    SELECT a.id, false FROM added AS a WHERE p_keys IS NULL;
+
+    IF p_keys IS NOT NULL THEN
+        RETURN QUERY SELECT k.job, NOT k.is_new FROM unnest(v_jobs, v_new) AS k (job, is_new);
+    END IF;
+    IF p_options ->> 'notify' = 'true' THEN
+        PERFORM announce_v1(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                            cardinality(p_tasks), v_since, v_now);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.ensure_partitions_v1(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $$
+DECLARE
+    v_today date := (coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC')::date;
+    v_last  date := v_today + p_ahead + 1
+                    + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0));
+    v_day   date;
+    v_name  text;
+    v_made  integer := 0;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0)) THEN
+        RETURN 0;
+    END IF;
+    FOR v_day IN SELECT d::date FROM generate_series(v_today, v_last, interval '1 day') AS d LOOP
+        v_name := 'job_history_' || to_char(v_day, 'YYYYMMDD');
+        CONTINUE WHEN to_regclass(format('%I.%I', current_schema(), v_name)) IS NOT NULL;
+        EXECUTE format('CREATE TABLE %I (LIKE job_history INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES INCLUDING STORAGE)', v_name);
+        EXECUTE format('ALTER TABLE job_history ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
+                       v_name, v_day, v_day + 1);
+        v_made := v_made + 1;
+    END LOOP;
+    RETURN v_made;
+END
+$$;
+
+CREATE FUNCTION penstock.expire_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids bigint[];
+BEGIN
+    v_ids := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.deadline <= v_now AND j.state <> 'running'
+         ORDER BY j.deadline
+         LIMIT p_limit
+           FOR UPDATE SKIP LOCKED);
+    IF cardinality(v_ids) = 0 THEN
+        RETURN 0;
+    END IF;
+    RETURN finish_v1(v_ids, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                     array_fill('expired'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL,
+                     false, v_now);
+END
+$$;
+
+CREATE FUNCTION penstock.explain_unsettled_v1(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(id bigint, token uuid, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT g.id, g.token,
+           CASE WHEN j.token = g.token THEN 'busy'
+                WHEN h.state = 'cancelled' THEN 'cancelled'
+                ELSE 'refused' END
+      FROM unnest(p_ids, p_tokens) AS g (id, token)
+      LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids)
+      LEFT JOIN job_history AS h ON h.id = g.id AND h.id = ANY (p_ids)
+     WHERE g.token IS NULL
+        OR (j.last_token IS DISTINCT FROM g.token AND h.last_token IS DISTINCT FROM g.token);
+END
+$$;
+
+CREATE FUNCTION penstock.fence_v1(p_id bigint, p_token uuid, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_left double precision;
+BEGIN
+    PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';
+    END IF;
+    SELECT extract(epoch FROM l.expires_at - coalesce(p_now, clock_timestamp())) INTO v_left
+      FROM job AS j JOIN lease AS l ON l.id = j.lease WHERE j.id = p_id;
+    IF coalesce(v_left, 0) <= 0 THEN
+        RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS003';
+    END IF;
+    -- The caller's own limit stays where it is stricter; 0 means that there is none.
+    v_left := least(v_left, nullif(extract(epoch FROM
+        current_setting('idle_in_transaction_session_timeout')::interval), 0)::double precision);
+    PERFORM set_config('idle_in_transaction_session_timeout', ceil(v_left * 1000)::bigint::text, true);
+END
+$$;
+
+CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_today    date := (p_now AT TIME ZONE 'UTC')::date;
+    v_custom   boolean := EXISTS (SELECT FROM retention);
+    v_finished integer;
+BEGIN
+    WITH given AS (
+        SELECT g.id, g.token, coalesce(g.state, 'completed') AS state, g.reason,
+               coalesce(g.failure, 0) AS failure, coalesce(g.loss, 0) AS loss, g.error, g.result
+          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results)
+            AS g (id, token, state, reason, failure, loss, error, result)
+         WHERE coalesce(g.state, 'completed') IN ('completed', 'failed', 'cancelled')
+           AND (g.token IS NOT NULL OR NOT p_settled)
+    ), gone AS (
+        DELETE FROM job AS j
+         USING given AS g
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token IS NOT DISTINCT FROM g.token
+        RETURNING j.id, j.batch, j.workflow, j.created_at, j.run_at, j.ready_at, j.attempted_at,
+                  j.deadline, j.timeout, j.token, j.last_token, j.attempt,
+                  j.failures + g.failure AS failures, j.max_attempts,
+                  j.losses + g.loss AS losses, j.max_losses, j.priority, j.args_version,
+                  j.has_children, g.state, j.queue, j.lane, j.task, j.tenant, j.subject,
+                  j.requested_by, g.reason, j.unique_key, j.tags, j.args, j.meta, j.retry,
+                  j.errors, g.error, g.result
+    )
+    INSERT INTO job_history (
+        id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
+        timeout, last_token, expires_on, attempt, failures, max_attempts, losses, max_losses,
+        priority, args_version, has_children, state, queue, lane, task, tenant, subject,
+        requested_by, reason, unique_key, tags, args, meta, retry, errors, result)
+    SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
+           g.deadline, g.timeout,
+           CASE WHEN p_settled THEN g.token ELSE g.last_token END,
+           v_today + 1 + coalesce(
+               CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
+                 WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
+                 ORDER BY r.tenant = '', r.queue = ''
+                 LIMIT 1) END,
+               CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
+           g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
+           g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
+           g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
+           CASE WHEN g.error IS NULL THEN g.errors
+                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END,
+           g.result::jsonb
+      FROM gone AS g;
+    GET DIAGNOSTICS v_finished = ROW_COUNT;
+    RETURN v_finished;
+END
+$$;
+
+CREATE FUNCTION penstock.heartbeat_v1(p_lease bigint, p_ttl double precision, p_info jsonb DEFAULT NULL::jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(alive boolean, signals jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_signals jsonb;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE lease AS l
+       SET renewed_at = v_now, expires_at = v_now + make_interval(secs => p_ttl),
+           info = CASE WHEN p_info IS NULL THEN l.info ELSE l.info || p_info END
+     WHERE l.id = p_lease AND l.expires_at > v_now;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT false, '[]'::jsonb;
+        RETURN;
+    END IF;
+    WITH taken AS (
+        DELETE FROM signal AS s WHERE s.lease = p_lease RETURNING s.job, s.token, s.kind
+    )
+    SELECT coalesce(jsonb_agg(jsonb_build_array(t.job, t.token, t.kind)), '[]') INTO v_signals FROM taken AS t;
+    RETURN QUERY SELECT true, v_signals;
+END
+$$;
+
+CREATE FUNCTION penstock.hold_keys_v1(p_keys text[], p_tenants text[], p_fingerprints bytea[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, job bigint, is_new boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_won      bigint[];
+    v_mismatch text;
+    v_job      bigint;
+BEGIN
+    WITH won AS (
+        INSERT INTO unique_claim AS u (kind, tenant, key, job, fingerprint, expires_at)
+        SELECT 'idempotency', g.tenant, g.key, nextval('job_id_seq'), g.fingerprint, p_now + interval '7 days'
+          FROM (SELECT DISTINCT ON (coalesce(k.tenant, ''), k.key)
+                       coalesce(k.tenant, '') AS tenant, k.key, k.fingerprint
+                  FROM unnest(p_keys, p_tenants, p_fingerprints) WITH ORDINALITY
+                    AS k (key, tenant, fingerprint, ord)
+                 WHERE k.key IS NOT NULL
+                 ORDER BY coalesce(k.tenant, ''), k.key, k.ord) AS g
+        ON CONFLICT (kind, tenant, key) DO UPDATE
+           SET job = excluded.job, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at
+         WHERE u.expires_at <= p_now
+        RETURNING u.job
+    )
+    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+
+    SELECT k.key, u.job INTO v_mismatch, v_job
+      FROM unnest(p_keys, p_tenants, p_fingerprints) AS k (key, tenant, fingerprint)
+      JOIN unique_claim AS u
+        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key
+     WHERE u.fingerprint IS DISTINCT FROM k.fingerprint
+     LIMIT 1;
+    IF v_mismatch IS NOT NULL THEN
+        RAISE EXCEPTION 'Idempotency key "%" belongs to a job with other arguments.', v_mismatch
+            USING ERRCODE = 'PS002', HINT = 'Use a new key for a new request, or send the same arguments.',
+                  DETAIL = json_build_array(v_mismatch, v_job::text)::text;
+    END IF;
+
+    RETURN QUERY
+    SELECT k.ord, coalesce(u.job, nextval('job_id_seq')),
+           u.job IS NULL
+           OR (u.job = ANY (v_won)
+               AND row_number() OVER (PARTITION BY u.job ORDER BY k.ord) = 1)
+      FROM unnest(p_keys, p_tenants) WITH ORDINALITY AS k (key, tenant, ord)
+      LEFT JOIN unique_claim AS u
+        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key;
+END
+$$;
+
+CREATE FUNCTION penstock.keep_durable_v1() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_job record;
+BEGIN
+    FOR v_job IN
+        SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
+               jsonb_build_object(
+                   'attempt', j.attempt, 'kind', p_kind, 'type', p_type,
+                   'worker', coalesce((SELECT l.worker FROM lease AS l WHERE l.id = j.lease),
+                                      'lease ' || j.lease),
+                   'message', p_message, 'traceback', '') AS error
+          FROM unnest(p_ids, p_tokens) AS g (id, token)
+          JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+         ORDER BY j.id
+           FOR UPDATE OF j SKIP LOCKED
+    LOOP
+        IF v_job.over THEN
+            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY['worker_lost'],
+                              NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+        ELSE
+            UPDATE job AS j
+               SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
+                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error || jsonb_build_object('at', p_now)),
+                   ready_at = clock_timestamp()
+             WHERE j.id = v_job.id AND j.token = v_job.token;
+            PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());
+        END IF;
+        id := v_job.id;
+        lost := v_job.over;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.notify_due_v1(p_run_at timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT pg_notify(current_schema() || '.due', extract(epoch FROM p_run_at)::text);
+$$;
+
+CREATE FUNCTION penstock.notify_ready_v1(p_queue text, p_lane text, p_priority smallint, p_ready_at timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT pg_notify(
+        current_schema() || '.ready',
+        json_build_array(p_queue, p_lane, p_priority, extract(epoch FROM p_ready_at))::text
+    );
+$$;
+
+CREATE FUNCTION penstock.open_lease_v1(p_worker text, p_ttl double precision, p_info jsonb DEFAULT '{}'::jsonb, p_kind text DEFAULT 'worker'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    INSERT INTO lease (worker, kind, info, created_at, renewed_at, expires_at)
+    SELECT p_worker, p_kind, p_info, n.now, n.now, n.now + make_interval(secs => p_ttl)
+      FROM (SELECT coalesce(p_now, statement_timestamp()) AS now) AS n
+    RETURNING id;
+$$;
+
+CREATE FUNCTION penstock.progress_v1(p_ids bigint[], p_tokens uuid[], p_done double precision[], p_totals double precision[], p_messages text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO progress AS p (job, done, total, message, updated_at)
+    SELECT g.id, g.done, g.total, g.message, coalesce(p_now, statement_timestamp())
+      FROM unnest(p_ids, p_tokens, p_done, p_totals, p_messages) AS g (id, token, done, total, message)
+      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+     ORDER BY g.id
+    ON CONFLICT (job) DO UPDATE
+       SET done = excluded.done, total = excluded.total, message = excluded.message,
+           updated_at = excluded.updated_at, version = p.version + 1;
+    RETURN QUERY
+    SELECT g.id FROM unnest(p_ids, p_tokens) AS g (id, token)
+     WHERE NOT EXISTS (SELECT FROM job AS j
+                        WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token);
+END
+$$;
+
+CREATE FUNCTION penstock.promote_v1(p_mark timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_limit integer DEFAULT 2000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(promoted integer, mark timestamp with time zone, next_in double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := coalesce(p_now, statement_timestamp());
+BEGIN
+    WITH up AS (
+        UPDATE job AS j
+           SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
+         WHERE j.id = ANY (ARRAY(
+               SELECT s.id FROM job AS s
+                WHERE s.state = 'scheduled' AND s.run_at >= p_mark AND s.run_at <= v_now
+                ORDER BY s.run_at
+                LIMIT p_limit
+                  FOR NO KEY UPDATE SKIP LOCKED))
+        RETURNING j.queue, j.lane, j.priority, j.ready_at, j.run_at
+    ), told AS (
+        SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
+          FROM up AS u GROUP BY u.queue, u.lane, u.priority
+    )
+    SELECT count(*)::integer, coalesce(max(u.run_at), p_mark) + 0 * ((SELECT count(*) FROM told) * interval '1 s')
+      INTO promoted, mark FROM up AS u;
+    SELECT extract(epoch FROM s.run_at - v_now)::double precision INTO next_in
+      FROM job AS s
+     WHERE s.state = 'scheduled' AND s.run_at >= mark
+     ORDER BY s.run_at
+     LIMIT 1;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+    WITH given AS (
+        SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
+               coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
+          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors)
+            AS g (id, token, state, reason, delay, failure, stuck, error)
+         WHERE g.state IN ('ready', 'scheduled')
+    ), back AS (
+        UPDATE job AS j
+           SET state = g.state, reason = g.reason, lease = NULL, token = NULL, last_token = j.token,
+               failures = j.failures + g.failure,
+               run_at = p_now + make_interval(secs => g.delay),
+               ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
+               stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
+               errors = CASE WHEN g.error IS NULL THEN j.errors
+                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END
+          FROM given AS g
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
+    ), told AS (
+        SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
+          FROM back AS b WHERE b.state = 'ready' GROUP BY b.queue, b.lane, b.priority
+        UNION ALL
+        SELECT notify_due_v1(min(b.run_at)) FROM back AS b WHERE b.state = 'scheduled' HAVING count(*) > 0
+    )
+    SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
+$$;
+
+CREATE FUNCTION penstock.release_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'::bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+    WITH back AS (
+        UPDATE job AS j
+           SET state = 'ready', lease = NULL, token = NULL,
+               ready_at = coalesce(p_now, clock_timestamp())
+         WHERE j.id = ANY (ARRAY(
+               SELECT r.id FROM job AS r
+                WHERE r.state = 'running' AND r.lease = p_lease AND r.id <> ALL (p_keep)
+                  FOR UPDATE SKIP LOCKED))
+        RETURNING j.queue, j.lane, j.priority, j.ready_at
+    ), told AS (
+        SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
+          FROM back AS b GROUP BY b.queue, b.lane, b.priority
+    )
+    SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
+$$;
+
+CREATE FUNCTION penstock.rescue_overtime_v1(p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids    bigint[];
+    v_tokens uuid[];
+BEGIN
+    SELECT array_agg(o.id), array_agg(o.token) INTO v_ids, v_tokens
+      FROM (SELECT j.id, j.token FROM job AS j
+             WHERE j.state = 'running' AND j.lease > 0
+               AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
+             LIMIT p_limit) AS o;
+    RETURN QUERY
+    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
+        'The attempt ran past its timeout and its worker could not end it.', v_now) AS l;
+END
+$$;
+
+CREATE FUNCTION penstock.rescue_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids    bigint[];
+    v_tokens uuid[];
+BEGIN
+    WITH living AS (
+        SELECT l.id FROM lease AS l WHERE l.expires_at > v_now
+    ), gap AS (
+        SELECT coalesce(lag(l.id) OVER (ORDER BY l.id), 0) AS low, l.id AS high FROM living AS l
+        UNION ALL
+        SELECT coalesce(max(l.id), 0), 9223372036854775807 FROM living AS l
+    )
+    SELECT array_agg(o.id), array_agg(o.token) INTO v_ids, v_tokens
+      FROM (SELECT j.id, j.token
+              FROM gap AS g
+             CROSS JOIN LATERAL (
+                   SELECT r.id, r.token FROM job AS r
+                    WHERE r.state = 'running' AND r.lease > g.low AND r.lease < g.high
+                    LIMIT p_limit) AS j
+             LIMIT p_limit) AS o;
+    RETURN QUERY
+    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'lost', 'WorkerLost',
+        'The worker that ran this attempt stopped renewing its lease.', v_now) AS l;
+END
+$$;
+
+CREATE FUNCTION penstock.retry_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_held    bigint[];
+    v_answers text[];
+BEGIN
+    UPDATE job AS j
+       SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
+     WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
+    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    LOOP
+        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        v_held := ARRAY(
+            SELECT h.id FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+               AND h.id <> (SELECT u.job FROM unique_claim AS u
+                             WHERE u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
+                               AND (u.expires_at IS NULL OR u.expires_at > v_now)));
+        WITH back AS (
+            DELETE FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+            RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
+                      h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
+                      h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
+                      h.meta, h.retry, h.errors
+        )
+        INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
+                         attempt, max_attempts, max_losses, priority, args_version, has_children, state,
+                         queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
+                         retry, errors)
+        SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
+               CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
+               b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
+               b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
+               b.retry, b.errors
+          FROM back AS b;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+             ORDER BY g.ord);
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+    END LOOP;
+    PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
+       FROM (SELECT j.queue, j.lane, j.priority, min(j.ready_at) AS ready_at FROM job AS j
+              WHERE j.id = ANY (p_ids) AND j.state = 'ready' GROUP BY j.queue, j.lane, j.priority) AS r;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+    WITH RECURSIVE line AS (
+        (SELECT j.lane, j.priority, j.ready_at, j.id
+           FROM job AS j
+          WHERE j.state = 'ready' AND j.queue = p_queue
+          ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
+          LIMIT 1)
+        UNION ALL
+        SELECT n.lane, n.priority, n.ready_at, n.id
+          FROM line AS l
+         CROSS JOIN LATERAL (
+               SELECT x.lane, x.priority, x.ready_at, x.id FROM (
+                   (SELECT j.lane, j.priority, j.ready_at, j.id
+                      FROM job AS j
+                     WHERE j.state = 'ready' AND j.queue = p_queue
+                       AND j.lane = l.lane AND j.priority < l.priority
+                     ORDER BY j.priority DESC, j.ready_at, j.id
+                     LIMIT 1)
+                   UNION ALL
+                   (SELECT j.lane, j.priority, j.ready_at, j.id
+                      FROM job AS j
+                     WHERE j.state = 'ready' AND j.queue = p_queue AND j.lane > l.lane
+                     ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
+                     LIMIT 1)) AS x
+                LIMIT 1) AS n
+    )
+    SELECT l.lane, l.priority, l.ready_at, l.id FROM line AS l LIMIT p_limit;
+$$;
+
+CREATE FUNCTION penstock.settle_unlocked_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_free    record;
+    v_settled integer;
+BEGIN
+    WITH free AS MATERIALIZED (
+        SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
+    )
+    SELECT array_agg(g.id) AS ids, array_agg(g.token) AS tokens, array_agg(g.state) AS states,
+           array_agg(g.reason) AS reasons, array_agg(g.delay) AS delays,
+           array_agg(g.failure) AS failures, array_agg(g.stuck) AS stuck,
+           array_agg(g.error) AS errors, array_agg(g.result) AS results
+      INTO v_free
+      FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors, p_results)
+        AS g (id, token, state, reason, delay, failure, stuck, error, result)
+     WHERE g.id IN (SELECT f.id FROM free AS f);
+    IF v_free.ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_settled := finish_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
+                           NULL, v_free.errors, v_free.results, true, p_now);
+    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+                                   v_free.failures, v_free.stuck, v_free.errors, p_now);
+END
+$$;
+
+CREATE FUNCTION penstock.settle_v1(p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL::text[], p_reasons text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_failures smallint[] DEFAULT NULL::smallint[], p_stuck boolean[] DEFAULT NULL::boolean[], p_errors text[] DEFAULT NULL::text[], p_results text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET lock_timeout TO '50ms'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_settled integer := 0;
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    BEGIN
+        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
+        v_settled := finish_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
+                               p_errors, p_results, true, v_now);
+        IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
+            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                 p_failures, p_stuck, p_errors, v_now);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        -- A caller's open transaction holds a row: the others must not wait for it.
+        v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
+                                        p_stuck, p_errors, p_results, v_now);
+    END;
+    IF v_settled < cardinality(p_ids) THEN
+        IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                p_states USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.sweep_v1(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_dead bigint[];
+    -- Before that its job may well be in history: to ask for each would be to walk through all of it.
+    v_gone timestamptz := v_now - make_interval(
+        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+BEGIN
+    -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
+    v_dead := ARRAY(
+        SELECT l.id FROM lease AS l
+         WHERE l.expires_at < v_now - interval '1 hour'
+           AND NOT EXISTS (SELECT FROM job AS j WHERE j.state = 'running' AND j.lease = l.id)
+         LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM lease AS l WHERE l.id = ANY (v_dead);
+    GET DIAGNOSTICS leases = ROW_COUNT;
+    DELETE FROM signal AS s WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = s.lease);
+    DELETE FROM "grant" AS g WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = g.lease);
+    DELETE FROM unique_claim AS u
+     WHERE (u.kind, u.tenant, u.key) IN (
+           SELECT o.kind, o.tenant, o.key FROM unique_claim AS o
+            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS keys = ROW_COUNT;
+    DELETE FROM progress AS p
+     WHERE p.job IN (
+           SELECT o.job FROM progress AS o
+            WHERE o.updated_at < v_gone
+              AND NOT EXISTS (SELECT FROM job_all AS j WHERE j.id = o.job)
+            LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
+    GET DIAGNOSTICS progress = ROW_COUNT;
+    RETURN NEXT;
+END
+$$;
+
+CREATE TABLE penstock.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text NOT NULL,
+    action text NOT NULL,
+    tenant text DEFAULT ''::text NOT NULL,
+    target text,
+    detail jsonb
+);
+
+ALTER TABLE penstock.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.batch (
+    id bigint NOT NULL,
+    tenant text DEFAULT ''::text NOT NULL,
+    name text,
+    total bigint DEFAULT 0 NOT NULL,
+    pending bigint DEFAULT 0 NOT NULL,
+    completed bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    cancelled bigint DEFAULT 0 NOT NULL,
+    callbacks jsonb,
+    meta jsonb,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    closed_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    CONSTRAINT batch_finished_only_when_closed CHECK (((finished_at IS NULL) OR (closed_at IS NOT NULL)))
+);
+
+CREATE TABLE penstock.batch_delta (
+    id bigint NOT NULL,
+    batch bigint NOT NULL,
+    total integer DEFAULT 0 NOT NULL,
+    pending integer DEFAULT 0 NOT NULL,
+    completed integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE penstock.batch_delta ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.batch_delta_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE penstock.batch ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME penstock.batch_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.concurrency_limit (
+    key text NOT NULL COLLATE pg_catalog."C",
+    slots integer NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT concurrency_limit_slots_not_negative CHECK ((slots >= 0))
+);
+
+CREATE TABLE penstock.dependency (
+    parent bigint NOT NULL,
+    child bigint NOT NULL,
+    on_failure text DEFAULT 'cancel'::text NOT NULL,
+    CONSTRAINT dependency_not_on_itself CHECK ((parent <> child)),
+    CONSTRAINT dependency_on_failure_known CHECK ((on_failure = ANY (ARRAY['cancel'::text, 'continue'::text, 'wait'::text])))
+);
+
+CREATE TABLE penstock."grant" (
+    lease bigint NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    slots integer NOT NULL,
+    CONSTRAINT grant_slots_positive CHECK ((slots > 0))
+);
+
+CREATE TABLE penstock.job (
+    id bigint NOT NULL,
+    lease bigint,
+    batch bigint,
+    workflow bigint,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    run_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ready_at timestamp with time zone,
+    attempted_at timestamp with time zone,
+    deadline timestamp with time zone,
+    stuck_since timestamp with time zone,
+    timeout double precision,
+    token uuid,
+    last_token uuid,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 5 NOT NULL,
+    pending integer DEFAULT 0 NOT NULL,
+    losses smallint DEFAULT 0 NOT NULL,
+    max_losses smallint DEFAULT 3 NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    args_version smallint DEFAULT 1 NOT NULL,
+    has_children boolean DEFAULT false NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
+    lane text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL COLLATE pg_catalog."C",
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    subject text COLLATE pg_catalog."C",
+    requested_by text COLLATE pg_catalog."C",
+    reason text COLLATE pg_catalog."C",
+    unique_key text COLLATE pg_catalog."C",
+    tags text[],
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    meta jsonb,
+    retry jsonb,
+    errors jsonb,
+    CONSTRAINT job_args_is_object CHECK ((jsonb_typeof(args) = 'object'::text)),
+    CONSTRAINT job_args_version_positive CHECK ((args_version >= 1)),
+    CONSTRAINT job_attempt_not_negative CHECK ((attempt >= 0)),
+    CONSTRAINT job_errors_is_array CHECK ((jsonb_typeof(errors) = 'array'::text)),
+    CONSTRAINT job_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
+    CONSTRAINT job_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
+    CONSTRAINT job_max_attempts_positive CHECK ((max_attempts >= 1)),
+    CONSTRAINT job_max_losses_positive CHECK ((max_losses >= 1)),
+    CONSTRAINT job_meta_is_object CHECK ((jsonb_typeof(meta) = 'object'::text)),
+    CONSTRAINT job_names_not_empty CHECK (((task <> ''::text) AND (queue <> ''::text))),
+    CONSTRAINT job_pending_not_negative CHECK ((pending >= 0)),
+    CONSTRAINT job_priority_in_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT job_ready_has_ready_at CHECK (((state <> 'ready'::text) OR (ready_at IS NOT NULL))),
+    CONSTRAINT job_running_has_lease_and_token CHECK ((((state = 'running'::text) = ((lease IS NOT NULL) AND (token IS NOT NULL) AND (attempted_at IS NOT NULL))) AND ((lease IS NULL) = (token IS NULL)))),
+    CONSTRAINT job_state_is_live CHECK ((state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'running'::text, 'blocked'::text]))),
+    CONSTRAINT job_timeout_in_range CHECK (((timeout > (0)::double precision) AND (timeout <= ((366 * 86400))::double precision)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_cost_limit='2000');
+
+CREATE TABLE penstock.job_history (
+    id bigint NOT NULL,
+    batch bigint,
+    workflow bigint,
+    created_at timestamp with time zone NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    ready_at timestamp with time zone,
+    attempted_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    deadline timestamp with time zone,
+    timeout double precision,
+    last_token uuid,
+    expires_on date NOT NULL,
+    attempt integer NOT NULL,
+    failures integer NOT NULL,
+    max_attempts integer NOT NULL,
+    losses smallint NOT NULL,
+    max_losses smallint NOT NULL,
+    priority smallint NOT NULL,
+    args_version smallint NOT NULL,
+    has_children boolean NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    lane text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    subject text COLLATE pg_catalog."C",
+    requested_by text COLLATE pg_catalog."C",
+    reason text COLLATE pg_catalog."C",
+    unique_key text COLLATE pg_catalog."C",
+    tags text[],
+    args jsonb NOT NULL,
+    meta jsonb,
+    retry jsonb,
+    errors jsonb,
+    result jsonb,
+    CONSTRAINT job_history_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
+    CONSTRAINT job_history_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
+    CONSTRAINT job_history_reason_given CHECK (((state = 'completed'::text) OR (reason IS NOT NULL))),
+    CONSTRAINT job_history_state_is_final CHECK ((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))
+)
+PARTITION BY RANGE (expires_on);
+
+CREATE VIEW penstock.job_all AS
+ SELECT job.id,
+    job.batch,
+    job.workflow,
+    job.created_at,
+    job.run_at,
+    job.ready_at,
+    job.attempted_at,
+    NULL::timestamp with time zone AS finished_at,
+    job.deadline,
+    job.stuck_since,
+    job.timeout,
+    job.last_token,
+    job.attempt,
+    job.failures,
+    job.max_attempts,
+    job.losses,
+    job.max_losses,
+    job.priority,
+    job.args_version,
+    job.has_children,
+    job.state,
+    job.queue,
+    job.lane,
+    job.task,
+    job.tenant,
+    job.subject,
+    job.requested_by,
+    job.reason,
+    job.unique_key,
+    job.tags,
+    job.args,
+    job.meta,
+    job.retry,
+    job.errors,
+    NULL::jsonb AS result,
+    NULL::date AS expires_on
+   FROM penstock.job
+UNION ALL
+ SELECT job_history.id,
+    job_history.batch,
+    job_history.workflow,
+    job_history.created_at,
+    job_history.run_at,
+    job_history.ready_at,
+    job_history.attempted_at,
+    job_history.finished_at,
+    job_history.deadline,
+    NULL::timestamp with time zone AS stuck_since,
+    job_history.timeout,
+    job_history.last_token,
+    job_history.attempt,
+    job_history.failures,
+    job_history.max_attempts,
+    job_history.losses,
+    job_history.max_losses,
+    job_history.priority,
+    job_history.args_version,
+    job_history.has_children,
+    job_history.state,
+    job_history.queue,
+    job_history.lane,
+    job_history.task,
+    job_history.tenant,
+    job_history.subject,
+    job_history.requested_by,
+    job_history.reason,
+    job_history.unique_key,
+    job_history.tags,
+    job_history.args,
+    job_history.meta,
+    job_history.retry,
+    job_history.errors,
+    job_history.result,
+    job_history.expires_on
+   FROM penstock.job_history;
+
+ALTER TABLE penstock.job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME penstock.job_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.lane_setting (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    lane text NOT NULL COLLATE pg_catalog."C",
+    weight integer DEFAULT 1 NOT NULL,
+    paused_at timestamp with time zone,
+    windows jsonb,
+    settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT lane_setting_weight_positive CHECK ((weight >= 1))
+);
+
+CREATE TABLE penstock.leader (
+    role text NOT NULL COLLATE pg_catalog."C",
+    lease bigint NOT NULL,
+    elected_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE penstock.lease (
+    id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    renewed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    kind text DEFAULT 'worker'::text NOT NULL,
+    worker text NOT NULL,
+    info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT lease_info_is_object CHECK ((jsonb_typeof(info) = 'object'::text)),
+    CONSTRAINT lease_kind_known CHECK ((kind = ANY (ARRAY['worker'::text, 'push'::text])))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE penstock.lease ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.lease_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.progress (
+    job bigint NOT NULL,
+    done double precision NOT NULL,
+    total double precision,
+    version bigint DEFAULT 1 NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    message text
+)
+WITH (fillfactor='70');
+
+CREATE TABLE penstock.queue (
+    name text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone,
+    fair boolean DEFAULT false NOT NULL,
+    lane_key text,
+    settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.retention (
+    queue text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL COLLATE pg_catalog."C",
+    days integer NOT NULL,
+    CONSTRAINT retention_days_in_range CHECK (((days >= 0) AND (days <= 400))),
+    CONSTRAINT retention_state_is_final CHECK ((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+CREATE TABLE penstock.schedule (
+    name text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL,
+    queue text,
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    cron text,
+    every double precision,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    options jsonb DEFAULT '{}'::jsonb NOT NULL,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    catch_up text DEFAULT 'skip'::text NOT NULL,
+    jitter double precision DEFAULT 0 NOT NULL,
+    source text DEFAULT 'code'::text NOT NULL,
+    next_at timestamp with time zone,
+    paused_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schedule_catch_up_known CHECK ((catch_up = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    CONSTRAINT schedule_cron_or_interval CHECK (((cron IS NULL) <> (every IS NULL))),
+    CONSTRAINT schedule_interval_positive CHECK ((every > (0)::double precision)),
+    CONSTRAINT schedule_overlap_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue_one'::text, 'allow'::text]))),
+    CONSTRAINT schedule_source_known CHECK ((source = ANY (ARRAY['code'::text, 'runtime'::text])))
+);
+
+CREATE TABLE penstock.schedule_fire (
+    schedule text NOT NULL COLLATE pg_catalog."C",
+    tick timestamp with time zone NOT NULL,
+    job bigint,
+    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.signal (
+    lease bigint NOT NULL,
+    job bigint NOT NULL,
+    token uuid NOT NULL,
+    kind text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT signal_kind_known CHECK ((kind = ANY (ARRAY['cancelled'::text, 'superseded'::text])))
+);
+
+CREATE TABLE penstock.step (
+    job bigint NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    result jsonb,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.unique_claim (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    job bigint NOT NULL,
+    fingerprint bytea,
+    expires_at timestamp with time zone,
+    CONSTRAINT unique_claim_idempotency_expires CHECK (((kind <> 'idempotency'::text) OR (expires_at IS NOT NULL))),
+    CONSTRAINT unique_claim_kind_known CHECK ((kind = ANY (ARRAY['unique'::text, 'idempotency'::text])))
+);
+
+ALTER TABLE ONLY penstock.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.batch_delta
+    ADD CONSTRAINT batch_delta_pkey PRIMARY KEY (batch, id);
+
+ALTER TABLE ONLY penstock.batch
+    ADD CONSTRAINT batch_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.concurrency_limit
+    ADD CONSTRAINT concurrency_limit_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY penstock.dependency
+    ADD CONSTRAINT dependency_pkey PRIMARY KEY (parent, child);
+
+ALTER TABLE ONLY penstock."grant"
+    ADD CONSTRAINT grant_pkey PRIMARY KEY (key, lease);
+
+ALTER TABLE ONLY penstock.job_history
+    ADD CONSTRAINT job_history_pkey PRIMARY KEY (id, expires_on);
+
+ALTER TABLE ONLY penstock.job
+    ADD CONSTRAINT job_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.lane_setting
+    ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (queue, lane);
+
+ALTER TABLE ONLY penstock.leader
+    ADD CONSTRAINT leader_pkey PRIMARY KEY (role);
+
+ALTER TABLE ONLY penstock.lease
+    ADD CONSTRAINT lease_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.migration
+    ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY penstock.progress
+    ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY penstock.queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY penstock.retention
+    ADD CONSTRAINT retention_pkey PRIMARY KEY (state, queue, tenant);
+
+ALTER TABLE ONLY penstock.schedule_fire
+    ADD CONSTRAINT schedule_fire_pkey PRIMARY KEY (schedule, tick);
+
+ALTER TABLE ONLY penstock.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY penstock.signal
+    ADD CONSTRAINT signal_pkey PRIMARY KEY (lease, job, token);
+
+ALTER TABLE ONLY penstock.step
+    ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);
+
+ALTER TABLE ONLY penstock.unique_claim
+    ADD CONSTRAINT unique_claim_pkey PRIMARY KEY (kind, tenant, key);
+
+CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
+
+CREATE INDEX job_batch ON penstock.job USING btree (batch) WHERE (batch IS NOT NULL);
+
+CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
+
+CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch) WHERE (batch IS NOT NULL);
+
+CREATE INDEX job_history_subject ON ONLY penstock.job_history USING btree (tenant, subject) WHERE (subject IS NOT NULL);
+
+CREATE INDEX job_ready ON penstock.job USING btree (queue, lane, priority DESC, ready_at, id) WHERE (state = 'ready'::text);
+
+CREATE INDEX job_running ON penstock.job USING btree (lease) WHERE (state = 'running'::text);
+
+CREATE INDEX job_scheduled ON penstock.job USING btree (run_at) WHERE (state = 'scheduled'::text);
+
+CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (subject IS NOT NULL);
+
+CREATE INDEX job_workflow ON penstock.job USING btree (workflow) WHERE (workflow IS NOT NULL);
+
+CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE TRIGGER retention_is_covered AFTER INSERT OR UPDATE ON penstock.retention FOR EACH STATEMENT EXECUTE FUNCTION penstock.cover_retention_v1();
