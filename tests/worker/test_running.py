@@ -81,6 +81,19 @@ async def test_the_context_tells_about_the_attempt(
     assert (lines[0].job_id, lines[0].attempt) == (id, 1)
 
 
+async def test_the_last_progress_told_before_the_end_is_kept(app: Penstock) -> None:
+    @app.task
+    async def count(ctx: Context, steps: int) -> None:
+        for step in range(steps):
+            ctx.progress(step + 1, steps)
+
+    jobs = await app.enqueue_many(count.prepare(4) for _ in range(50))
+    await worker_of(app).drain()
+
+    states = await app.states(jobs)
+    assert {(status.done, status.total) for status in states.values()} == {(4.0, 4.0)}
+
+
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_progress_is_seen_while_the_job_runs(app: Penstock, kind: str) -> None:
     go_on = threading.Event()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
@@ -37,6 +37,7 @@ class Completer:
         store: Store,
         health: Health,
         *,
+        before: Callable[[], Awaitable[None]],
         settled: OnSettled,
         refused: OnRefused,
         flushed: Callable[[], None],
@@ -44,6 +45,7 @@ class Completer:
         self._pool = pool
         self._store = store
         self._health = health
+        self._before = before
         self._settled = settled
         self._refused = refused
         self._flushed = flushed
@@ -100,6 +102,7 @@ class Completer:
             while self._waiting:
                 batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
                 self._in_flight = batch
+                await self._before()
                 await self._settle(batch)
                 self._in_flight = []
                 self._flushed()

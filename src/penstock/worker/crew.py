@@ -71,6 +71,7 @@ class Crew:
             pool,
             store,
             health,
+            before=self.progress.last_words,
             settled=self._settled,
             refused=self._refused,
             flushed=self._make_room,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
 from penstock.store import Pool, Store
 from penstock.worker.run import Run
+
+logger = logging.getLogger("penstock.progress")
 
 INTERVAL = 0.25
 MESSAGE_LIMIT = 1000
@@ -26,6 +29,7 @@ class Progress(Service):
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._newest: dict[int, Told] = {}
+        self._writing = asyncio.Lock()
 
     def report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
         """Take a report. Called on the loop or from a handler's thread."""
@@ -36,10 +40,24 @@ class Progress(Service):
         if idle:
             self._loop.call_soon_threadsafe(self.wake)
 
-    async def flush(self) -> None:
-        told, self._newest = list(self._newest.values()), {}
-        if not told:
+    async def last_words(self) -> None:
+        """Before outcomes are written: what their handlers told must come first, or is refused."""
+        if not self._newest and not self._writing.locked():
             return
+        try:
+            await self.flush()
+        except Exception as error:
+            # A job's end matters more than how far it was just before.
+            logger.warning("A last report of progress was not written: %s", error)
+
+    async def flush(self) -> None:
+        """Write the newest report of each job."""
+        async with self._writing:
+            told, self._newest = list(self._newest.values()), {}
+            if told:
+                await self._write(told)
+
+    async def _write(self, told: list[Told]) -> None:
         reports = [
             (run.attempt.id, run.attempt.token, done, total, message)
             for run, done, total, message in told
