@@ -1,6 +1,7 @@
 """A Postgres of the test's own, to be crashed as often as one likes."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from penstock.embedded import Server
 from penstock.migrate import migrate
-from tests.fixtures.server import _fast_folder, _forgo_fsync
+from tests.fixtures.server import BINARIES, _fast_folder, _forgo_fsync
 
 
 class CrashingServer:
@@ -30,7 +31,7 @@ class CrashingServer:
 async def crashing_server() -> AsyncIterator[CrashingServer]:
     """A migrated server that runs."""
     with tempfile.TemporaryDirectory(prefix="penstock-crashing-", dir=_fast_folder()) as folder:
-        server = Server(Path(folder, "server"))
+        server = Server(Path(folder, "server"), bin_dir=os.environ.get(BINARIES) or None)
         hold = await asyncio.to_thread(server.acquire)
         try:
             await _forgo_fsync(server.admin_url())

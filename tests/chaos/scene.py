@@ -113,7 +113,7 @@ class Scene:
             self._calm_at = await connection.fetchval("SELECT clock_timestamp()")
 
             async def nothing_left() -> bool:
-                return await connection.fetchval(UNFINISHED) == 0
+                return bool(await connection.fetchval(UNFINISHED) == 0)
 
             await until(nothing_left, timeout, what="all jobs to end")
 
@@ -140,12 +140,11 @@ class Scene:
     ) -> list[dict[str, Any]]:
         """Wait until so many lines of the clients' log fit."""
 
-        def told() -> list[dict[str, Any]] | None:
+        def told() -> list[dict[str, Any]]:
             found = self.log(operation, process, **fields)
-            return found if len(found) >= count else None
+            return found if len(found) >= count else []
 
-        found: list[dict[str, Any]] = await until(told, 20.0, what=f"{operation} {fields}")
-        return found
+        return await until(told, 20.0, what=f"{operation} {fields}")
 
     async def event(self, process: Process, kind: str, count: int = 1) -> list[dict[str, Any]]:
         """Wait until a worker has told of something so many times."""

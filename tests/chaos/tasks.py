@@ -25,10 +25,10 @@ class Effects:
         self._lines = lines
         self._store = store
 
-    def write(self, ctx: Context, what: str, **fields: object) -> None:
+    def write(self, ctx: Context, what: str) -> None:
         job = int(ctx.job.id)
         token = self._store.tokens[job, ctx.attempt]
-        self._lines.write("effect", what=what, job=job, attempt=ctx.attempt, token=token, **fields)
+        self._lines.write("effect", what=what, job=job, attempt=ctx.attempt, token=token)
 
     @contextmanager
     def run(self, ctx: Context) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Workers that are killed at the worst moments."""
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from tests.chaos.held_commit import held_commit
 from tests.chaos.scene import Scene
 
 JOBS = 10  # as many as one claim takes
+SHORT_LIVED: dict[str, Any] = {"lease": 0.9, "heartbeat": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ async def test_a_worker_killed_before_or_after_a_commit_loses_no_job(
     scene: Scene, place: str, runs_twice: bool, counts_losses: bool
 ) -> None:
     await scene.enqueue("note", count=JOBS)
-    victim = scene.worker("victim", failpoint=f"{place}:kill:1")
+    victim = scene.worker("victim", failpoint=f"{place}:kill:1", **SHORT_LIVED)
     assert await victim.ended() == -signal.SIGKILL
     scene.worker("heir")
     await expect_all_completed(scene, runs_twice, counts_losses)
@@ -44,7 +46,7 @@ async def test_a_worker_killed_during_a_commit_loses_no_job_whichever_way_the_co
 ) -> None:
     await scene.enqueue("note", count=JOBS)
     async with held_commit(scene.url, table) as commit:
-        victim = scene.worker("victim")
+        victim = scene.worker("victim", **SHORT_LIVED)
         backend = await commit.waiting()
         victim.kill()
         if not commits:
@@ -79,7 +81,7 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
 ) -> None:
     [bad] = await scene.enqueue("dies", 100)
     await scene.enqueue("slow", 0.01, count=20)
-    workers = [scene.worker(f"worker-{number}") for number in range(4)]
+    workers = [scene.worker(f"worker-{number}", **SHORT_LIVED) for number in range(4)]
     await scene.drained()
     row = await scene.row(bad)
     assert (row["state"], row["reason"], row["losses"]) == ("failed", "worker_lost", 3)
