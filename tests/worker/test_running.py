@@ -123,6 +123,23 @@ async def test_progress_is_seen_while_the_job_runs(app: Penstock, kind: str) -> 
         await app.wait(enqueued, timeout=5)
 
 
+async def test_the_last_progress_a_handler_tells_is_kept(app: Penstock) -> None:
+    @app.task(max_attempts=1)
+    async def work(ctx: Context, ending: str) -> str:
+        for done in range(1, 11):
+            ctx.progress(done, 10, f"step {done}")
+        if ending == "failed":
+            raise ValueError
+        return ending
+
+    async with worker_of(app):
+        for ending in ("completed", "failed"):
+            enqueued = await app.enqueue(work, ending)
+            await reaches(app, enqueued, ending)
+            status = (await app.states([enqueued]))[enqueued.id]
+            assert (status.done, status.total, status.message) == (10, 10, "step 10")
+
+
 async def test_any_result_is_stored(app: Penstock) -> None:
     given = {
         "nested": {"nested": [1, None, "ä"]},
