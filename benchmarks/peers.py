@@ -1,8 +1,7 @@
 """Penstock and PgQueuer in turn, in one run on one server: `python benchmarks/peers.py --help`.
 
-Each works off the same number of no-op jobs with one worker process under uvloop; Penstock with its
-default settings, PgQueuer with batches of 1,000, a connection pool, the autovacuum settings that it
-advises and without its periodic statistics.
+Each works off the same number of no-op jobs with one worker process under uvloop. Penstock has its
+default settings; for PgQueuer several are tried first, and the fastest are used.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pgqueuer_place import open_pgqueuer
+from pgqueuer_place import PgQueuerPlace, open_pgqueuer
+from pgqueuer_settings import VARIANTS, Settings
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +29,7 @@ from penstock.bench.loop import run
 from penstock.bench.place import Place
 from penstock.bench.plan import Plan
 from penstock.bench.rounds import rate, tenths
-from penstock.bench.server import Server
+from penstock.bench.server import Server, machine
 from penstock.config import Database
 
 
@@ -94,10 +94,12 @@ class Measured:
         }
 
 
-async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
+async def measure(plan: Plan, database: Database, live: Live, tune: bool) -> dict[str, Any]:
     async with open_ground(database) as ground, open_pgqueuer(ground.url) as other:
+        before = machine()
         ours = Measured("Penstock", ground, live, plan)
         theirs = Measured("PgQueuer", other, live, plan)
+        tried = await _tune(other, plan, live) if tune else {}
         ceiling: list[Drain] = []
         for _ in range(plan.rounds):
             ceiling.append(await _ceiling(ground, plan, live))
@@ -114,9 +116,29 @@ async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
             "ceiling_jobs_per_s": round(rate(ceiling), 1),
             **results,
             "ratios": ratios(results),
+            "pgqueuer_settings": other.settings.as_dict(),
+            "pgqueuer_tried_jobs_per_s": tried,
             "pgqueuer_version": version("pgqueuer"),
             **(await Server.of(ground.connection)).as_dict(),
+            "machine": before,
         }
+
+
+async def _tune(place: PgQueuerPlace, plan: Plan, live: Live) -> dict[str, float]:
+    """Try PgQueuer's settings in turn on a fifth of the jobs, and keep the fastest."""
+    jobs = max(1000, plan.jobs // 5)
+    rates: dict[Settings, list[float]] = {settings: [] for settings in VARIANTS}
+    for _ in range(plan.rounds):
+        for settings, seen in rates.items():
+            place.settings = settings
+            await place.refill(jobs)
+            with live.doing(f"PgQueuer, {settings}"):
+                seen.append((await drain(place, jobs, lambda *_: None)).rate)
+    typically = {settings: typical(seen) for settings, seen in rates.items()}
+    for settings, found in typically.items():
+        live.result(f"PgQueuer, {settings}", f"{found:>10,.0f} jobs/s")
+    place.settings = max(typically, key=lambda settings: typically[settings])
+    return {str(settings): round(found, 1) for settings, found in typically.items()}
 
 
 async def _ceiling(ground: Ground, plan: Plan, live: Live) -> Drain:
@@ -176,11 +198,12 @@ def main(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="PENSTOCK_DATA_DIR", show_default=False)
     ] = None,
+    tune: Annotated[bool, typer.Option(help="Try out PgQueuer's settings first.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare Penstock with PgQueuer, in schemas of their own that are dropped at the end."""
     database = Database.of(database_url, data_dir=None if data_dir is None else str(data_dir))
-    document = run(partial(measure, Plan(jobs=jobs, rounds=rounds), database, Live()))
+    document = run(partial(measure, Plan(jobs=jobs, rounds=rounds), database, Live(), tune))
     if as_json:
         typer.echo(json.dumps(document))
     else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
+from pgqueuer_settings import Settings
 
 from penstock.bench import snapshot
 from penstock.bench.place import Connection, on_our_clock
@@ -22,13 +23,16 @@ WORKER = (sys.executable, str(Path(__file__).with_name("pgqueuer_worker.py")))
 class PgQueuerPlace:
     """A place to measure, as penstock.bench.place describes it."""
 
-    worker = WORKER
-
     def __init__(self, url: str, schema: str, connection: Connection) -> None:
         self.url = url
         self.schema = schema
         self.connection = connection
         self.queries = Queries(AsyncpgDriver(connection))
+        self.settings = Settings()
+
+    @property
+    def worker(self) -> Sequence[str]:
+        return (*WORKER, *self.settings.arguments())
 
     async def clear(self) -> None:
         await self.connection.execute("TRUNCATE pgqueuer, pgqueuer_log, pgqueuer_statistics")

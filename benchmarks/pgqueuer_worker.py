@@ -1,22 +1,25 @@
-"""PgQueuer's worker as a measured process: one process under uvloop, its settings for speed."""
+"""PgQueuer's worker as a measured process: one process under uvloop."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
-from pgqueuer import AsyncpgPoolDriver, PgQueuer
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver, Driver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
+from pgqueuer_settings import Settings
 
 from penstock.bench.loop import run
 from penstock.bench.measured import Meter, Parent
-from penstock.bench.messages import Ready, say
-
-BATCH = 1000
+from penstock.bench.messages import Finished, Orders, Ready, say
 
 stamps: dict[int, float] = {}
 
@@ -28,13 +31,11 @@ class Counted(Queries):
 
     async def log_jobs(self, job_status: list[Any]) -> None:
         await super().log_jobs(job_status)
-        self.settled += len(job_status)
+        Counted.settled += len(job_status)
 
 
-def make(pool: asyncpg.Pool[asyncpg.Record]) -> tuple[PgQueuer, Counted]:
-    driver = AsyncpgPoolDriver(pool)
-    queries = Counted(driver)
-    pgq = PgQueuer(driver, queries=queries)
+def make(driver: Driver) -> PgQueuer:
+    pgq = PgQueuer(driver, queries=Counted(driver))
 
     @pgq.entrypoint("noop")
     async def noop(job: Job) -> None:
@@ -44,34 +45,61 @@ def make(pool: asyncpg.Pool[asyncpg.Record]) -> tuple[PgQueuer, Counted]:
     async def stamp(job: Job) -> None:
         stamps[int(job.payload or b"0")] = time.monotonic()
 
-    return pgq, queries
+    return pgq
 
 
-async def main() -> None:
-    parent = await Parent.connect()
-    orders = await parent.orders()
-    pool = await asyncpg.create_pool(
-        orders.url, min_size=4, max_size=8, server_settings={"search_path": orders.schema}
-    )
-    pgq, queries = make(pool)
-    say(Ready())
-    await parent.go()
-    meter = Meter(lambda: queries.settled)
+@asynccontextmanager
+async def drivers(orders: Orders, settings: Settings) -> AsyncIterator[list[Driver]]:
+    """A driver for each manager; with a pool all share it."""
+    search_path = {"search_path": orders.schema}
+    if settings.driver == "pool":
+        async with asyncpg.create_pool(
+            orders.url, min_size=4, max_size=8, server_settings=search_path
+        ) as pool:
+            yield [AsyncpgPoolDriver(pool) for _ in range(settings.managers)]
+        return
+    connections = [
+        await asyncpg.connect(orders.url, server_settings=search_path)
+        for _ in range(settings.managers)
+    ]
+    yield [AsyncpgDriver(connection) for connection in connections]
+    for connection in connections:
+        await connection.close()
+
+
+async def work(parent: Parent, managers: list[PgQueuer], batch: int) -> Finished:
+    meter = Meter(lambda: Counted.settled)
     # Without the periodic statistics, which only its dashboard reads.
-    working = asyncio.create_task(
-        pgq.run(
-            batch_size=BATCH,
-            dequeue_timeout=timedelta(seconds=1),
-            log_aggregation_interval=timedelta(0),
+    working = [
+        asyncio.create_task(
+            pgq.run(
+                batch_size=batch,
+                dequeue_timeout=timedelta(seconds=1),
+                log_aggregation_interval=timedelta(0),
+            )
         )
-    )
+        for pgq in managers
+    ]
     watching = asyncio.create_task(meter.watch())
     await parent.stop()
     watching.cancel()
     finished = meter.finished(stamps=stamps)
-    pgq.shutdown.set()
-    await working
-    await pool.close()
+    for pgq in managers:
+        pgq.shutdown.set()
+    await asyncio.gather(*working)
+    return finished
+
+
+async def main() -> None:
+    driver, batch, managers = sys.argv[1:]
+    settings = Settings("pool" if driver == "pool" else "connection", int(batch), int(managers))
+    parent = await Parent.connect()
+    orders = await parent.orders()
+    async with drivers(orders, settings) as opened:
+        made = [make(driver) for driver in opened]
+        say(Ready())
+        await parent.go()
+        finished = await work(parent, made, settings.batch)
     say(finished)
 
 

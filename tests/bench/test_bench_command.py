@@ -3,19 +3,22 @@
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.embedded import Server
 from tests.fixtures.database import Database
 
 SHORT = ("--jobs", "2000", "--rounds", "1", "--json")
 
 
-async def bench(database: Database, *options: str) -> tuple[int, str, str]:
+async def bench(database: Database | None, *options: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the command."""
+    where = () if database is None else ("--database-url", database.url)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "penstock.cli", "bench", "--database-url", database.url, *options),
+        *(sys.executable, "-m", "penstock.cli", "bench", *where, *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -86,15 +89,20 @@ async def test_a_server_that_may_lose_commits_is_called_so(database: Database) -
     assert ("may lose confirmed commits" in " ".join(err.split())) is (fsync == "off")
 
 
-async def test_a_database_that_does_not_answer_is_named_in_one_message() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "penstock.cli", "bench"),
-        *("--database-url", "postgresql://localhost:1/nothing"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, err = await process.communicate()
+async def test_the_embedded_server_is_started_for_it_and_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    code, out, err = await bench(None, *SHORT, "--data-dir", str(folder))
 
-    assert process.returncode == 1
-    assert b"cannot use this database" in err
-    assert b"Traceback" not in err
+    assert code == 0, err
+    document = json.loads(out)
+    durable = ("fsync", "synchronous_commit", "full_page_writes")
+    assert [document[setting] for setting in durable] == ["on"] * 3
+    assert not Server(folder).status().running
+
+
+async def test_a_database_that_does_not_answer_is_named_in_one_message() -> None:
+    code, _, err = await bench(None, "--database-url", "postgresql://localhost:1/nothing")
+
+    assert code == 1
+    assert "cannot use this database" in err
+    assert "Traceback" not in err

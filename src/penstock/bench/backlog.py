@@ -22,6 +22,7 @@ async def claim_times(ground: Ground, sizes: Sequence[int], live: Live) -> list[
         with live.doing(f"fill a backlog of {size:,} jobs"):
             await ground.clear()
             await ground.fill_fast(size)
+            await ground.tidy()
         with live.doing(f"claim from {size:,} jobs"):
             took = await _claims(ground)
         live.result(f"claim of {CLAIM} from {size:,} jobs", f"{typical(took) * 1000:>10,.1f} ms")

@@ -15,7 +15,7 @@ from penstock.bench.live import Live
 from penstock.bench.plan import Plan
 from penstock.bench.processes import against_one
 from penstock.bench.rounds import Rounds
-from penstock.bench.server import Server
+from penstock.bench.server import Server, machine
 from penstock.bench.soak import memory
 from penstock.config import Database
 
@@ -27,7 +27,7 @@ NOT_DURABLE = (
 async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
     """Measure everything of the plan in a schema of the bench's own."""
     async with open_ground(database) as ground:
-        server = await Server.of(ground.connection)
+        server, before = await Server.of(ground.connection), machine()
         if not server.is_durable:
             live.warn(NOT_DURABLE)
         rounds = Rounds(ground, live, plan.jobs)
@@ -41,6 +41,7 @@ async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
             "latency_ms": await _latency(ground, plan, live),
             **await _extras(ground, plan, rounds.free_rate, live),
             **server.as_dict(),
+            "machine": before,
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
 from penstock.bench.place import Connection, on_our_clock
 from penstock.config import Database
+from penstock.embedded import Server
 from penstock.sql import quote
 
 WORKER = module("penstock.bench.worker")
@@ -64,11 +66,15 @@ class Ground:
         for start in range(0, jobs, FAST_AT_ONCE):
             await self.connection.fetchval(FILL_FAST, min(FAST_AT_ONCE, jobs - start))
 
+    async def tidy(self) -> None:
+        """Statistics and visibility as autovacuum would soon have made them."""
+        await self.connection.execute("VACUUM (ANALYZE) job")
+
     async def refill(self, jobs: int) -> float:
-        """Only so many new jobs, with statistics as autovacuum would soon have made them."""
+        """Only so many new jobs; the seconds that the enqueue took."""
         await self.clear()
         seconds = await self.fill(jobs)
-        await self.connection.execute("VACUUM (ANALYZE) job")
+        await self.tidy()
         return seconds
 
     async def enqueue(self, number: int) -> None:
@@ -93,18 +99,29 @@ class Ground:
 @asynccontextmanager
 async def open_ground(database: Database) -> AsyncIterator[Ground]:
     """A new schema in the database; an embedded server is started if need be."""
-    schema = f"penstock_bench_{secrets.token_hex(3)}"
-    app = Penstock(database.url, data_dir=database.data_dir, schema=schema)
-    try:
-        if database.url is not None:
+    async with _address(database) as url:
+        app = Penstock(url, schema=f"penstock_bench_{secrets.token_hex(3)}")
+        schema = app.database.schema
+        try:
             await app.migrate()
-        await app.open()
-        connection = await asyncpg.connect(app.url, server_settings={"search_path": schema})
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise BenchFailed(f"The bench cannot use this database: {error}") from error
+            connection = await asyncpg.connect(url, server_settings={"search_path": schema})
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise BenchFailed(f"The bench cannot use this database: {error}") from error
+        try:
+            yield Ground(app, connection)
+        finally:
+            await app.close()
+            await connection.execute("DROP SCHEMA " + quote(schema) + " CASCADE")
+            await connection.close()
+
+
+@asynccontextmanager
+async def _address(database: Database) -> AsyncIterator[str]:
+    if database.url is not None:
+        yield database.url
+        return
+    hold = await asyncio.to_thread(Server(database.data_dir).acquire)
     try:
-        yield Ground(app, connection)
+        yield hold.url
     finally:
-        await app.close()
-        await connection.execute("DROP SCHEMA " + quote(schema) + " CASCADE")
-        await connection.close()
+        await asyncio.to_thread(hold.release)

@@ -64,6 +64,7 @@ class Rounds:
                 "jobs_per_s": round(free, 1),
                 "ceiling_jobs_per_s": round(ceiling, 1),
                 "ratio": round(free / ceiling, 3),
+                "last_over_first": round(typical([one.last_over_first for one in self.free]), 3),
                 "tenths": tenths(self.free),
                 "rounds": [round(one.rate, 1) for one in self.free],
                 "ceiling_rounds": [round(one.rate, 1) for one in self.ceiling],

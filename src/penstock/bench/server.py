@@ -41,12 +41,14 @@ class Server:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "python": platform.python_version(),
-            "machine": {
-                "system": f"{platform.system()} {platform.machine()}",
-                "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
-                else os.cpu_count(),
-            },
-        }  # fmt: skip
+        return {**asdict(self), "python": platform.python_version()}
+
+
+def machine() -> dict[str, Any]:
+    """This machine, and how busy it is at the moment."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }

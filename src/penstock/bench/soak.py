@@ -22,6 +22,7 @@ async def memory(ground: Ground, jobs: int, live: Live) -> dict[str, Any]:
     with live.doing(f"enqueue {jobs:,} jobs"):
         await ground.clear()
         await ground.fill_fast(jobs)
+        await ground.tidy()
     with live.doing("soak"):
         one = await drain(ground, jobs, note)
     after_tenth = [rss for done, rss in seen if done >= jobs / 10 and rss]
