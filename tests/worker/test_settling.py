@@ -133,6 +133,20 @@ async def test_one_outcome_that_the_database_refuses_does_not_take_the_others_wi
     assert "no_13" in bad.errors[-1].message
 
 
+async def test_an_outcome_that_cannot_even_be_sent_does_not_take_the_others_with_it(
+    app: Penstock, note, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "penstock.worker.executor.encode_result",
+        lambda value: 13 if value == "bad" else f'"{value}"',
+    )
+    async with worker_of(app):
+        good, bad, last = [await app.enqueue(note, name) for name in ("good", "bad", "last")]
+        job = await reaches(app, bad, "failed")
+        assert [await app.wait(each, timeout=5) for each in (good, last)] == ["good", "last"]
+    assert (job.reason, job.errors[-1].type) == ("unsettleable", "DataError")
+
+
 SLOW_ONCE = """
 CREATE SEQUENCE public.tries;
 CREATE FUNCTION public.trouble() RETURNS trigger LANGUAGE plpgsql AS $$
