@@ -78,11 +78,11 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
     "retry what is scheduled": (
         function("retry_v1", ids=list(LATE)),
-        {PKEY, HISTORY, "job_scheduled", "job_ready"},  # the latter two if they are short
+        {PKEY, HISTORY, "job_scheduled"},  # the last one if it is short
     ),
     "retry what has ended": (
         function("retry_v1", ids=list(FINAL)),
-        {PKEY, HISTORY, "job_scheduled", "job_ready"},
+        {PKEY, HISTORY, "job_scheduled"},
     ),
     "delete": (function("delete_v1", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
     "sweep": (function("sweep_v1"), {"job_running", PKEY, HISTORY}),

@@ -16,6 +16,8 @@ from tests.plans import backlog
 from tests.plans.calls import HOT
 from tests.plans.reads import Reads, reads_of
 
+pytestmark = pytest.mark.timeout(300)  # The first test fills the table.
+
 SIZES = (0, 1_000, 1_000_000)
 STATISTICS = ("of the empty table", "none", "up to date")
 CONNECTIONS = ("new", "prepared when empty")
@@ -74,7 +76,6 @@ CASES = list(product(SIZES, STATISTICS, CONNECTIONS))
 FEW_ENOUGH = 400
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", HOT)
 def test_what_is_read_does_not_grow_with_the_backlog(name: str, measured: Measured) -> None:
     read = {case: measured[(name, *case)] for case in CASES}

@@ -54,8 +54,11 @@ BEGIN
         EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
-       FROM (SELECT j.queue, j.lane, j.priority, min(j.ready_at) AS ready_at FROM job AS j
-              WHERE j.id = ANY (p_ids) AND j.state = 'ready' GROUP BY j.queue, j.lane, j.priority) AS r;
+       FROM (SELECT j.queue, j.lane, j.priority,
+                    min(j.ready_at) FILTER (WHERE j.state = 'ready') AS ready_at
+               FROM job AS j
+              WHERE j.id = ANY (p_ids) GROUP BY j.queue, j.lane, j.priority) AS r
+      WHERE r.ready_at IS NOT NULL;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
 END
 $$;
