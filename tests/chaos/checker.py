@@ -200,7 +200,8 @@ class Checker:
         self._numbers["jobs that ran more than once"] = sum(len(r) > 1 for r in self._runs.values())
         self._numbers["claims released unheard"] = sum(grant.end == "released" for grant in grants)
         for row in self._evidence.rows:
-            self._numbers[f"jobs {row['state']}"] += 1
+            reason = f" as {row['reason']}" if row["state"] == "failed" else ""
+            self._numbers[f"jobs {row['state']}{reason}"] += 1
 
 
 def check(evidence: Evidence) -> Verdict:

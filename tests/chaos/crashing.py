@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.embedded import Server
 from penstock.migrate import migrate
+from tests.fixtures.database import connected
 from tests.fixtures.server import BINARIES, _fast_folder, _forgo_fsync
 
 
@@ -36,7 +37,14 @@ async def crashing_server() -> AsyncIterator[CrashingServer]:
         try:
             await _forgo_fsync(server.admin_url())
             await migrate(hold.url)
+            await _forgo_durability(hold.url)
             yield CrashingServer(server, hold.url)
         finally:
             await asyncio.to_thread(server.stop, "immediate")
             await asyncio.to_thread(hold.release)
+
+
+async def _forgo_durability(url: str) -> None:
+    """What nobody insists on may be lost in a crash: the queue must insist where it promises."""
+    async with connected(url) as connection:
+        await connection.execute("ALTER DATABASE penstock SET synchronous_commit = off")

@@ -52,8 +52,9 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
     @app.resource
     @asynccontextmanager
     async def pool() -> AsyncIterator[asyncpg.Pool]:
+        settings = {"application_name": "chaos transfer", "synchronous_commit": "on"}
         async with asyncpg.create_pool(
-            app.url, min_size=0, max_size=5, server_settings={"application_name": "chaos transfer"}
+            app.url, min_size=0, max_size=5, server_settings=settings
         ) as pool:
             yield pool
 

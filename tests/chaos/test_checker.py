@@ -53,7 +53,13 @@ class Story(Evidence):
         if stored:
             counts = {"attempt": 0, "failures": 0, "losses": 0, "max_attempts": 5, "max_losses": 3}
             fences = {"token": None, "last_token": None, "lease": None}
-            names = {"id": job, "task": "note", "subject": subject, "state": "ready"}
+            names = {
+                "id": job,
+                "task": "note",
+                "subject": subject,
+                "state": "ready",
+                "reason": None,
+            }
             self._rows[job] = names | counts | fences
             self._write("job", None, self._rows[job])
         return self
