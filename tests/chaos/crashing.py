@@ -36,8 +36,8 @@ async def crashing_server() -> AsyncIterator[CrashingServer]:
         hold = await asyncio.to_thread(server.acquire)
         try:
             await _forgo_fsync(server.admin_url())
+            await _forgo_durability(server.admin_url())
             await migrate(hold.url)
-            await _forgo_durability(hold.url)
             yield CrashingServer(server, hold.url)
         finally:
             await asyncio.to_thread(server.stop, "immediate")
@@ -45,6 +45,8 @@ async def crashing_server() -> AsyncIterator[CrashingServer]:
 
 
 async def _forgo_durability(url: str) -> None:
-    """What nobody insists on may be lost in a crash: the queue must insist where it promises."""
+    """What nobody insists on is lost in a crash: the queue must insist where it promises."""
     async with connected(url) as connection:
-        await connection.execute("ALTER DATABASE penstock SET synchronous_commit = off")
+        await connection.execute("ALTER SYSTEM SET synchronous_commit = off")
+        await connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        await connection.execute("SELECT pg_reload_conf()")

@@ -11,6 +11,11 @@ WHERE pronamespace = 'penstock'::regnamespace AND proname IN ('finish_v1', 'put_
 FENCE = re.compile(r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b")
 
 
+NOT_DURABLE = """
+CREATE OR REPLACE FUNCTION penstock.keep_durable_v1() RETURNS void LANGUAGE sql AS ''
+"""
+
+
 async def take_the_token_out_of_the_settle(url: str) -> None:
     """Let a settle find its job by the id alone, as some queues do."""
     async with connected(url) as connection:
@@ -20,3 +25,10 @@ async def take_the_token_out_of_the_settle(url: str) -> None:
             mutated, fences = FENCE.subn("", definition)
             assert fences == 1, definition
             await connection.execute(mutated)
+
+
+async def let_acknowledged_work_be_lost(url: str) -> None:
+    """Answer before the commit is on the disk, where the server's settings allow that."""
+    async with connected(url) as connection:
+        await connection.execute("SET synchronous_commit = on")
+        await connection.execute(NOT_DURABLE)

@@ -37,6 +37,7 @@ class Scene:
 
     async def install_journal(self) -> None:
         async with connected(self.url) as connection:
+            await connection.execute("SET synchronous_commit = on")
             await connection.execute(JOURNAL.read_text())
 
     # Who is there

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.chaos.crashing import CrashingServer
+from tests.chaos.mutation import let_acknowledged_work_be_lost
 from tests.chaos.scene import Scene
 
 CRASHES = 8 if os.environ.get("PENSTOCK_LONG") else 2
@@ -31,3 +32,13 @@ async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_afte
     with capsys.disabled():
         print(f"\n{CRASHES} crashes: {verdict}")
     assert all(worker.is_running for worker in workers)
+
+
+async def test_without_durable_commits_the_checker_finds_what_a_crash_has_lost(
+    crashing_scene: Scene, server: CrashingServer
+) -> None:
+    await let_acknowledged_work_be_lost(server.url)
+    jobs = await crashing_scene.enqueue("note", count=10)
+    await server.crash(away=0)
+    verdict = await crashing_scene.verdict()
+    assert f"I1 job {jobs[-1]} was acknowledged and is lost" in verdict.violations
