@@ -63,7 +63,7 @@ def load(run: Document) -> str:
     """A warning where others used the machine: even ratios are then little worth."""
     before, cores = run["machine"]["load_before"], run["machine"]["cores"]
     if before <= cores / 4:
-        return "Nothing else ran."
+        return f"The load of the machine before was {before:.1f}."
     return f"**Other programs ran at the same time (load {before:.1f}): this is preliminary.**"
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from penstock.bench import usage
 from penstock.bench.messages import Finished, Orders, Progress, decode_orders, say
 
-EVERY = 0.005
-TELL_EVERY = 0.05
+EVERY = 0.01
+TELL_EVERY = 0.2
 
 
 class Parent:
