@@ -14,7 +14,7 @@ DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans)
 TYPING_TESTS = $(wildcard tests/typing)
 
-.PHONY: help demo test test-embedded test-debian test-chaos check bench schema clean
+.PHONY: help demo test test-embedded test-debian test-chaos check bench bench-pgqueuer bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -52,8 +52,15 @@ endif
 bench: $(STAMP) ## Measure throughput and latency on this machine
 	$(BIN)/penstock bench
 
+bench-pgqueuer: $(STAMP) ## Compare with PgQueuer on this machine
+	$(BIN)/python benchmarks/peers.py
+
+bench-report: $(STAMP) ## Fill the benchmarks page from the stored results
+	$(BIN)/python benchmarks/plot.py
+	$(BIN)/python benchmarks/report.py
+
 schema: $(STAMP) ## Write schema.sql anew from the migrations
-	$(BIN)/python scripts/write-schema
+	$(BIN)/python -m penstock.migrate.schema
 
 clean: ## Remove everything that can be made again
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,12 +24,12 @@ from penstock.bench.enqueue import single_rate
 from penstock.bench.ground import Ground, open_ground
 from penstock.bench.latency import pick_up
 from penstock.bench.live import Live
-from penstock.bench.loop import run
 from penstock.bench.place import Place
 from penstock.bench.plan import Plan
 from penstock.bench.rounds import rate, tenths
 from penstock.bench.server import Server, machine
 from penstock.config import Database
+from penstock.worker.process import run
 
 
 @dataclass
@@ -203,7 +202,7 @@ def main(
 ) -> None:
     """Compare Penstock with PgQueuer, in schemas of their own that are dropped at the end."""
     database = Database.of(database_url, data_dir=None if data_dir is None else str(data_dir))
-    document = run(partial(measure, Plan(jobs=jobs, rounds=rounds), database, Live(), tune))
+    document = run(measure(Plan(jobs=jobs, rounds=rounds), database, Live(), tune))
     if as_json:
         typer.echo(json.dumps(document))
     else:

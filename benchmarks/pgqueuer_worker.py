@@ -17,9 +17,9 @@ from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 from pgqueuer_settings import Settings
 
-from penstock.bench.loop import run
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Finished, Orders, Ready, say
+from penstock.worker.process import run
 
 stamps: dict[int, float] = {}
 
@@ -104,4 +104,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main())

@@ -10,9 +10,9 @@ import asyncio
 import asyncpg
 
 from penstock.bench.bare_loop import BareLoop
-from penstock.bench.loop import run
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
+from penstock.worker.process import run
 
 
 async def main() -> None:
@@ -35,4 +35,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main())

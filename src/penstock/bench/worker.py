@@ -11,9 +11,9 @@ import asyncpg
 
 from penstock.app import Penstock
 from penstock.bench import tasks, usage
-from penstock.bench.loop import run
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
+from penstock.worker.process import run
 
 BACKENDS = """
 SELECT pid FROM pg_stat_activity
@@ -45,4 +45,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -55,14 +54,14 @@ def bench(
 
     from penstock.bench.document import measure
     from penstock.bench.live import Live
-    from penstock.bench.loop import run
     from penstock.bench.plan import Plan
     from penstock.bench.table import table
     from penstock.config import Database
+    from penstock.worker.process import run
 
     plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead)
     database = Database.of(database_url, data_dir=None if data_dir is None else str(data_dir))
-    document = run(partial(measure, plan, database, Live()))
+    document = run(measure(plan, database, Live()))
     if as_json:
         typer.echo(json.dumps(document))
     else:

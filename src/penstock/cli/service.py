@@ -10,11 +10,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from penstock.app import Penstock
 from penstock.cli.opening import opened
@@ -64,16 +64,6 @@ class Drained:
         if not counts:
             return "There was nothing to do."
         return f"{', '.join(counts)} in {self.seconds:.1f} s."
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run on uvloop where there is one."""
-    if sys.platform == "win32":
-        return asyncio.run(main)
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
 
 
 def leave(code: int = 0) -> NoReturn:

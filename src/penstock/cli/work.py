@@ -151,9 +151,10 @@ def work(
     log_to_stderr(log_format, log_level)
 
     from penstock.cli import service
+    from penstock.worker.process import run
 
     if processes > 1:
-        service.leave(service.run(service.keep_fleet(_one_of_the_fleet(), processes)))
+        service.leave(run(service.keep_fleet(_one_of_the_fleet(), processes)))
     given = service.Given(
         target=target,
         queues=tuple(queue or ()),
@@ -166,9 +167,9 @@ def work(
         stop_with_stdin=stop_with_stdin,
     )
     if not drain:
-        service.run(service.serve(given))
+        run(service.serve(given))
         service.leave()
-    drained = service.run(service.drain(given, limit, longest))
+    drained = run(service.drain(given, limit, longest))
     typer.echo(drained.as_json() if as_json else str(drained))
     service.leave()
 

@@ -18,7 +18,7 @@ from penstock.store.enqueue import AnyRequest
 
 logger = logging.getLogger("penstock.wake")
 
-INTERVAL = 0.02
+INTERVAL = 0.005
 
 Line = tuple[str, str, int]
 # Stands for all jobs that are due later, among the lines (a queue's name is never empty).
