@@ -45,7 +45,7 @@ check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests/conftest.py tests/fixtures $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif
 	$(BIN)/lint-imports
 
