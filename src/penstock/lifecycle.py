@@ -12,6 +12,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 
+from penstock.errors import LeaseLost
 from penstock.events import DatabaseBack, DatabaseGone, Events
 from penstock.store import failures
 
@@ -108,6 +109,8 @@ class Service(ABC):
     def _report(self, error: Exception) -> None:
         if failures.is_lost(error):
             self.health.gone(self.name, error)
+        elif isinstance(error, LeaseLost):
+            logger.info("%s waits for a new lease.", self.name.capitalize())
         elif repr(error) != self._reported:
             # Once per error, not once per try.
             self._reported = repr(error)

@@ -37,6 +37,15 @@ async def test_a_key_outlives_its_job(app: Penstock, greet) -> None:
     assert (await app.get(again)).state == "completed"
 
 
+async def test_a_deleted_job_gives_its_key_back(app: Penstock, greet) -> None:
+    keyed = greet.options(idempotency_key="k")
+    first = await app.enqueue(keyed, "Ada")
+    await app.delete(first)
+    again = await app.enqueue(keyed, "Ada")
+    assert again.id != first.id
+    assert not again.duplicate
+
+
 async def test_a_key_with_other_arguments_is_an_error_that_names_the_job(
     app: Penstock, greet
 ) -> None:

@@ -19,6 +19,8 @@ from penstock.store.enqueue import AnyRequest
 logger = logging.getLogger("penstock.wake")
 
 INTERVAL = 0.005
+# How long the shared notification may take to reach the server, at most and with room to spare.
+ON_THE_WAY = 0.25
 
 Line = tuple[str, str, int]
 # Stands for all jobs that are due later, among the lines (a queue's name is never empty).
@@ -80,7 +82,7 @@ class Wake:
         due, self._due = self._due, None
         pool = await self._link.pool()
         now = time.monotonic()
-        age = now - self._since + 1.0
+        age = now - self._since + ON_THE_WAY
         self._remember(lines if due is None else lines | {LATER}, now)
         if lines:
             await self._link.store.announce(pool, list(lines), age)

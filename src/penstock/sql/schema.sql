@@ -192,6 +192,8 @@ BEGIN
       FROM (SELECT l.id FROM live AS l UNION ALL SELECT f.id FROM final AS f) AS g;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
@@ -1502,5 +1504,7 @@ CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (su
 CREATE INDEX job_workflow ON penstock.job USING btree (workflow) WHERE (workflow IS NOT NULL);
 
 CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX unique_claim_job ON penstock.unique_claim USING btree (job);
 
 CREATE TRIGGER retention_is_covered AFTER INSERT OR UPDATE ON penstock.retention FOR EACH STATEMENT EXECUTE FUNCTION penstock.cover_retention_v1();

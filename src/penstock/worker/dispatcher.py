@@ -195,6 +195,10 @@ class Dispatcher:
         if run is not None and run.attempt.token == token:
             run.stop("cancelled")
             return
+        kept = [(state, attempt) for state, attempt in self._apart if attempt.token != token]
+        if len(kept) < len(self._apart):
+            self._apart = deque(kept)
+            self._after_alone()
         for state in self._states:
             for attempt in tuple(state.fetched):
                 if attempt.token == token:

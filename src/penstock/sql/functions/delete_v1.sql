@@ -23,6 +23,8 @@ BEGIN
       FROM (SELECT l.id FROM live AS l UNION ALL SELECT f.id FROM final AS f) AS g;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);

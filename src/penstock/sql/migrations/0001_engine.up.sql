@@ -184,6 +184,7 @@ CREATE TABLE :"schema".unique_claim (
     CONSTRAINT unique_claim_kind_known CHECK (kind IN ('unique', 'idempotency')),
     CONSTRAINT unique_claim_idempotency_expires CHECK (kind <> 'idempotency' OR expires_at IS NOT NULL)
 );
+CREATE INDEX unique_claim_job ON :"schema".unique_claim (job);
 CREATE INDEX unique_claim_expiry ON :"schema".unique_claim (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Settings of a queue; a queue needs no row to exist.
