@@ -13,7 +13,20 @@ from penstock.app import Penstock
 from penstock.backoff import Exponential, Fixed, Function, Listed
 from penstock.client import Client, Enqueued, JobStatus, Page
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.errors import NotRetryable, PenstockError, Retryable
+from penstock.errors import (
+    DatabaseLost,
+    IdempotencyMismatch,
+    JobCancelled,
+    JobConflict,
+    JobFailed,
+    JobNotFound,
+    NotRetryable,
+    PayloadRefused,
+    PenstockError,
+    Retryable,
+    StaleAttempt,
+    WaitTimeout,
+)
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
 from penstock.tasks import Context, Request, Task, task
@@ -26,29 +39,38 @@ __all__ = [
     "Cancel",
     "Client",
     "Context",
+    "DatabaseLost",
     "Discard",
     "Done",
     "Enqueued",
     "Exponential",
     "Fixed",
     "Function",
+    "IdempotencyMismatch",
     "Job",
+    "JobCancelled",
+    "JobConflict",
+    "JobFailed",
+    "JobNotFound",
     "JobStatus",
     "Listed",
     "Liveness",
     "NotRetryable",
     "Pace",
     "Page",
+    "PayloadRefused",
     "Penstock",
     "PenstockError",
     "Request",
     "Retry",
     "Retryable",
     "Snooze",
+    "StaleAttempt",
     "Stopping",
     "Tally",
     "Task",
     "Upkeep",
+    "WaitTimeout",
     "Worker",
     "task",
 ]

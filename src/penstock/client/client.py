@@ -37,7 +37,7 @@ _UNKNOWN = (
     "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
 )
 
-JobId = str | Enqueued[Any]
+JobId = str | Enqueued[Any] | Job | JobStatus
 
 
 class Client:
@@ -67,6 +67,8 @@ class Client:
 
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Store one job durably. Options go with the task: `task.options(delay=60)`."""
+        if not isinstance(task, Task):
+            raise TypeError(f"enqueue takes a task, not {task!r}: decorate it with @app.task.")
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
@@ -94,7 +96,7 @@ class Client:
                 again=is_safe,
             )
         except DatabaseLost as error:
-            if is_safe:
+            if is_safe or (error.__cause__ and failures.never_arrived(error.__cause__)):
                 raise
             raise DatabaseLost(_UNKNOWN) from error
 
@@ -211,19 +213,20 @@ class Client:
 
         `again` says that asking twice does no harm: a broken pool then gets a moment to recover.
         """
-        waits = AGAIN if again and self._connection is None else ()
+        waits = AGAIN if self._connection is None else ()
         for wait in (*waits, None):
             try:
                 return await question(self._connection or await self._link.pool())
             except Exception as error:
-                if wait is None or not failures.is_lost(error):
+                is_harmless = again or failures.never_arrived(error)
+                if wait is None or not failures.is_lost(error) or not is_harmless:
                     self._raise_translated(error)
                 await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
     def _raise_translated(self, error: Exception) -> NoReturn:
         if failures.is_lost(error):
-            told = f"The database was lost and did not come back in time: {error}"
+            told = f"The database was lost or could not be reached: {error}"
             raise DatabaseLost(told) from error
         if failures.is_state(error, failures.KEY_MISMATCH):
             detail = getattr(error, "detail", None)
@@ -252,4 +255,8 @@ class _Inside(Client):
 
 
 def _id(job: JobId) -> str:
-    return job.id if isinstance(job, Enqueued) else job
+    if isinstance(job, str):
+        return job
+    if isinstance(job, Enqueued | Job | JobStatus):
+        return job.id
+    raise TypeError(f"A job is named by its id, a text, or by what enqueue gave; not by {job!r}.")

@@ -22,6 +22,7 @@ class Link:
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def lead_to(self, database: Database) -> None:
         """Lead somewhere else from now on; refused once the link is open."""
@@ -40,11 +41,24 @@ class Link:
 
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
+        self._check_loop()
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:
                     self._pool = await self._open()
         return self._pool
+
+    def _check_loop(self) -> None:
+        """Connections belong to the loop that opened them; with a loop that has ended they end."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and self._pool is not None and not self._loop.is_closed():
+            raise RuntimeError(
+                "This app is open in another event loop. From a thread, use "
+                "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per loop."
+            )
+        self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
 
     async def _open(self) -> Pool:
         if self.database.url is None:
@@ -64,21 +78,23 @@ class Link:
         return pool
 
     async def _start_embedded(self) -> None:
-        server = Server(self.database.data_dir)
-        self._hold = await asyncio.to_thread(server.acquire)
+        if self._hold is None:
+            self._hold = await asyncio.to_thread(Server(self.database.data_dir).acquire)
         # Nobody else looks after a server of ours, so its schema is ours to bring up to date.
         await migrate.migrate(self._hold.url, schema=self.database.schema)
 
     async def close(self) -> None:
         """Close the pool; an embedded server stops when its last user has gone."""
         pool, self._pool = self._pool, None
-        if pool is not None:
-            try:
+        try:
+            if pool is not None and self._loop is asyncio.get_running_loop():
                 await asyncio.wait_for(pool.close(), timeout=10)
-            except TimeoutError:
-                logger.warning("Connections were still in use after 10 s and have been cut off.")
+        except TimeoutError:
+            logger.warning("Connections were still in use after 10 s and have been cut off.")
+            if pool is not None:
                 pool.terminate()
-        await self._let_go()
+        finally:
+            await self._let_go()
 
     async def _let_go(self) -> None:
         hold, self._hold = self._hold, None

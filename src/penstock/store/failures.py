@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import asyncpg
 
 # Our own SQLSTATEs, raised by the functions.
@@ -19,6 +21,14 @@ _LOST = (
     asyncpg.InternalClientError,
 )
 
+_UNSENT = (
+    ConnectionRefusedError,
+    FileNotFoundError,
+    socket.gaierror,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+)
+
 # Gone when asked again: serialization, deadlock, lock or statement timeout, out of some resource.
 _PASSING_CLASSES = ("40", "53", "55", "57")
 
@@ -30,6 +40,11 @@ def is_lost(error: BaseException) -> bool:
     if isinstance(error, asyncpg.QueryCanceledError):
         return False
     return isinstance(error, _LOST)
+
+
+def never_arrived(error: BaseException) -> bool:
+    """Whether there was not even a connection: the statement has certainly not happened."""
+    return isinstance(error, _UNSENT)
 
 
 def is_passing(error: BaseException) -> bool:

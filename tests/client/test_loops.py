@@ -1,0 +1,61 @@
+"""One app and several event loops."""
+
+import asyncio
+import gc
+
+import pytest
+
+from penstock import Penstock
+from tests.fixtures.database import Database
+
+
+# The first loops end with connections open, as in a script that forgets to close: Python warns.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_app_outlives_its_event_loop(database: Database) -> None:
+    app = Penstock(database.url)
+
+    @app.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    async def once() -> str:
+        job = await app.enqueue(greet, "Ada")
+        await app.worker().drain(seconds=10)
+        return await app.wait(job, timeout=1)
+
+    async def last() -> None:
+        await app.enqueue(greet, "Bob")
+        await app.close()
+
+    assert asyncio.run(once()) == "Hello, Ada"
+    assert asyncio.run(once()) == "Hello, Ada"
+    asyncio.run(last())
+    gc.collect()
+
+
+async def test_a_second_loop_is_told_what_to_do(app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    def elsewhere() -> None:
+        asyncio.run(app.enqueue(greet))  # type: ignore[arg-type]
+
+    with pytest.raises(RuntimeError, match="run_coroutine_threadsafe"):
+        await asyncio.to_thread(elsewhere)
+
+
+async def test_what_is_no_task_cannot_be_enqueued(app: Penstock) -> None:
+    with pytest.raises(TypeError, match=r"decorate it with @app\.task"):
+        await app.enqueue(len, "x")  # type: ignore[arg-type]
+
+
+async def test_a_job_is_named_by_its_id_or_itself(app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    enqueued = await app.enqueue(greet)
+    job = await app.get(enqueued)
+    assert await app.get(job) == job
+    with pytest.raises(TypeError, match="named by its id"):
+        await app.get(1)  # type: ignore[arg-type]
