@@ -78,13 +78,11 @@ class Pace:
     claim_most: int = 1000
     unsettled_most: int = 4000
     reconcile: float = 30.0
-    threads: int = 32
 
     def __post_init__(self) -> None:
         _positive(self, "poll", "rescan", "reconcile")
         _between("claim_most", self.claim_most, 1, 10_000)
         _between("unsettled_most", self.unsettled_most, 1, 100_000)
-        _between("threads", self.threads, 1, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,14 @@ class Upkeep:
     partitions_ahead: int = 7
     promote_most: float = 5.0
     park_limit: float = 86_400.0
-    isolation_wait: float = 60.0
+    isolation_wait: float = 30.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.overtime_grace <= 86_400:
+            raise ConfigError("overtime_grace", self.overtime_grace, "0 to 86400 seconds")
+        if not 0 <= self.isolation_wait <= 86_400:
+            raise ConfigError("isolation_wait", self.isolation_wait, "0 to 86400 seconds")
+        _between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",
             "promote_most", "park_limit",
@@ -131,15 +134,16 @@ class Upkeep:
 def _positive(group: object, *names: str) -> None:
     for name in names:
         value = getattr(group, name)
-        if not 0 < value <= 31_536_000:
+        if not isinstance(value, int | float) or not 0 < value <= 31_536_000:
             raise ConfigError(name, value, "a number of seconds above 0")
 
 
-def _between(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
+def _between(name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
 
 
 def _hidden(url: str) -> str:
     """The address without what may be a password."""
-    return url.split("@")[-1]
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}{rest.rsplit('@', 1)[-1]}"

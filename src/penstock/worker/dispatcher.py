@@ -12,6 +12,7 @@ from penstock.store import Attempt
 from penstock.worker.executor import Executor
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
+from penstock.worker.solitude import Solitude
 
 logger = logging.getLogger("penstock.worker")
 
@@ -39,6 +40,7 @@ class Dispatcher:
         self._wants = wants
         self._make_alone = make_alone
         self._wait = wait
+        self._solitude = Solitude(wait)
         self._loop = asyncio.get_running_loop()
         self._pumping = False
         self._apart: deque[tuple[QueueState, Attempt]] = deque()
@@ -76,8 +78,11 @@ class Dispatcher:
             left -= 1
             attempt = fetched.popleft()
             if attempt.row["losses"]:
-                self._set_apart(state, attempt)
-                return left
+                if self._solitude.grant():
+                    self._set_apart(state, attempt)
+                    return left
+            else:
+                self._solitude.end()
             self._start(state, attempt)
         return left
 

@@ -1,0 +1,38 @@
+"""Isolation has a bound: suspects do not keep a worker for ever."""
+
+import pytest
+
+from penstock.worker import solitude
+from penstock.worker.solitude import Solitude
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(solitude, "monotonic", lambda: now[0])
+    return now
+
+
+def test_suspects_get_the_worker_for_a_while_and_then_run_beside_the_others(
+    clock: list[float],
+) -> None:
+    alone = Solitude(30)
+    assert alone.grant()
+    clock[0] += 29
+    assert alone.grant()
+    clock[0] += 1
+    assert not alone.grant()
+    clock[0] += 29
+    assert not alone.grant()
+    clock[0] += 1
+    assert alone.grant()
+
+
+def test_an_ordinary_job_breaks_the_row(clock: list[float]) -> None:
+    alone = Solitude(30)
+    assert alone.grant()
+    clock[0] += 29
+    alone.end()
+    assert alone.grant()
+    clock[0] += 29
+    assert alone.grant()
