@@ -216,7 +216,8 @@ class JobFailed(PenstockError):
         self.error_type = error_type
         self.error_message = error_message
         why = f" ({reason})" if reason else ""
-        last = f" with {error_type}: {error_message}" if error_type else ""
+        said = f": {error_message}".rstrip(" :.") if error_message else ""
+        last = f" with {error_type}{said}" if error_type else ""
         super().__init__(
             f"Job {job_id} failed{why}{last}. Its attempts are in job.errors; "
             "once the cause is gone it can be retried under the same id."

@@ -2,8 +2,9 @@
 
     app.events.subscribe(JobFinished, lambda event: print(event.job_id, event.state))
 
-Subscribers are called at once, in the worker's loop: they must be quick. One that raises is
-logged and hurts nobody.
+Subscribers are called at once, in the worker's loop: they must be quick. Only LoopStalled comes
+from the heartbeat's thread, since it is the loop that has stalled. One that raises is logged and
+hurts nobody.
 """
 
 from __future__ import annotations

@@ -90,7 +90,6 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
 
     errors: tuple[AttemptError, ...] = ()
     result: Any = None
-    idempotency_key: str | None = None
 
     @property
     def is_final(self) -> bool:

@@ -177,7 +177,7 @@ def decide(
             error = _said("Discard", reason or "The handler discarded the job.")
             return _failed(job, Failed(error, retryable=False), policy, rng)
         case Cancel(reason):
-            return Transition(CANCELLED, storable(reason or HANDLER, REASON_LIMIT))
+            return Transition(CANCELLED, storable(str(reason or HANDLER), REASON_LIMIT))
         case Parked(why, cause):
             return _parked(job, why, cause, now, rng, park_limit)
         case _:
@@ -247,7 +247,8 @@ def _bounded(seconds: float) -> float:
 
 
 def _said(kind: str, message: str) -> AttemptError:
-    return AttemptError(type=kind, message=storable(message, MESSAGE_LIMIT))
+    # A handler may well give the exception itself.
+    return AttemptError(type=kind, message=storable(str(message), MESSAGE_LIMIT))
 
 
 def _stored(error: AttemptError | None) -> dict[str, Any] | None:

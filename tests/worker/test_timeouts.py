@@ -72,27 +72,17 @@ async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it
     assert told.is_set()
 
 
-async def test_a_handler_that_waited_for_a_thread_too_long_never_runs(app: Penstock) -> None:
-    """It was settled as timed out, and may run elsewhere."""
-    release, ran = threading.Event(), threading.Event()
+async def test_every_slot_has_a_thread(app: Penstock) -> None:
+    """No sync job waits for a thread while its timeout runs: all that have a slot run at once."""
+    together = threading.Barrier(60)
 
-    @app.task
-    def hog() -> None:
-        release.wait(10)
+    @app.task(timeout=10, max_attempts=1)
+    def meet(number: int) -> None:
+        together.wait(9)
 
-    @app.task(timeout=0.1, max_attempts=1)
-    def starved() -> None:
-        ran.set()
-
-    async with worker_of(app, threads=1):
-        first = await app.enqueue(hog)
-        await reaches(app, first, "running")
-        await reaches(app, await app.enqueue(starved), "failed")
-        release.set()
-        await app.wait(first, timeout=5)
-        last = await app.enqueue(hog)
-        await app.wait(last, timeout=5)
-    assert not ran.is_set()
+    await app.enqueue_many(meet.prepare(number) for number in range(60))
+    tally = await worker_of(app, {"default": 60}).drain(seconds=20)
+    assert (tally.completed, tally.failed) == (60, 0)
 
 
 async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app: Penstock) -> None:

@@ -19,7 +19,8 @@ async def open_pool(url: str, *, size: int, name: str) -> Pool:
     """A pool for statements of ours, none of which leaves a trace on its connection."""
     pool = asyncpg.create_pool(
         url,
-        min_size=1,
+        # No floor: while the database is away asyncpg would log each try to restore it.
+        min_size=0,
         max_size=size,
         reset=_nothing_to_reset,
         command_timeout=COMMAND_TIMEOUT,

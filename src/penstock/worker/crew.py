@@ -83,7 +83,7 @@ class Crew:
             self.progress,
             self.completer.submit,
             worker=name,
-            threads=pace.threads,
+            threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
         )
         self.dispatcher = Dispatcher(

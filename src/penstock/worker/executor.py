@@ -122,7 +122,7 @@ class Executor:
         args, kwargs = call
         if run.task.takes_context:
             args = (self._context(run), *args)
-        thread = self._threads.submit(run.task.fn, *args, **kwargs)
+        thread = self._threads.submit(_call, run.task.fn, args, kwargs)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
@@ -160,6 +160,8 @@ class Executor:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
         attempt = run.attempt
+        if run.completed:
+            logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
         self._conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
 
     def _interrupted(self, run: Run, error: BaseException) -> None:
@@ -198,14 +200,12 @@ class Executor:
     def _write(
         self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
     ) -> None:
-        transition = decide(
-            attempt,
-            outcome,
-            policy=task.policy(attempt.retry) if task else _NO_POLICY,
-            now=datetime.now(UTC),
-            rng=self._rng,
-            park_limit=self._park_limit,
-        )
+        try:
+            transition = self._decide(attempt, outcome, task)
+        except Exception as error:
+            # What a handler or a policy of the user's gave makes no sense: that is its failure.
+            failed = Failed(describe_error(error), retryable=False)
+            outcome, transition = failed, self._decide(attempt, failed, None)
         if transition.error is not None:
             transition.error.setdefault("attempt", attempt.number)
             transition.error.setdefault("worker", self._worker)
@@ -216,6 +216,18 @@ class Executor:
             result = encode_result(outcome.result)
         is_check = run is not None and run.completed
         self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
+
+    def _decide(
+        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None
+    ) -> Transition:
+        return decide(
+            attempt,
+            outcome,
+            policy=task.policy(attempt.retry) if task else _NO_POLICY,
+            now=datetime.now(UTC),
+            rng=self._rng,
+            park_limit=self._park_limit,
+        )
 
     def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
         told = describe_error(error, attempt=run.attempt.number, worker=self._worker)
@@ -257,6 +269,14 @@ def _note(kind: str, names: list[str]) -> AttemptError:
         type=kind,
         message=f"The worker could not open {', '.join(names)}; the job waits until it can.",
     )
+
+
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return fn(*args, **kwargs)
+    except StopIteration as error:
+        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
+        raise RuntimeError("The handler raised StopIteration.") from error
 
 
 def _forget(thread: asyncio.Future[Any]) -> None:

@@ -38,7 +38,6 @@ class Reconciler(Service):
             if lease is not None:
                 with self._budget:
                     released = await self._store.release(self._pool, lease, self._known())
-                self._session.in_doubt = False
                 if released:
                     logger.warning(
                         "%d jobs were claimed without our knowing and are given back.", released

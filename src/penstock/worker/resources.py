@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -61,6 +61,13 @@ class Opened(Service):
         self._closed: dict[type[Any], Opener] = dict(resources)
         self._open: dict[type[Any], Any] = {}
         self._said: set[type[Any]] = set()
+        self._tried = asyncio.Event()
+
+    async def tried(self, timeout: float) -> None:
+        """Wait until each was tried once, but not for one that takes for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._tried.wait()
 
     def get(self, kind: type[R]) -> R:
         try:
@@ -81,6 +88,7 @@ class Opened(Service):
                 self._say(kind, error)
                 continue
             del self._closed[kind]
+        self._tried.set()
         return TRY_AGAIN if self._closed else float("inf")
 
     def _say(self, kind: type[Any], error: Exception) -> None:

@@ -48,7 +48,6 @@ class Session(Service):
         self._held = asyncio.Event()
         self._claims = asyncio.Lock()
         self.lease: int | None = None
-        self.in_doubt = False
         self.on_signals: Callable[[Signals], None] = lambda _: None
         self.on_lapse: Callable[[int], None] = lambda _: None
         self.on_doubt: Callable[[], None] = lambda: None
@@ -99,7 +98,6 @@ class Session(Service):
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""
-        self.in_doubt = True
         self.on_doubt()
 
     def lapse(self, lease: int | None = None) -> None:

@@ -29,6 +29,8 @@ from penstock.worker.tally import Tally
 logger = logging.getLogger("penstock.worker")
 
 POOL = 5
+# Resources that take longer open while the worker already works; their tasks wait.
+RESOURCES_WAIT = 5.0
 
 
 class Worker:
@@ -71,17 +73,21 @@ class Worker:
         self._hurry = asyncio.Event()
         self._stop_asked = asyncio.Event()
         self._crew: Crew | None = None
+        self._stop: asyncio.Task[None] | None = None
 
     # Lifecycle
 
     async def start(self, *, limit: int | None = None) -> None:
         """Take a lease and begin to claim; `limit` is the most jobs it will ever take."""
+        if self._crew is not None:
+            raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
         await self._link.pool()
         self._pool = await open_pool(self._link.url, size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
-            await crew.opened.tick()
+            crew.opened.start()
+            await crew.opened.tried(RESOURCES_WAIT)
             for service in crew.services:
                 service.start()
             await crew.session.held()
@@ -108,10 +114,18 @@ class Worker:
 
     async def stop(self) -> None:
         """Stop claiming and let jobs finish; cancel those that do not; leave. Nothing is lost."""
-        crew, self._crew = self._crew, None
-        if crew is not None:
+        if self._crew is not None and self._stop is None:
+            self._stop = asyncio.create_task(self._shut_down(self._crew), name="penstock stop")
+        if self._stop is not None:
+            # A caller that gives up waiting does not leave half a worker behind.
+            await asyncio.shield(self._stop)
+
+    async def _shut_down(self, crew: Crew) -> None:
+        try:
             await Shutdown(crew, self._events, self._stopping, self._hurry).run(self._pool)
-            logger.info("Worker %s has stopped: %r.", self.name, self.tally)
+        finally:
+            self._crew = self._stop = None
+        logger.info("Worker %s has stopped: %r.", self.name, self.tally)
 
     def hurry(self) -> None:
         """End the present phase of the stop now."""

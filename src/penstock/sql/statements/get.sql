@@ -1,4 +1,4 @@
--- Jobs by id, live or final, in one statement, with how far they are.
+-- Jobs by id, live or final, in one statement.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
        a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry, a.args, a.args_version,
        a.meta, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
