@@ -1141,18 +1141,11 @@ CREATE TABLE penstock.job (
     meta jsonb,
     retry jsonb,
     errors jsonb,
-    CONSTRAINT job_args_is_object CHECK ((jsonb_typeof(args) = 'object'::text)),
-    CONSTRAINT job_args_version_positive CHECK ((args_version >= 1)),
-    CONSTRAINT job_attempt_not_negative CHECK ((attempt >= 0)),
-    CONSTRAINT job_errors_is_array CHECK ((jsonb_typeof(errors) = 'array'::text)),
     CONSTRAINT job_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
+    CONSTRAINT job_json_in_shape CHECK (((jsonb_typeof(args) = 'object'::text) AND ((meta IS NULL) OR (jsonb_typeof(meta) = 'object'::text)) AND ((errors IS NULL) OR (jsonb_typeof(errors) = 'array'::text)))),
     CONSTRAINT job_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
-    CONSTRAINT job_max_attempts_positive CHECK ((max_attempts >= 1)),
-    CONSTRAINT job_max_losses_positive CHECK ((max_losses >= 1)),
-    CONSTRAINT job_meta_is_object CHECK ((jsonb_typeof(meta) = 'object'::text)),
     CONSTRAINT job_names_not_empty CHECK (((task <> ''::text) AND (queue <> ''::text))),
-    CONSTRAINT job_pending_not_negative CHECK ((pending >= 0)),
-    CONSTRAINT job_priority_in_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT job_numbers_in_range CHECK ((((priority >= '-100'::integer) AND (priority <= 100)) AND (attempt >= 0) AND (pending >= 0) AND (max_attempts >= 1) AND (max_losses >= 1) AND (args_version >= 1))),
     CONSTRAINT job_ready_has_ready_at CHECK (((state <> 'ready'::text) OR (ready_at IS NOT NULL))),
     CONSTRAINT job_running_has_lease_and_token CHECK ((((state = 'running'::text) = ((lease IS NOT NULL) AND (token IS NOT NULL) AND (attempted_at IS NOT NULL))) AND ((lease IS NULL) = (token IS NULL)))),
     CONSTRAINT job_state_is_live CHECK ((state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'running'::text, 'blocked'::text]))),
@@ -1485,11 +1478,7 @@ ALTER TABLE ONLY penstock.unique_claim
 
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
 
-CREATE INDEX job_batch ON penstock.job USING btree (batch) WHERE (batch IS NOT NULL);
-
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
-
-CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch) WHERE (batch IS NOT NULL);
 
 CREATE INDEX job_history_subject ON ONLY penstock.job_history USING btree (tenant, subject) WHERE (subject IS NOT NULL);
 
@@ -1500,8 +1489,6 @@ CREATE INDEX job_running ON penstock.job USING btree (lease) WHERE (state = 'run
 CREATE INDEX job_scheduled ON penstock.job USING btree (run_at) WHERE (state = 'scheduled'::text);
 
 CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (subject IS NOT NULL);
-
-CREATE INDEX job_workflow ON penstock.job USING btree (workflow) WHERE (workflow IS NOT NULL);
 
 CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
