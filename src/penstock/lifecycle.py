@@ -33,6 +33,7 @@ class Health:
         self._events = events
         self._failing: set[str] = set()
         self._gone_at = 0.0
+        self._reached = asyncio.Event()
 
     def gone(self, service: str, error: BaseException) -> None:
         if not self._failing:
@@ -40,14 +41,24 @@ class Health:
             logger.warning("The database does not answer (%s: %s); trying again.", service, error)
             self._events.emit(DatabaseGone(service, str(error)))
         self._failing.add(service)
+        self._reached.clear()
 
     def back(self, service: str) -> None:
         if service in self._failing:
             self._failing.remove(service)
+            self._reached.set()
             if not self._failing:
                 seconds = time.monotonic() - self._gone_at
                 logger.warning("The database answers again after %.1f s.", seconds)
                 self._events.emit(DatabaseBack(seconds))
+
+    async def pause(self, seconds: float) -> None:
+        """After `gone`: wait before trying again, or until another has reached the database."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._reached.wait()
+        except TimeoutError:
+            pass
 
 
 class Service(ABC):
@@ -91,10 +102,16 @@ class Service(ABC):
                 self.health.back(self.name)
             except Exception as error:
                 self._report(error)
-                await asyncio.sleep(backoff * (0.5 + random.random() / 2))
+                await self._back_off(error, backoff * (0.5 + random.random() / 2))
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             await self._rest(delay)
+
+    async def _back_off(self, error: Exception, seconds: float) -> None:
+        if failures.is_lost(error):
+            await self.health.pause(seconds)
+        else:
+            await asyncio.sleep(seconds)
 
     async def _rest(self, delay: float) -> None:
         if delay <= 0:

@@ -1,7 +1,9 @@
 """A database that crashes under load, again and again."""
 
+import asyncio
 import os
 import random
+import time
 
 import pytest
 
@@ -42,3 +44,21 @@ async def test_without_durable_commits_the_checker_finds_what_a_crash_has_lost(
     await server.crash(away=0)
     verdict = await crashing_scene.verdict()
     assert f"I1 job {jobs[-1]} was acknowledged and is lost" in verdict.violations
+
+
+async def test_an_outcome_that_came_while_the_database_was_away_is_written_once_it_answers(
+    crashing_scene: Scene, server: CrashingServer
+) -> None:
+    scene = crashing_scene
+    [job] = await scene.enqueue("gated", "work")
+    worker = scene.worker("worker", lease=60.0, heartbeat=1.0)
+    await scene.effect(job=job, what="start")
+    await scene.enqueue("note")  # Its commit brings all that came before it to the disk.
+    outage = asyncio.create_task(server.crash(away=4.0))
+    await scene.event(worker, "DatabaseGone")
+    scene.open_gate("work")
+    await outage
+    back = time.monotonic()
+    [settled] = await scene.logged("settle", "worker", outcome="ok", job=job)
+    assert settled["at"] - back < 1.5
+    assert len(scene.effects(job=job, what="start")) == 1

@@ -119,14 +119,15 @@ class Completer:
                 batch = await self._checked(batch)
                 unsettled = await self._store.settle(self._pool, batch)
             except Exception as error:
-                if failures.is_lost(error):
+                is_lost = failures.is_lost(error)
+                if is_lost:
                     self._health.gone("settle", error)
                 elif failures.is_state(error, NO_PARTITION) and "no partition" in str(error):
                     await self._make_partitions()
                 elif not failures.is_passing(error) or (tries := tries + 1) >= PASSING_TRIES:
                     await self._halve(batch, error)
                     return
-                await asyncio.sleep(backoff)
+                await (self._health.pause(backoff) if is_lost else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             self._health.back("settle")
