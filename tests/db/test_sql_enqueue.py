@@ -70,7 +70,7 @@ async def test_a_delay_or_a_time_to_come_schedules_the_job(engine: Engine) -> No
 
 
 async def test_a_bulk_with_one_bad_job_enqueues_none(engine: Engine) -> None:
-    with pytest.raises(asyncpg.CheckViolationError, match="priority_in_range"):
+    with pytest.raises(asyncpg.CheckViolationError, match="job_numbers_in_range"):
         await engine.call(
             "enqueue_v1", tasks=["a", "b", "c"], args=["{}"] * 3, priorities=[0, 101, 0]
         )

@@ -91,7 +91,6 @@ async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
     assert {row["relname"] for row in rows} == {
         "job_history_pkey",
         "job_history_subject",
-        "job_history_batch",
     }
 
 
