@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver, Driver
 from pgqueuer.models import Job
@@ -19,7 +20,6 @@ from pgqueuer_settings import Settings
 
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Finished, Orders, Ready, say
-from penstock.worker.process import run
 
 stamps: dict[int, float] = {}
 
@@ -104,4 +104,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main())
+    uvloop.run(main())

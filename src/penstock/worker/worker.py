@@ -66,7 +66,8 @@ class Worker:
         self._upkeep = upkeep
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self.states = {
-            queue: QueueState(queue, slots, pace.claim_most)
+            # Two claims' worth ahead: the next is under way while the last is worked off.
+            queue: QueueState(queue, slots, 2 * pace.claim_most)
             for queue, slots in slots_of(queues).items()
         }
         self.tally = Tally()
