@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import repeat
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -49,8 +50,10 @@ class Store:
     ) -> list[tuple[int, bool]]:
         """Insert jobs; their ids in order, and whether an idempotency key already had one."""
         options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
-        rows = await on.fetch(self.statement("enqueue"), *enqueue.parameters(requests, options))
-        return [(row["id"], row["duplicate"]) for row in rows]
+        row = await on.fetchrow(self.statement("enqueue"), *enqueue.parameters(requests, options))
+        assert row is not None
+        ids = row["ids"]
+        return list(zip(ids, row["duplicates"] or repeat(False, len(ids)), strict=True))
 
     async def announce(
         self, on: Executor, lines: Sequence[tuple[str, str, int]], age: float
