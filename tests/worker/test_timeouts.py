@@ -44,6 +44,7 @@ async def test_a_timeout_is_a_failure_that_is_tried_again(app: Penstock) -> None
 
 async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it_returns(
     app: Penstock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     release, told = threading.Event(), threading.Event()
 
@@ -63,6 +64,7 @@ async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it
         assert job.errors[0].kind == "timeout"
         [run] = crew_of(worker).dispatcher.running.values()
         assert run.overdue
+        assert "its thread keeps its slot" in caplog.text
         waiting = await app.enqueue(quick)
         free = worker.states["default"].slots.free
         assert free == 0

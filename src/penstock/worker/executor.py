@@ -132,6 +132,8 @@ class Executor:
                 return  # It was still waiting for a thread, and must not begin any more.
             # A thread cannot be stopped: it keeps its slot until it returns.
             run.overdue = not thread.done()
+            if run.overdue:
+                logger.warning("%r was stopped (%s); its thread keeps its slot.", run, run.stopped)
             await asyncio.wait([returned])
             _forget(returned)
         except BaseException as error:
