@@ -146,6 +146,11 @@ class Crew:
             *self.maintenance.services,
         ]
 
+    def begin_nothing(self) -> None:
+        """A stop has been asked for: no claim and no job begins any more."""
+        self.quota.closed = True
+        self.dispatcher.closed = True
+
     # Claims
 
     def _wants(self, state: QueueState) -> None:

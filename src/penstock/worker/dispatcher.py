@@ -74,7 +74,7 @@ class Dispatcher:
         left, slots, fetched = STARTS, state.slots, state.fetched
         if fetched:
             state.is_wary = False
-        while left and fetched and slots.used < slots.limit:
+        while left and fetched and slots.used < slots.limit and not self.closed:
             left -= 1
             attempt = fetched.popleft()
             if attempt.row["losses"]:
@@ -171,8 +171,7 @@ class Dispatcher:
                 self._executor.release(state.fetched.popleft())
 
     def give_back(self) -> None:
-        """Start nothing more: what was fetched goes back at once."""
-        self.closed = True
+        """What was fetched and will not begin goes back at once."""
         if self._clearing is not None:
             self._clearing.cancel()
         for attempt in self._take_unstarted():

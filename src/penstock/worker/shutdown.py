@@ -28,7 +28,7 @@ class Shutdown:
 
     async def run(self, pool: Pool) -> None:
         crew = self._crew
-        crew.quota.closed = True
+        crew.begin_nothing()
         for service in (*crew.scanners.values(), *crew.claimers.values()):
             await service.stop()
         crew.dispatcher.give_back()

@@ -133,10 +133,12 @@ class Worker:
         self._hurry.set()
 
     def ask_to_stop(self) -> None:
-        """For signal handlers: stop, and at a second call hurry."""
+        """For signal handlers: from now on no job begins; a second call hurries."""
         if self._stop_asked.is_set():
             self.hurry()
         self._stop_asked.set()
+        if self._crew is not None:
+            self._crew.begin_nothing()
 
     async def run(self) -> None:
         """Work until `ask_to_stop`."""
