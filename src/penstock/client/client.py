@@ -23,7 +23,7 @@ from penstock.errors import (
     WaitTimeout,
 )
 from penstock.job import FINAL, Job, State
-from penstock.store import Connection, Executor, Store, failures, key_of
+from penstock.store import Executor, Statement, Store, adapt, failures, key_of
 from penstock.tasks import Request, Task
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ JobId = str | Enqueued[Any] | Job | JobStatus
 class Client:
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
-    def __init__(self, link: Link, connection: Connection | None = None) -> None:
+    def __init__(self, link: Link, connection: Executor | None = None) -> None:
         self._link = link
         self._connection = connection
         self._wake = Wake(link)
@@ -53,15 +53,27 @@ class Client:
         return self._link.store
 
     def inside(self, connection: Any, *, notify: bool = True) -> Client:
-        """The same calls on your own asyncpg connection: part of your transaction, or not at all.
+        """The same calls on your own connection: part of your transaction, or not at all.
 
             async with connection.transaction():
                 await connection.execute("INSERT INTO invoice …")
                 await app.inside(connection).enqueue(send_invoice, 42)
 
-        Workers are woken by your commit; `notify=False` leaves it to their polling.
+        It takes a connection of asyncpg, an async one of psycopg, or SQLAlchemy's AsyncConnection
+        or AsyncSession; `app.sync.inside` takes the blocking ones. Workers are woken by your
+        commit; `notify=False` leaves it to their polling.
         """
-        return _Inside(self._link, connection, notify)
+        return Inside(self._link, adapt(connection), notify)
+
+    def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
+        """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
+
+            sql, params = app.statement(send_invoice.prepare(42))
+            row = await connection.fetchrow(sql, *params)       # row["ids"] has the job ids
+
+        The places are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
+        """
+        return self.store.enqueueing(requests, notify=notify, durable=False)
 
     # Enqueue
 
@@ -229,17 +241,16 @@ class Client:
             told = f"The database was lost or could not be reached: {error}"
             raise DatabaseLost(told) from error
         if failures.is_state(error, failures.KEY_MISMATCH):
-            detail = getattr(error, "detail", None)
-            raise IdempotencyMismatch(*json.loads(detail or "[]")) from error
+            raise IdempotencyMismatch(*json.loads(failures.detail(error) or "[]")) from error
         if failures.is_schema_missing(error):
             raise SchemaMissing(self.store.schema) from error
         raise error
 
 
-class _Inside(Client):
+class Inside(Client):
     """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
 
-    def __init__(self, link: Link, connection: Connection, notify: bool) -> None:
+    def __init__(self, link: Link, connection: Executor, notify: bool) -> None:
         super().__init__(link, connection)
         self._notify = notify
 

@@ -1,9 +1,11 @@
 """The only module that executes the queue's SQL."""
 
 from penstock.store.claim import Attempt, Line
+from penstock.store.drivers import adapt, drive
 from penstock.store.pool import Connection, Executor, Pool, connect, open_pool
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
+from penstock.store.statement import Statement
 from penstock.store.store import Store
 
 __all__ = [
@@ -14,8 +16,11 @@ __all__ = [
     "Line",
     "Pool",
     "Settlement",
+    "Statement",
     "Store",
+    "adapt",
     "connect",
+    "drive",
     "job_from",
     "key_of",
     "open_pool",

@@ -15,7 +15,7 @@ AnyRequest = Request[Any]
 _DEFAULTS = Options()
 
 
-def parameters(requests: Sequence[AnyRequest], options: str) -> list[Any]:
+def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
     """The parameters of `enqueue.sql`. A column that is all default is not sent."""
     chosen = {id(request.options): request.options for request in requests}.values()
     given = [request.options for request in requests]
@@ -29,7 +29,7 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> list[Any]:
 
     versions = [request.args_version for request in requests]
     keys = column("idempotency_key")
-    return [
+    return (
         [request.task for request in requests],
         [request.args for request in requests],
         versions if any(version != 1 for version in versions) else None,
@@ -51,7 +51,7 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> list[Any]:
         keys and [_fingerprint(request) for request in requests],
         None,
         options,
-    ]
+    )
 
 
 # The SQL's default for a timeout is none, so that hand-made jobs are not cut off.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 
 import asyncpg
+
+from penstock.errors import PenstockError
 
 # Our own SQLSTATEs, raised by the functions.
 LEASE_LOST = "PS001"
@@ -62,5 +65,29 @@ def is_state(error: BaseException, sqlstate: str) -> bool:
     return _state(error) == sqlstate
 
 
+def detail(error: BaseException) -> str | None:
+    """What Postgres said beside its message."""
+    for one in _layers(error):
+        told = getattr(one, "detail", None) or getattr(
+            getattr(one, "diag", None), "message_detail", None
+        )
+        if isinstance(told, str) and _own_state(one):
+            return told
+    return None
+
+
 def _state(error: BaseException) -> str:
-    return (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
+    return next(filter(None, map(_own_state, _layers(error))), "")
+
+
+def _own_state(error: BaseException) -> str:
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state if isinstance(state, str) else ""
+
+
+def _layers(error: BaseException) -> Iterator[BaseException]:
+    """The error, and the driver's own below it: SQLAlchemy and Django wrap them in theirs."""
+    layer: BaseException | None = error
+    while layer is not None and not isinstance(layer, PenstockError):
+        yield layer
+        layer = getattr(layer, "orig", None) or layer.__cause__

@@ -6,9 +6,13 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
+from penstock.store.drivers.adapter import Adapter
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-Executor: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+# What callers may bring as well.
+Executor: TypeAlias = "Own | Adapter"
 
 # A statement that takes longer is given up: the connection counts as lost.
 COMMAND_TIMEOUT = 60.0

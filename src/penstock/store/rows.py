@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import asyncpg
@@ -14,7 +15,7 @@ _JSON = ("args", "meta", "retry", "result")
 _decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
 
 
-def job_from(row: asyncpg.Record) -> Job:
+def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
     """A job from a row of `get.sql` or `list.sql`."""
     fields: dict[str, Any] = dict(row)
     for name in _JSON:

@@ -16,9 +16,10 @@ from penstock import sql
 from penstock.job import Job
 from penstock.store import enqueue, settle
 from penstock.store.claim import Attempt, Line
-from penstock.store.pool import Executor
+from penstock.store.pool import Executor, Own
 from penstock.store.rows import job_from
 from penstock.store.settle import Answer, Settlement
+from penstock.store.statement import Statement
 
 _ASYNC_COMMIT = '{"commit": "async"}'
 _DURABLE = '{"durable": true}'
@@ -40,6 +41,13 @@ class Store:
 
     # A job's way in
 
+    def enqueueing(
+        self, requests: Sequence[enqueue.AnyRequest], *, notify: bool, durable: bool
+    ) -> Statement:
+        """The statement that inserts jobs; see `enqueue.sql` for what it answers."""
+        options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
+        return Statement(self.statement("enqueue"), enqueue.parameters(requests, options))
+
     async def enqueue(
         self,
         on: Executor,
@@ -49,8 +57,8 @@ class Store:
         durable: bool,
     ) -> list[tuple[int, bool]]:
         """Insert jobs; their ids in order, and whether an idempotency key already had one."""
-        options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
-        row = await on.fetchrow(self.statement("enqueue"), *enqueue.parameters(requests, options))
+        sql, params = self.enqueueing(requests, notify=notify, durable=durable)
+        row = await on.fetchrow(sql, *params)
         assert row is not None
         ids = row["ids"]
         return list(zip(ids, row["duplicates"] or repeat(False, len(ids)), strict=True))
@@ -73,7 +81,7 @@ class Store:
         return [Line(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows]
 
     async def claim(
-        self, on: Executor, lease: int, queue: str, lines: Sequence[Line], limit: int
+        self, on: Own, lease: int, queue: str, lines: Sequence[Line], limit: int
     ) -> list[Attempt]:
         """Claim up to `limit` jobs; what comes first in the queue comes first here."""
         lanes, priorities, marks, ids = zip(*lines, strict=True)
@@ -175,7 +183,7 @@ class Store:
     async def ensure_partitions(self, on: Executor, ahead: int) -> int:
         return int(await on.fetchval(self.statement("ensure_partitions"), ahead))
 
-    async def expired_partitions(self, on: Executor) -> list[tuple[str, ...]]:
+    async def expired_partitions(self, on: Own) -> list[tuple[str, ...]]:
         """For each partition whose day has passed, the statements that are left to take it away."""
         rows = await on.fetch(self.statement("expired_partitions"), self.schema, None)
         return [_steps_to_remove(row) for row in rows]

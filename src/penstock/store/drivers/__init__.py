@@ -1,0 +1,55 @@
+"""Callers' own connections, of whatever driver, asked the way asyncpg is.
+
+An adapter translates one question: SQL and parameters in, rows as mappings out. Transactions stay
+with the caller and the caller's library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Literal
+
+from penstock.store.drivers.adapter import Adapter
+from penstock.store.drivers.driving import drive
+from penstock.store.pool import Executor
+
+__all__ = ["Adapter", "adapt", "drive"]
+
+Manner = Literal["async", "blocking"]
+
+# The module that adapts the connections of a library is called like the library.
+LIBRARIES = ("psycopg", "sqlalchemy", "django")
+
+
+def adapt(connection: Any, manner: Manner = "async") -> Executor:
+    """The connection as the store asks it; TypeError if it is none, or of the other manner."""
+    roots = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
+    for library in LIBRARIES:
+        if library in roots:
+            adapter = import_module(f"{__name__}.{library}").adapt(connection)
+            return _checked(adapter, connection, manner)
+    if manner == "async" and hasattr(connection, "fetchrow"):
+        executor: Executor = connection
+        return executor
+    raise TypeError(_refusal(connection, manner))
+
+
+def _checked(adapter: Adapter | None, connection: Any, manner: Manner) -> Adapter:
+    if adapter is None or adapter.manner != manner:
+        raise TypeError(_refusal(connection, manner))
+    return adapter
+
+
+def _refusal(connection: Any, manner: Manner) -> str:
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    if manner == "async":
+        return (
+            f"A {kind} cannot be awaited. This takes a connection of asyncpg, an async one of "
+            "psycopg, or an AsyncConnection or AsyncSession of SQLAlchemy; blocking ones are for "
+            "app.sync.inside(…), and in handlers for ctx.sync."
+        )
+    return (
+        f"A {kind} is no blocking connection. This takes a connection of psycopg, a Connection "
+        "or Session of SQLAlchemy on psycopg, or Django's connection; async ones are for "
+        "app.inside(…), and in handlers for ctx itself."
+    )

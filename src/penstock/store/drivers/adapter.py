@@ -1,0 +1,30 @@
+"""What an adapter for another driver must answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+class Adapter(ABC):
+    """One connection of another driver. A blocking one answers without ever giving up control."""
+
+    manner: ClassVar[Literal["async", "blocking"]]
+
+    @abstractmethod
+    async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
+        """The rows that a statement gives; none if it gives none."""
+
+    async def fetchrow(self, query: str, *params: Any) -> Row | None:
+        rows = await self.fetch(query, *params)
+        return rows[0] if rows else None
+
+    async def fetchval(self, query: str, *params: Any) -> Any:
+        row = await self.fetchrow(query, *params)
+        return None if row is None else next(iter(row.values()))
+
+    async def execute(self, query: str, *params: Any) -> None:
+        await self.fetch(query, *params)
