@@ -8,6 +8,7 @@ import platform
 import socket
 from collections.abc import Sequence
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any
 
 from penstock.client import Link
@@ -89,8 +90,9 @@ class Crew:
         self.dispatcher = Dispatcher(
             self.executor, states.values(), self._wants, self._make_alone, upkeep.isolation_wait
         )
+        self._fixed_info = _info(states, tasks)
         self.session = Session(
-            url, pool, store, health, events, liveness, worker=name, info=_info(states, tasks)
+            url, pool, store, health, events, liveness, worker=name, info=self._info
         )
         self.listener = Listener(url, store, health)
         self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
@@ -150,6 +152,9 @@ class Crew:
         """A stop has been asked for: no claim and no job begins any more."""
         self.quota.closed = True
         self.dispatcher.closed = True
+
+    def _info(self) -> dict[str, Any]:
+        return {**self._fixed_info, "missing_resources": self.opened.troubles}
 
     # Claims
 
@@ -245,6 +250,7 @@ def _info(states: dict[str, QueueState], tasks: Registry) -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "python": platform.python_version(),
+        "penstock": version("penstock"),
         "queues": {name: state.slots.limit for name, state in states.items()},
         "tasks": tasks.names(),
     }

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 from uuid import UUID
 
 from penstock.config import Liveness
@@ -43,6 +44,8 @@ class Heartbeat(threading.Thread):
         events: Events,
         *,
         taken: float,
+        told: dict[str, Any],
+        info: Callable[[], dict[str, Any]],
         signalled: Callable[[Signals], None],
         lapsed: Callable[[], None],
     ) -> None:
@@ -52,6 +55,8 @@ class Heartbeat(threading.Thread):
         self._lease = lease
         self._liveness = liveness
         self._events = events
+        self._told = told
+        self._info = info
         self._signalled = signalled
         self._lapsed = lapsed
         self._worker_loop = asyncio.get_running_loop()
@@ -111,11 +116,15 @@ class Heartbeat(threading.Thread):
     async def _beat(self, connection: Connection | None) -> Connection | None:
         """Renew once; gives back the connection, or None if there is none that works."""
         sent = time.monotonic()
+        info = self._info()
         try:
             async with asyncio.timeout(self._patience(sent)):
                 connection = connection or await connect(self._url, name="penstock heartbeat")
                 alive, signals = await self._store.heartbeat(
-                    connection, self._lease, self._liveness.lease
+                    connection,
+                    self._lease,
+                    self._liveness.lease,
+                    None if info == self._told else info,
                 )
         except Exception as error:
             if not failures.is_lost(error):
@@ -126,7 +135,7 @@ class Heartbeat(threading.Thread):
         if not alive:
             self._renewed = float("-inf")
             return connection
-        self._renewed = sent
+        self._renewed, self._told = sent, info
         if signals:
             self._post(lambda: self._signalled(signals))
         return connection

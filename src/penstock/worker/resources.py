@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from penstock.errors import ConfigError, ResourceMissing
+from penstock.job import storable
 from penstock.lifecycle import Health, Service
 
 logger = logging.getLogger("penstock.resources")
@@ -18,6 +19,8 @@ R = TypeVar("R")
 Opener = Callable[[], AbstractAsyncContextManager[Any]]
 
 TRY_AGAIN = 10.0
+ERROR_SHOWN = 500
+NOT_YET = "it is still being opened"
 
 
 class Resources:
@@ -61,6 +64,8 @@ class Opened(Service):
         self._closed: dict[type[Any], Opener] = dict(resources)
         self._open: dict[type[Any], Any] = {}
         self._said: set[type[Any]] = set()
+        # Replaced, never changed: the heartbeat reads it from another thread.
+        self.troubles: dict[str, str] = {kind.__name__: NOT_YET for kind in self._closed}
         self._tried = asyncio.Event()
 
     async def tried(self, timeout: float) -> None:
@@ -86,8 +91,12 @@ class Opened(Service):
                 self._open[kind] = await self._stack.enter_async_context(opener())
             except Exception as error:
                 self._say(kind, error)
+                self.troubles = {**self.troubles, kind.__name__: _told(error)}
                 continue
             del self._closed[kind]
+            self.troubles = {
+                name: why for name, why in self.troubles.items() if name != kind.__name__
+            }
         self._tried.set()
         return TRY_AGAIN if self._closed else float("inf")
 
@@ -108,6 +117,10 @@ class Opened(Service):
         await self.stop()
         self._open.clear()
         await self._stack.aclose()
+
+
+def _told(error: Exception) -> str:
+    return storable(f"{type(error).__name__}: {error}", ERROR_SHOWN)
 
 
 def _kind_opened_by(opener: Any) -> type[Any]:

@@ -33,7 +33,7 @@ class Session(Service):
         liveness: Liveness,
         *,
         worker: str,
-        info: dict[str, Any],
+        info: Callable[[], dict[str, Any]],
     ) -> None:
         super().__init__(health)
         self._url = url
@@ -59,9 +59,8 @@ class Session(Service):
 
     async def _take(self) -> None:
         asked = time.monotonic()
-        lease = await self._store.open_lease(
-            self._pool, self._worker, self._liveness.lease, self._info
-        )
+        info = self._info()
+        lease = await self._store.open_lease(self._pool, self._worker, self._liveness.lease, info)
         self._heartbeat = Heartbeat(
             self._url,
             self._store,
@@ -69,6 +68,8 @@ class Session(Service):
             self._liveness,
             self._events,
             taken=asked,
+            told=info,
+            info=self._info,
             signalled=lambda signals: self.on_signals(signals),
             lapsed=lambda: self.lapse(lease),
         )

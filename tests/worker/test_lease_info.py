@@ -1,0 +1,78 @@
+"""What a worker tells of itself in its lease, for people who look."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock import Penstock
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+
+
+class Model:
+    """A thing that takes its time to open."""
+
+
+async def info(connection: asyncpg.Connection) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(await connection.fetchval("SELECT info FROM penstock.lease"))
+    return told
+
+
+async def test_a_worker_says_what_it_serves_and_which_version_it_is(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    async with worker_of(app, {"mail": 3}):
+        told = await info(connection)
+    assert (told["queues"], told["tasks"]) == ({"mail": 3}, ["greet"])
+    assert told["penstock"] == version("penstock")
+    assert told["missing_resources"] == {}
+
+
+async def test_a_resource_that_does_not_open_is_named_with_its_error_until_it_does(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.resources.TRY_AGAIN", 0.05)
+    works = False
+
+    @app.resource
+    @asynccontextmanager
+    async def model() -> AsyncIterator[Model]:
+        if not works:
+            raise ConnectionError("the model server\0 is down")
+        yield Model()
+
+    async def missing() -> dict[str, str]:
+        told: dict[str, str] = (await info(connection))["missing_resources"]
+        return told
+
+    async def none_missing() -> bool:
+        return not await missing()
+
+    async with worker_of(app):
+        assert await missing() == {"Model": "ConnectionError: the model server\ufffd is down"}
+        works = True
+        await until(none_missing, what="the heartbeat to tell that it is open")
+
+
+async def test_a_resource_that_takes_for_ever_is_named_too(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.worker.RESOURCES_WAIT", 0.05)
+
+    @app.resource
+    @asynccontextmanager
+    async def model() -> AsyncIterator[Model]:
+        await until(lambda: False, 60)
+        yield Model()
+
+    async with worker_of(app):
+        told = await info(connection)
+    assert told["missing_resources"] == {"Model": "it is still being opened"}
