@@ -1,8 +1,9 @@
 """The only module that executes the queue's SQL."""
 
 from penstock.store.claim import Attempt, Line
+from penstock.store.connection import Connection, connect
 from penstock.store.drivers import adapt, drive
-from penstock.store.pool import Connection, Executor, Pool, connect, open_pool
+from penstock.store.pool import Executor, Pool, open_pool
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
 from penstock.store.statement import Statement

@@ -1,22 +1,23 @@
-"""Connections to Postgres, the way the queue uses them."""
+"""Connections to Postgres, shared by all statements of ours."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import asyncpg
 
+from penstock import sql
+from penstock.store.connection import CONNECT_TIMEOUT, LIMITS, Connection
 from penstock.store.drivers.adapter import Adapter
+from penstock.store.pooler import stands_between
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 # What callers may bring as well.
 Executor: TypeAlias = "Own | Adapter"
-
-# A statement that takes longer is given up: the connection counts as lost.
-COMMAND_TIMEOUT = 60.0
-CONNECT_TIMEOUT = 10.0
 
 
 async def open_pool(url: str, *, size: int, name: str) -> Pool:
@@ -26,22 +27,54 @@ async def open_pool(url: str, *, size: int, name: str) -> Pool:
         # No floor: while the database is away asyncpg would log each try to restore it.
         min_size=0,
         max_size=size,
+        connect=_Opener(),
         reset=_nothing_to_reset,
-        command_timeout=COMMAND_TIMEOUT,
-        timeout=CONNECT_TIMEOUT,
         server_settings={"application_name": name},
+        **LIMITS,
     )
     return await pool
 
 
-async def connect(url: str, *, name: str) -> Connection:
-    """One connection of its own, for what must not wait for a pool."""
-    return await asyncpg.connect(
-        url,
-        command_timeout=COMMAND_TIMEOUT,
-        timeout=CONNECT_TIMEOUT,
-        server_settings={"application_name": name},
-    )
+class _Opener:
+    """Makes the connections of one pool; the first finds out whether a pooler stands between.
+
+    Prepared statements stay on the server's side, so they are for direct connections only.
+    """
+
+    def __init__(self) -> None:
+        self._is_direct: bool | None = None
+
+    async def __call__(self, *place: Any, **settings: Any) -> Any:
+        if self._is_direct is not False:
+            connection = await asyncpg.connect(*place, **settings)
+            if self._is_direct is None:
+                async with _or_give_up(connection):
+                    self._is_direct = not await stands_between(connection)
+            if self._is_direct:
+                return connection
+            await connection.close()
+        connection = await asyncpg.connect(*place, statement_cache_size=0, **settings)
+        async with _or_give_up(connection):
+            await _learn_types(connection)
+        return connection
+
+
+async def _learn_types(connection: Connection) -> None:
+    # Before it uses a type that it does not know, asyncpg switches a setting of the session to ask
+    # for it, and then back again: in one transaction, both reach the same server connection.
+    async with connection.transaction():
+        await connection.fetch(sql.statement("learn_types", ""))
+
+
+@asynccontextmanager
+async def _or_give_up(connection: Connection) -> AsyncIterator[None]:
+    """What belongs to opening a connection: it keeps to the time for that."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            yield
+    except BaseException:
+        connection.terminate()
+        raise
 
 
 async def _nothing_to_reset(connection: Any) -> None:

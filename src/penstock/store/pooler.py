@@ -1,0 +1,22 @@
+"""What may stand between us and Postgres: a pooler, such as PgBouncer.
+
+In transaction mode it lends its clients a server connection for one transaction at a time. So
+nothing that is meant to outlive a transaction may be left on one: no prepared statement, no
+setting, no lock, no LISTEN. The next client would find it, and we would not.
+"""
+
+from __future__ import annotations
+
+from penstock.store.connection import Connection
+
+
+async def stands_between(connection: Connection) -> bool:
+    """Whether a pooler, in whatever mode, answers on this connection in Postgres's place.
+
+        if await stands_between(connection): ...
+
+    A pooler hands out process ids of its own, to know whose query a cancel is meant for. Asked in
+    one plain statement, which leaves nothing behind.
+    """
+    told = connection.get_server_pid()
+    return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
