@@ -90,6 +90,7 @@ async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
     )
     assert {row["relname"] for row in rows} == {
         "job_history_pkey",
+        "job_history_failed",
         "job_history_subject",
     }
 

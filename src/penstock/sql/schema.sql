@@ -1480,6 +1480,8 @@ CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
 
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
 
+CREATE INDEX job_history_failed ON ONLY penstock.job_history USING btree (finished_at) WHERE (state = 'failed'::text);
+
 CREATE INDEX job_history_subject ON ONLY penstock.job_history USING btree (tenant, subject) WHERE (subject IS NOT NULL);
 
 CREATE INDEX job_ready ON penstock.job USING btree (queue, lane, priority DESC, ready_at, id) WHERE (state = 'ready'::text);
