@@ -10,7 +10,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from penstock import migrate
-from penstock.client import Client, Link
+from penstock.client import Client, Link, Portal, SyncClient, blocking
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
 from penstock.tasks import Registry, Task, TaskDecorator
@@ -47,6 +47,7 @@ class Penstock(Client):
         super().__init__(
             Link(Database.of(database_url, data_dir=folder, schema=schema, pool_size=pool_size))
         )
+        self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
         self.events = Events()
         self.resources = Resources()
@@ -129,6 +130,11 @@ class Penstock(Client):
     ) -> None:
         await self.close()
 
+    @property
+    def sync(self) -> SyncPenstock:
+        """The same calls for code that does not await; see SyncClient."""
+        return SyncPenstock(self, self._portal)
+
     async def migrate(self) -> list[str]:
         """Bring the schema up to date; the names of what was applied."""
         if self.database.url is None:
@@ -162,3 +168,39 @@ class Penstock(Client):
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
         )
+
+
+class SyncPenstock(SyncClient):
+    """An app's calls, blocking. Open on first use; `with app.sync:` also closes.
+
+    with app.sync as jobs:
+        jobs.migrate()
+        jobs.enqueue(greet, "Ada")
+    """
+
+    def __init__(self, app: Penstock, portal: Portal) -> None:
+        super().__init__(app, portal.run)
+        self._app = app
+        self._portal = portal
+
+    migrate = blocking(Penstock.migrate)
+
+    def open(self) -> Self:
+        """Connect now; starts the embedded Postgres."""
+        self._run(self._app.open())
+        return self
+
+    def close(self) -> None:
+        """Let go of the database, unless the app is open in an event loop: there it stays so."""
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

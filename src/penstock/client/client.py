@@ -63,7 +63,11 @@ class Client:
         or AsyncSession; `app.sync.inside` takes the blocking ones. Workers are woken by your
         commit; `notify=False` leaves it to their polling.
         """
-        return Inside(self._link, adapt(connection), notify)
+        return self.on(adapt(connection), notify=notify)
+
+    def on(self, executor: Executor, *, notify: bool = True) -> Client:
+        """The same calls on a connection as the store asks it."""
+        return _Inside(self._link, executor, notify)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
         """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
@@ -247,7 +251,7 @@ class Client:
         raise error
 
 
-class Inside(Client):
+class _Inside(Client):
     """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
 
     def __init__(self, link: Link, connection: Executor, notify: bool) -> None:

@@ -39,6 +39,16 @@ class Link:
             raise RuntimeError("The app is not open yet: await app.open(), or async with app.")
         return url
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the link is open in."""
+        return self._loop if self._pool is not None else None
+
+    def forget(self) -> None:
+        """After a fork: what is open belongs to the parent, here nothing is."""
+        self._loop = self._pool = self._hold = None
+        self._opening = asyncio.Lock()
+
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
         self._check_loop()
@@ -99,4 +109,8 @@ class Link:
     async def _let_go(self) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
-            await asyncio.to_thread(hold.release)
+            try:
+                await asyncio.to_thread(hold.release)
+            except RuntimeError:
+                # Python is ending and starts no more threads; nobody minds the wait any more.
+                hold.release()

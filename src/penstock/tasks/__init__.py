@@ -1,7 +1,7 @@
 """Tasks: named handlers, their arguments as JSON, and the requests to run them."""
 
 from penstock.tasks.arguments import Arguments, Upcaster
-from penstock.tasks.context import Context
+from penstock.tasks.context import Context, SyncContext
 from penstock.tasks.decorator import TaskDecorator, task
 from penstock.tasks.failure import describe_error, is_retryable
 from penstock.tasks.options import Options, OptionValues
@@ -23,6 +23,7 @@ __all__ = [
     "Registry",
     "Request",
     "Settings",
+    "SyncContext",
     "SyncContextTask",
     "SyncTask",
     "Task",

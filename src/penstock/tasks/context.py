@@ -9,6 +9,18 @@ from penstock.job import Job
 R = TypeVar("R")
 
 
+class SyncContext(ABC):
+    """What a sync handler does inside its own transaction."""
+
+    @abstractmethod
+    def fence(self, conn: Any) -> None:
+        """Raise StaleAttempt unless this attempt still owns its job, inside your transaction."""
+
+    @abstractmethod
+    def complete(self, conn: Any, result: Any = None) -> None:
+        """Complete the job inside your transaction: it is done exactly if your work commits."""
+
+
 class Context(ABC):
     """The attempt that a handler runs in. A handler that wants it names it first:
 
@@ -17,7 +29,8 @@ class Context(ABC):
             ctx.progress(0, 10, "reading")
 
     Callers leave it out: `app.enqueue(index, 42)`. The same calls serve async and sync handlers,
-    apart from `fence` and `complete`, which use the handler's own connection.
+    apart from `fence` and `complete`, which use the handler's own connection: with a blocking one
+    they are `ctx.sync.fence` and `ctx.sync.complete`.
     """
 
     @property
@@ -51,6 +64,11 @@ class Context(ABC):
     @abstractmethod
     async def complete(self, conn: Any, result: Any = None) -> None:
         """Complete the job inside your transaction: it is done exactly if your work commits."""
+
+    @property
+    @abstractmethod
+    def sync(self) -> SyncContext:
+        """`fence` and `complete` for a blocking connection."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:

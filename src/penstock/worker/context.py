@@ -6,13 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import asyncpg
-
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.outcome import DONE
-from penstock.store import Settlement, Store, failures
-from penstock.tasks import Context, encode_result
+from penstock.store import Executor, Settlement, Store, adapt, drive, failures
+from penstock.tasks import Context, SyncContext, encode_result
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run
 
@@ -70,26 +68,47 @@ class AttemptContext(Context):
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         self._report(self._run, done, total, message)
 
+    @property
+    def sync(self) -> SyncContext:
+        return _SyncAttempt(self)
+
     async def fence(self, conn: Any) -> None:
+        await self.fence_on(adapt(conn))
+
+    async def complete(self, conn: Any, result: Any = None) -> None:
+        await self.complete_on(adapt(conn), result)
+
+    async def fence_on(self, on: Executor) -> None:
         attempt = self._run.attempt
         try:
-            await self._store.fence(conn, attempt.id, attempt.token)
-        except asyncpg.PostgresError as error:
+            await self._store.fence(on, attempt.id, attempt.token)
+        except Exception as error:
             if failures.is_state(error, failures.STALE_ATTEMPT):
                 # Not stopped by force: the handler must be able to roll back.
                 self._run.stopped = self._run.stopped or "lost"
                 raise StaleAttempt(str(attempt.id), attempt.number) from error
             raise
 
-    async def complete(self, conn: Any, result: Any = None) -> None:
-        await self.fence(conn)
+    async def complete_on(self, on: Executor, result: Any = None) -> None:
+        await self.fence_on(on)
         attempt = self._run.attempt
         stored = None if result is None else encode_result(result)
         settlement = Settlement(attempt.id, attempt.token, DONE, stored)
-        unsettled = await self._store.settle(conn, [settlement], durable=False)
+        unsettled = await self._store.settle(on, [settlement], durable=False)
         if unsettled:
             raise StaleAttempt(str(attempt.id), attempt.number)
         self._run.completed = True
 
     def resource(self, kind: type[R]) -> R:
         return self._opened.get(kind)
+
+
+class _SyncAttempt(SyncContext):
+    def __init__(self, context: AttemptContext) -> None:
+        self._context = context
+
+    def fence(self, conn: Any) -> None:
+        drive(self._context.fence_on(adapt(conn, "blocking")))
+
+    def complete(self, conn: Any, result: Any = None) -> None:
+        drive(self._context.complete_on(adapt(conn, "blocking"), result))

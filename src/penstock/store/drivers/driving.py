@@ -16,7 +16,4 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError(
-        "This call waits, which it cannot do inside your transaction: a job that you wait for "
-        "here would not even begin before your commit. Call it on app.sync, after the commit."
-    )
+    raise RuntimeError("A question to a blocking connection has waited for an event loop.")

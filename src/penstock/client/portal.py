@@ -1,0 +1,106 @@
+"""A way for code without an event loop to have coroutines run."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from penstock.client.link import Link
+
+T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines on the loop that the app is open in, else on a thread of its own.
+
+    Safe to use from many threads at once. A forked child begins anew: threads and connections
+    are its parent's.
+    """
+
+    def __init__(self, link: Link, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._link = link
+        self._close = close
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; the calling thread waits for it."""
+        try:
+            _refuse_inside_a_loop()
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+        except BaseException:
+            coroutine.close()
+            raise
+        return _result(future)
+
+    def close(self) -> None:
+        """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+            thread, self._thread = self._thread, None
+        atexit.unregister(self.close)
+        if loop is not None and thread is not None and self._process == os.getpid():
+            asyncio.run_coroutine_threadsafe(self._close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._process != os.getpid():
+                self._begin_anew()
+            if self._loop is not None:
+                return self._loop
+            shared = self._link.loop
+            if shared is not None and shared.is_running():
+                return shared
+            return self._start()
+
+    def _begin_anew(self) -> None:
+        self._process, self._loop, self._thread = os.getpid(), None, None
+        self._link.forget()
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        self._loop = loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=_run_for_ever, args=(loop,), name="penstock sync", daemon=True
+        )
+        self._thread.start()
+        # A script that just ends has its last notification sent, and its server released.
+        atexit.register(self.close)
+        return loop
+
+
+def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def _refuse_inside_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "app.sync blocks, and this thread runs an event loop, which would stand still. "
+        "Here, await the same call on the app itself."
+    )
+
+
+def _result(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except BaseException:
+        # Ctrl-C and the like: nobody waits for the answer any more.
+        future.cancel()
+        raise

@@ -1,0 +1,78 @@
+"""The client for code that does not await: the same calls, blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from penstock.client.client import Client
+from penstock.store import adapt, drive
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=Client)
+
+
+class Run(Protocol):
+    """What brings a coroutine to its end."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def blocking(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """A client's method as one that blocks, with the same parameters and the same result."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        client: Any = self._client
+        return self._run(method(client, *args, **kwargs))
+
+    return call
+
+
+class SyncClient:
+    """Every call of the client, for scripts, threads and frameworks that block.
+
+    job = app.sync.enqueue(send_invoice, 42)
+    app.sync.wait(job, timeout=30)
+    """
+
+    def __init__(self, client: Client, run: Run) -> None:
+        self._client = client
+        self._run = run
+
+    enqueue = blocking(Client.enqueue)
+    enqueue_many = blocking(Client.enqueue_many)
+    get = blocking(Client.get)
+    find = blocking(Client.find)
+    states = blocking(Client.states)
+    list = blocking(Client.list)
+    wait = blocking(Client.wait)
+    cancel = blocking(Client.cancel)
+    retry = blocking(Client.retry)
+    delete = blocking(Client.delete)
+    pause = blocking(Client.pause)
+    resume = blocking(Client.resume)
+    paused = blocking(Client.paused)
+
+    def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
+        """The same calls on your own connection: part of your transaction, or not at all.
+
+            with psycopg.connect(…) as connection:
+                connection.execute("INSERT INTO invoice …")
+                app.sync.inside(connection).enqueue(send_invoice, 42)
+
+        It takes a connection of psycopg, SQLAlchemy's Connection or Session, or Django's.
+        """
+        return _SyncInside(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
+
+
+class _SyncInside(SyncClient):
+    def wait(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "Inside your transaction nothing can be waited for: a job that it enqueues begins "
+            "after your commit. Wait on app.sync, after the commit."
+        )

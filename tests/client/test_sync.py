@@ -1,0 +1,172 @@
+"""The blocking client: scripts, threads, forked processes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock import Penstock
+from penstock.errors import JobNotFound, SchemaMissing
+from tests.fixtures.database import Database
+from tests.fixtures.worker import worker_of
+
+
+def app_at(url: str) -> Penstock:
+    app = Penstock(url)
+
+    @app.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    return app
+
+
+@pytest.fixture
+def script(database: Database, tmp_path: Path):
+    """Runs a script of a few lines in a process of its own; what it printed."""
+
+    def run(text: str, **environment: str) -> str:
+        head = "import os\nfrom penstock import Penstock\napp = Penstock()\n"
+        head += "@app.task(name='greet')\ndef greet(name: str) -> str:\n    return name\n"
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", head + text],
+            env={**os.environ, "PENSTOCK_DATABASE_URL": database.url, **environment},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    return run
+
+
+async def test_a_script_enqueues_and_looks_without_a_loop(database: Database) -> None:
+    def blocking() -> None:
+        app = app_at(database.url)
+        greet = app.tasks.get("greet")
+        with app.sync as jobs:
+            job = jobs.enqueue(greet, "Ada")
+            many = jobs.enqueue_many(greet.prepare(name) for name in ("Bob", "Eve"))
+            assert jobs.get(job).state == "ready"
+            assert {each.id for each in jobs.list().jobs} == {job.id, *(one.id for one in many)}
+            assert jobs.cancel(job)
+            jobs.retry(job)
+            jobs.delete(job)
+            with pytest.raises(JobNotFound):
+                jobs.get(job)
+            jobs.pause("default")
+            assert jobs.paused() == ["default"]
+
+    await asyncio.to_thread(blocking)
+
+
+async def test_a_thread_uses_the_loop_that_the_app_is_open_in(app: Penstock) -> None:
+    @app.task
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    before = threading.active_count()
+
+    def blocking() -> str:
+        job = app.sync.enqueue(greet, "Ada")
+        assert "penstock sync" not in {thread.name for thread in threading.enumerate()}
+        return app.sync.wait(job, timeout=10)
+
+    async with worker_of(app):
+        assert await asyncio.to_thread(blocking) == "Hello, Ada"
+    await asyncio.to_thread(app.sync.close)
+    assert await app.list()  # it is open all the same
+    assert threading.active_count() >= before
+
+
+async def test_many_threads_share_one_app(database: Database) -> None:
+    app = app_at(database.url)
+    greet = app.tasks.get("greet")
+
+    def blocking() -> None:
+        with app.sync as jobs, ThreadPoolExecutor(8) as threads:
+            ids = set(threads.map(lambda n: jobs.enqueue(greet, str(n)).id, range(100)))
+            assert len(ids) == 100
+
+    await asyncio.to_thread(blocking)
+
+
+async def test_on_a_loop_it_says_to_await_instead(app: Penstock) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    with pytest.raises(RuntimeError, match="await the same call"):
+        app.sync.enqueue(greet)
+
+
+async def test_it_can_be_opened_again_after_it_was_closed(database: Database) -> None:
+    def blocking() -> None:
+        app = app_at(database.url)
+        for _ in range(2):
+            with app.sync as jobs:
+                jobs.enqueue(app.tasks.get("greet"), "Ada")
+
+    await asyncio.to_thread(blocking)
+
+
+async def test_a_script_that_just_ends_leaves_its_jobs_and_no_noise(script, app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    async with worker_of(app, rescan=3600, poll=3600):
+        last = await asyncio.to_thread(
+            script,
+            "ids = [app.sync.enqueue(greet, str(n)).id for n in range(20)]\nprint(ids[-1])",
+        )
+        assert await app.wait(last, timeout=10) == "Hello, 19"
+
+
+async def test_a_forked_child_gets_connections_of_its_own(script, app: Penstock) -> None:
+    printed = await asyncio.to_thread(
+        script,
+        """
+app.sync.enqueue(greet, "parent")
+child = os.fork()
+if not child:
+    app.sync.enqueue(greet, "child")
+    app.sync.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+app.sync.enqueue(greet, "parent again")
+print([job.args["name"] for job in app.sync.list().jobs])
+app.sync.close()
+""",
+    )
+    assert printed == "['parent again', 'child', 'parent']"
+
+
+async def test_it_migrates_and_says_what_is_missing(database: Database) -> None:
+    def blocking() -> None:
+        app = Penstock(database.url, schema="other")
+        with pytest.raises(SchemaMissing):
+            app.sync.open()
+        app.sync.close()
+        assert app.sync.migrate()
+        app.sync.open()
+        app.sync.close()
+
+    await asyncio.to_thread(blocking)
+
+
+async def test_it_starts_the_embedded_server_and_releases_it(script, tmp_path: Path) -> None:
+    text = "print(app.sync.get(app.sync.enqueue(greet, 'Ada')).state)"
+    for _ in range(2):
+        printed = await asyncio.to_thread(
+            script, text, PENSTOCK_DATABASE_URL="", PENSTOCK_DATA_DIR=str(tmp_path / "data")
+        )
+        assert printed == "ready"
+    assert not (tmp_path / "data" / "postmaster.pid").exists()

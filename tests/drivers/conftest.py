@@ -1,0 +1,24 @@
+"""The app that the callers enqueue with, and each caller in turn."""
+
+import pytest
+
+from penstock import Penstock
+from tests.drivers.callers import ASYNC, BLOCKING, Caller
+from tests.fixtures.database import Database
+from tests.fixtures.worker import app
+
+__all__ = ["app"]
+
+
+@pytest.fixture(params=[*ASYNC, *BLOCKING], ids=lambda kind: kind.__name__)
+def caller(request: pytest.FixtureRequest, app: Penstock, database: Database) -> Caller:
+    return request.param(app, database.url)
+
+
+@pytest.fixture
+def greet(app: Penstock):
+    @app.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    return greet

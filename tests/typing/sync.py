@@ -1,0 +1,42 @@
+"""What type checkers must know of the blocking client.
+
+Checked by mypy and pyright, never run: an ignore that is not needed any more is an error in both.
+"""
+
+from typing import Any, assert_type
+
+from penstock import Context, Enqueued, Job, JobStatus, Page, Penstock
+
+app = Penstock()
+
+
+@app.task
+async def size(url: str, *, depth: int = 1) -> int:
+    return len(url) * depth
+
+
+@app.task
+def note(ctx: Context, text: str) -> None:
+    assert_type(ctx.sync.fence(object()), None)
+    assert_type(ctx.sync.complete(object(), 5), None)
+
+
+def blocking(connection: Any) -> None:
+    job = app.sync.enqueue(size, "https://a.b", depth=2)
+    assert_type(job, Enqueued[int])
+    assert_type(app.sync.wait(job, timeout=5), int)
+    assert_type(app.sync.get(job), Job)
+    assert_type(app.sync.find("5"), Job | None)
+    assert_type(app.sync.states([job]), dict[str, JobStatus])
+    assert_type(app.sync.list(state="failed", limit=5), Page)
+    assert_type(app.sync.cancel(job, reason="late"), bool)
+    assert_type(app.sync.migrate(), list[str])
+    assert_type(app.sync.enqueue_many([size.prepare("a"), size.prepare("b")]), list[Enqueued[int]])
+    assert_type(app.sync.inside(connection).enqueue(note, "x"), Enqueued[None])
+    with app.sync as jobs:
+        jobs.pause("default")
+
+    app.sync.enqueue(size, 5)  # type: ignore[arg-type]
+    app.sync.enqueue(size, "a", deep=1)  # type: ignore[call-arg]
+    app.sync.list(stat="failed")  # type: ignore[call-arg]
+    app.sync.wait(job, 5, 6)  # type: ignore[call-arg]
