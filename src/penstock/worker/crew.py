@@ -81,7 +81,7 @@ class Crew:
             tasks,
             store,
             self.opened,
-            self.progress,
+            self.progress.report,
             self.completer.submit,
             worker=name,
             threads=sum(state.slots.limit for state in states.values()),

@@ -33,8 +33,7 @@ from penstock.outcome import (
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error, encode_result
 from penstock.tasks.reader import Call
-from penstock.worker.context import AttemptContext
-from penstock.worker.progress import Progress
+from penstock.worker.context import AttemptContext, Report
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run
@@ -54,7 +53,7 @@ class Executor:
         tasks: Registry,
         store: Store,
         opened: Opened,
-        progress: Progress,
+        report: Report,
         settle: Settle,
         *,
         worker: str,
@@ -64,7 +63,7 @@ class Executor:
         self._tasks = tasks
         self._store = store
         self._opened = opened
-        self._progress = progress
+        self._report = report
         self._settle = settle
         self._worker = worker
         self._park_limit = park_limit
@@ -142,7 +141,7 @@ class Executor:
             self._returned(run, value)
 
     def _context(self, run: Run) -> Context:
-        return AttemptContext(run, self._store, self._opened, self._progress.report)
+        return AttemptContext(run, self._store, self._opened, self._report)
 
     # What came of it
 
