@@ -53,7 +53,12 @@ def run(*command: str, folder: Path = EXAMPLES, **environment: str) -> str:
 
 
 def test_every_example_is_tried() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAID, "progress", "drain"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        *SAID,
+        "progress",
+        "drain",
+        "fastapi_shop",
+    }
 
 
 @pytest.mark.parametrize("name", SAID)
