@@ -48,8 +48,11 @@ def server(database: Database, port: int, log: Path) -> Iterator[subprocess.Pope
 
 @pytest.fixture
 async def shop(server: subprocess.Popen[bytes], port: int, log: Path):
-    await until(lambda: STARTED in log.read_text() or server.poll() is not None, timeout=30)
-    assert server.poll() is None, log.read_text()
+    def started() -> bool:
+        assert server.poll() is None, log.read_text()
+        return STARTED in log.read_text()
+
+    await until(started, timeout=30, what="the server to start")
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as shop:
         yield shop
 
