@@ -9,9 +9,6 @@ from penstock import Penstock
 from tests.fixtures.database import Database
 
 
-# The first loops end with connections open, as in a script that forgets to close: Python warns.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_app_outlives_its_event_loop(database: Database) -> None:
     app = Penstock(database.url)
 
@@ -32,6 +29,22 @@ def test_an_app_outlives_its_event_loop(database: Database) -> None:
     assert asyncio.run(once()) == "Hello, Ada"
     asyncio.run(last())
     gc.collect()
+
+
+def test_an_app_that_nobody_closes_ends_with_its_loop(database: Database) -> None:
+    app = Penstock(database.url)
+    asyncio.run(app.open())
+    app.use_database(database.url)  # Only an app that is not open can be led elsewhere.
+    gc.collect()
+
+
+async def test_an_app_can_be_closed_and_opened_in_one_loop(database: Database) -> None:
+    app = Penstock(database.url)
+    for _ in range(3):
+        await app.open()
+        assert await app.paused() == []
+        await app.close()
+        gc.collect()
 
 
 async def test_a_second_loop_is_told_what_to_do(app: Penstock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 
 from penstock import migrate
 from penstock.config import Database
@@ -23,6 +24,7 @@ class Link:
         self._hold: Hold | None = None
         self._opening = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lasting: AsyncGenerator[None, None] | None = None
 
     def lead_to(self, database: Database) -> None:
         """Lead somewhere else from now on; refused once the link is open."""
@@ -56,7 +58,16 @@ class Link:
             async with self._opening:
                 if self._pool is None:
                     self._pool = await self._open()
+                    self._lasting = self._last()
+                    await anext(self._lasting)
         return self._pool
+
+    async def _last(self) -> AsyncGenerator[None, None]:
+        """Close with the loop, if nobody does before: a loop that ends closes its generators."""
+        try:
+            yield
+        finally:
+            await self._shut()
 
     def _check_loop(self) -> None:
         """Connections belong to the loop that opened them; with a loop that has ended they end."""
@@ -95,6 +106,11 @@ class Link:
 
     async def close(self) -> None:
         """Close the pool; an embedded server stops when its last user has gone."""
+        if self._lasting is not None:
+            await self._lasting.aclose()
+        await self._shut()
+
+    async def _shut(self) -> None:
         pool, self._pool = self._pool, None
         try:
             if pool is not None and self._loop is asyncio.get_running_loop():
