@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 
@@ -93,11 +93,7 @@ class Stopping:
     cancel: float = 10.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if not 0 <= getattr(self, field.name) <= 86_400:
-                raise ConfigError(
-                    f"stopping.{field.name}", getattr(self, field.name), "0 to 86400 seconds"
-                )
+        _up_to_a_day(self, "finish", "cancel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +114,7 @@ class Upkeep:
     isolation_wait: float = 30.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overtime_grace <= 86_400:
-            raise ConfigError("overtime_grace", self.overtime_grace, "0 to 86400 seconds")
-        if not 0 <= self.isolation_wait <= 86_400:
-            raise ConfigError("isolation_wait", self.isolation_wait, "0 to 86400 seconds")
+        _up_to_a_day(self, "overtime_grace", "isolation_wait")
         _between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",
@@ -136,6 +129,13 @@ def _positive(group: object, *names: str) -> None:
         value = getattr(group, name)
         if not isinstance(value, int | float) or not 0 < value <= 31_536_000:
             raise ConfigError(name, value, "a number of seconds above 0")
+
+
+def _up_to_a_day(group: object, *names: str) -> None:
+    for name in names:
+        value = getattr(group, name)
+        if not isinstance(value, int | float) or not 0 <= value <= 86_400:
+            raise ConfigError(name, value, "0 to 86400 seconds")
 
 
 def _between(name: str, value: object, low: int, high: int) -> None:

@@ -37,6 +37,7 @@ class Completer:
         store: Store,
         health: Health,
         *,
+        partitions_ahead: int,
         before: Callable[[], Awaitable[None]],
         settled: OnSettled,
         refused: OnRefused,
@@ -45,6 +46,7 @@ class Completer:
         self._pool = pool
         self._store = store
         self._health = health
+        self._partitions_ahead = partitions_ahead
         self._before = before
         self._settled = settled
         self._refused = refused
@@ -148,7 +150,7 @@ class Completer:
 
     async def _make_partitions(self) -> None:
         try:
-            await self._store.ensure_partitions(self._pool, 7)
+            await self._store.ensure_partitions(self._pool, self._partitions_ahead)
         except Exception as error:
             logger.warning("The history's partitions could not be made, trying again: %s", error)
 

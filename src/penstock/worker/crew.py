@@ -72,6 +72,7 @@ class Crew:
             pool,
             store,
             health,
+            partitions_ahead=upkeep.partitions_ahead,
             before=self.progress.last_words,
             settled=self._settled,
             refused=self._refused,

@@ -1,0 +1,53 @@
+"""Settings are checked once, where they are given."""
+
+import math
+from typing import Any
+
+import pytest
+
+from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
+from penstock.errors import ConfigError
+
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (Database, {"url": "mysql://ada:secret@db/shop"}, "database_url"),
+    (Database, {"schema": ""}, "schema"),
+    (Database, {"schema": "s" * 51}, "schema"),
+    (Database, {"pool_size": 0}, "pool_size"),
+    (Liveness, {"heartbeat": 0}, "heartbeat"),
+    (Liveness, {"heartbeat": 40, "lease": 60}, "heartbeat"),
+    (Liveness, {"lease": "60"}, "lease"),
+    (Pace, {"poll": -1}, "poll"),
+    (Pace, {"claim_most": 1.5}, "claim_most"),
+    (Pace, {"unsettled_most": 0}, "unsettled_most"),
+    (Stopping, {"finish": -1}, "finish"),
+    (Stopping, {"cancel": "ten"}, "cancel"),
+    (Stopping, {"cancel": math.nan}, "cancel"),
+    (Upkeep, {"overtime_grace": None}, "overtime_grace"),
+    (Upkeep, {"isolation_wait": 86_401}, "isolation_wait"),
+    (Upkeep, {"partitions_ahead": 1}, "partitions_ahead"),
+    (Upkeep, {"election": 4, "term": 6}, "election"),
+]
+
+
+@pytest.mark.parametrize(("group", "values", "setting"), REFUSED)
+def test_a_value_that_is_not_allowed_is_named(
+    group: Any, values: dict[str, Any], setting: str
+) -> None:
+    with pytest.raises(ConfigError) as told:
+        group(**values)
+    assert told.value.setting == setting
+
+
+def test_a_refused_address_keeps_its_password() -> None:
+    with pytest.raises(ConfigError) as told:
+        Database(url="mysql://ada:secret@db/shop")
+    assert "secret" not in str(told.value)
+
+
+def test_arguments_beat_the_environment_which_beats_the_defaults() -> None:
+    environment = {"PENSTOCK_DATABASE_URL": "postgresql://env/db", "PENSTOCK_SCHEMA": "env"}
+    assert Database.of(environment=environment).schema == "env"
+    assert Database.of(schema="given", environment=environment).schema == "given"
+    assert Database.of(environment={}).schema == "penstock"
+    assert Database.of("postgresql://given/db", environment=environment).url is not None
+    assert Database.of(data_dir="folder", environment=environment).url is None
