@@ -3,6 +3,7 @@
 pytest_plugins = [
     "pytester",
     "tests.fixtures.leftovers",
+    "tests.fixtures.pgbouncer",
     "tests.fixtures.server",
     "tests.fixtures.database",
     "tests.fixtures.proxy",
