@@ -1,0 +1,126 @@
+"""Look at the queue: every question reads a bounded number of rows, however long the backlog is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from penstock.errors import JobNotFound
+from penstock.insights.job import JobInsight, timeline_of
+from penstock.insights.place import place_from
+from penstock.insights.queues import QueueInsight, queues_from
+from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
+from penstock.insights.throughput import Throughput, throughput_from
+from penstock.insights.waiting import waits_of
+from penstock.insights.workers import WorkerInsight, worker_from
+from penstock.store import Executor, Store, key_of
+from penstock.store.insights import Looks
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+COUNTED = 100_000
+COUNTED_OFTEN = 10_000
+# Some 100,000 to 200,000 jobs of usual size.
+BLOCKS = 4096
+BLOCKS_OFTEN = 512
+_LAST_ID = 2**63 - 1
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """Everything at one glance."""
+
+    queues: tuple[QueueInsight, ...]
+    workers: tuple[WorkerInsight, ...]
+    running: tuple[RunningJob, ...]
+    failures: tuple[FailedJob, ...]
+    throughput: tuple[Throughput, ...]
+
+
+class Insights:
+    """The questions of those who look, on one pool or connection.
+
+    insights = Insights(store, pool)
+    for queue in await insights.queues():
+        print(queue.name, queue.ready, queue.waited)
+    """
+
+    def __init__(self, store: Store, on: Executor) -> None:
+        self._store = store
+        self._looks = Looks(store)
+        self._on = on
+
+    async def queues(self, *, count_to: int = COUNTED) -> list[QueueInsight]:
+        """The queues that have jobs, workers or settings, by name."""
+        rows = await self._looks.queues(self._on, count_to)
+        return queues_from(rows, await self.workers(), count_to)
+
+    async def workers(self) -> list[WorkerInsight]:
+        """The workers that hold a lease, and those whose lease has expired a moment ago."""
+        rows = await self._looks.workers(self._on, COUNTED_OFTEN)
+        return [worker_from(row, COUNTED_OFTEN) for row in rows]
+
+    async def running(self, limit: int = 20) -> list[RunningJob]:
+        """The jobs that have been running for longest."""
+        rows = await self._looks.running(self._on, limit, COUNTED_OFTEN)
+        return [running_from(row) for row in rows]
+
+    async def failures(self, limit: int = 20) -> list[FailedJob]:
+        """The jobs that failed last, newest first."""
+        return [failed_from(row) for row in await self._looks.failures(self._on, limit)]
+
+    async def throughput(
+        self, windows: Sequence[float] = (MINUTE, HOUR, DAY), *, blocks: int = BLOCKS
+    ) -> list[Throughput]:
+        """What ended within the last so many seconds, by task, for each window."""
+        rows = await self._looks.throughput(self._on, sorted(windows), blocks)
+        return throughput_from(rows)
+
+    async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
+        """All that a screen shows which is drawn anew every second or two."""
+        workers = await self.workers()
+        rows = await self._looks.queues(self._on, COUNTED_OFTEN)
+        windows = (MINUTE / 6, MINUTE)
+        return Overview(
+            queues=tuple(queues_from(rows, workers, COUNTED_OFTEN)),
+            workers=tuple(workers),
+            running=tuple(await self.running(running)),
+            failures=tuple(await self.failures(failures)),
+            throughput=tuple(await self.throughput(windows, blocks=BLOCKS_OFTEN)),
+        )
+
+    async def job(self, job_id: str) -> JobInsight:
+        """One job with all that explains its state; JobNotFound if there is none."""
+        key = key_of(job_id)
+        jobs = await self._store.get(self._on, [key])
+        if not jobs:
+            raise JobNotFound(job_id)
+        [job] = jobs
+        place = place_from(await self._looks.place(self._on, key))
+        waits = waits_of(
+            job,
+            place,
+            paused=await self._store.paused(self._on),
+            workers=await self.workers(),
+        )
+        return JobInsight(job=job, place=place, waits=waits, timeline=timeline_of(job))
+
+    async def last_before(self, moment: datetime) -> int:
+        """The highest id of the jobs that were enqueued before a moment; 0 if there is none.
+
+        Ids rise with time, so this halves their range: some thirty looks at single rows.
+        """
+        row = await self._looks.at_or_below(self._on, _LAST_ID)
+        if row is None:
+            return 0
+        if row["created_at"] < moment:
+            return int(row["id"])
+        low, high = 0, int(row["id"])
+        while high - low > 1:
+            middle = (low + high) // 2
+            row = await self._looks.at_or_below(self._on, middle)
+            if row is None or row["created_at"] < moment:
+                low = middle
+            else:
+                high = min(high, int(row["id"]))
+        return low

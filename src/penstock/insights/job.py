@@ -1,0 +1,48 @@
+"""One job, where it is, and what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from penstock.insights.place import Place
+from penstock.insights.waiting import Wait
+from penstock.job import READY, SCHEDULED, Job
+
+
+class Moment(Struct, frozen=True):
+    """One thing that happened to a job, or is to happen."""
+
+    at: datetime
+    what: str
+
+
+class JobInsight(Struct, frozen=True, kw_only=True):
+    """One job: the row, where it is, why it waits, and what happened to it."""
+
+    job: Job
+    place: Place
+    waits: tuple[Wait, ...]
+    timeline: tuple[Moment, ...]
+
+
+def timeline_of(job: Job) -> tuple[Moment, ...]:
+    """What happened to a job, as far as its row remembers, in order."""
+    return tuple(sorted(_moments(job), key=lambda moment: moment.at))
+
+
+def _moments(job: Job) -> Iterator[Moment]:
+    yield Moment(job.created_at, "enqueued")
+    for error in job.errors:
+        if error.at is not None:
+            yield Moment(error.at, f"attempt {error.attempt}: {error.type}")
+    if job.attempted_at is not None:
+        yield Moment(job.attempted_at, f"attempt {job.attempt} began")
+    if job.state == READY and job.ready_at is not None:
+        yield Moment(job.ready_at, "ready")
+    if job.state == SCHEDULED and job.run_at is not None:
+        yield Moment(job.run_at, "due")
+    if job.finished_at is not None:
+        yield Moment(job.finished_at, job.state)

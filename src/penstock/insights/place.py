@@ -1,0 +1,44 @@
+"""Where a job is: with which worker, and how far."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from penstock.store.insights import Row
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far a job is, in its handler's own words."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1, if the handler said how much there is."""
+        return min(max(self.done / self.total, 0.0), 1.0) if self.total else None
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a job is at a moment."""
+
+    at: datetime
+    worker: str | None
+    """The worker that has it, if it runs."""
+    is_alive: bool
+    """Whether there is such a worker, and its lease holds."""
+    progress: Progress | None
+
+
+def progress_from(row: Row) -> Progress | None:
+    """Progress from a row that has done, total and message; they are taken out of it."""
+    done, total, message = row.pop("done"), row.pop("total"), row.pop("message")
+    return None if done is None else Progress(done=done, total=total, message=message)
+
+
+def place_from(row: Row) -> Place:
+    """A place from the row of `look_at_place.sql`."""
+    return Place(progress=progress_from(row), **row)

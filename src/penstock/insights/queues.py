@@ -1,0 +1,75 @@
+"""The queues in use: how much waits in each, for how long, and who serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.insights.count import Count
+from penstock.insights.workers import WorkerInsight
+from penstock.store.insights import Row
+
+
+class QueueInsight(Struct, frozen=True, kw_only=True):
+    """One queue as it is now."""
+
+    name: str
+    paused_at: datetime | None
+    ready: Count
+    scheduled: Count
+    running: Count
+    waited: float | None
+    """For how many seconds the oldest ready job has waited."""
+    workers: tuple[str, ...]
+    """The living workers that serve it."""
+    slots: int
+    """How many of its jobs these may run at once."""
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+
+def queues_from(
+    rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int
+) -> list[QueueInsight]:
+    """Queues from the rows of `look_at_queues.sql`, and those that only a worker knows."""
+    found: dict[str, Row] = {row["name"]: row for row in rows}
+    living = [worker for worker in workers if worker.is_alive]
+    served = {queue for worker in living for queue in worker.queues}
+    return [_queue(name, found.get(name), living, most) for name in sorted(found.keys() | served)]
+
+
+def _queue(name: str, row: Row | None, living: Sequence[WorkerInsight], most: int) -> QueueInsight:
+    serving = [worker for worker in living if name in worker.queues]
+    return QueueInsight(
+        name=name,
+        workers=tuple(worker.name for worker in serving),
+        slots=sum(worker.queues[name] for worker in serving),
+        **(_NOTHING if row is None else _counts(row, most)),
+    )
+
+
+def _counts(row: Row, most: int) -> dict[str, Any]:
+    # These two were counted over all queues together: over the limit no part is known exactly.
+    scheduled = Count(row["scheduled"], row["scheduled_in_all"] <= most)
+    running = Count(row["running"], row["running_in_all"] <= most)
+    return {
+        "paused_at": row["paused_at"],
+        "ready": Count.of(row["ready"], most),
+        "scheduled": scheduled,
+        "running": running,
+        "waited": row["waited"],
+    }
+
+
+_NOTHING: dict[str, Any] = {
+    "paused_at": None,
+    "ready": Count(0),
+    "scheduled": Count(0),
+    "running": Count(0),
+    "waited": None,
+}

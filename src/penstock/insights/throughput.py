@@ -1,0 +1,90 @@
+"""How much ended lately, how it ended, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from penstock.store.insights import Row
+
+
+class Percentiles(Struct, frozen=True):
+    """Seconds that half, 95 % and 99 % of the jobs did not exceed."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """The jobs that ended in a window: of one task, or of all (`task` is None)."""
+
+    task: str | None
+    completed: int
+    failed: int
+    cancelled: int
+    per_second: float
+    failure_rate: float | None
+    """The part of those completed or failed that failed."""
+    waited: Percentiles | None
+    """From being ready to the beginning of the last attempt."""
+    ran: Percentiles | None
+    """How long the last attempt took."""
+
+    @property
+    def number(self) -> int:
+        return self.completed + self.failed + self.cancelled
+
+
+class Throughput(Struct, frozen=True, kw_only=True):
+    """What ended within the last `window` seconds.
+
+    `covered` is shorter than the window where so much ended that not all of it was read.
+    """
+
+    window: float
+    covered: float
+    total: Ended
+    tasks: tuple[Ended, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.covered >= self.window - 0.001
+
+
+def throughput_from(rows: Iterable[Row]) -> list[Throughput]:
+    """Windows from the rows of `look_at_throughput.sql`: of each, all tasks together come first."""
+    windows = []
+    for window, group in groupby(rows, key=lambda row: row["window"]):
+        total, *tasks = group
+        windows.append(
+            Throughput(
+                window=window,
+                covered=total["covered"],
+                total=_ended(total),
+                tasks=tuple(_ended(row) for row in tasks),
+            )
+        )
+    return windows
+
+
+def _ended(row: Row) -> Ended:
+    completed, failed, cancelled = row["completed"], row["failed"], row["cancelled"]
+    tried = completed + failed
+    return Ended(
+        task=row["task"],
+        completed=completed,
+        failed=failed,
+        cancelled=cancelled,
+        per_second=(tried + cancelled) / row["covered"] if row["covered"] > 0 else 0.0,
+        failure_rate=failed / tried if tried else None,
+        waited=_percentiles(row["waited"]),
+        ran=_percentiles(row["ran"]),
+    )
+
+
+def _percentiles(values: Sequence[float] | None) -> Percentiles | None:
+    # The database's clock may have been set back between two of a job's times.
+    return None if not values else Percentiles(*(max(value, 0.0) for value in values))

@@ -1,0 +1,70 @@
+"""The workers behind the leases, living and lost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from penstock.insights.count import Count
+from penstock.store.insights import Row
+
+
+class _Info(Struct, frozen=True):
+    """What a worker says of itself. Anyone's SQL may open a lease, and say nothing."""
+
+    host: str | None = None
+    pid: int | None = None
+    python: str | None = None
+    penstock: str | None = None
+    queues: dict[str, int] = {}
+    tasks: tuple[str, ...] = ()
+    missing_resources: dict[str, str] = {}
+
+
+class WorkerInsight(Struct, frozen=True, kw_only=True):
+    """One worker: where it is, what it serves, how much it runs, when it was last heard of."""
+
+    lease: str
+    name: str
+    kind: str
+    is_alive: bool
+    is_leader: bool
+    started_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+    silent: float
+    """Seconds since its last heartbeat."""
+    running: Count
+    host: str | None
+    pid: int | None
+    python: str | None
+    penstock: str | None
+    queues: dict[str, int]
+    """The slots for each queue it serves."""
+    tasks: tuple[str, ...]
+    missing_resources: dict[str, str]
+
+    @property
+    def slots(self) -> int:
+        return sum(self.queues.values())
+
+    @property
+    def is_busy(self) -> bool:
+        return 0 < self.slots <= self.running.number
+
+
+def worker_from(row: Row, most: int) -> WorkerInsight:
+    """A worker from a row of `look_at_workers.sql`, which counted up to `most`."""
+    said = asdict(_read(row.pop("info")))
+    running = Count.of(row.pop("running"), most)
+    return WorkerInsight(lease=str(row.pop("id")), running=running, **row, **said)
+
+
+def _read(text: str) -> _Info:
+    try:
+        return msgspec.json.decode(text, type=_Info)
+    except msgspec.ValidationError:
+        return _Info()

@@ -1,0 +1,44 @@
+"""The statements that only look. Each reads a bounded number of rows, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from penstock.store.pool import Executor
+from penstock.store.store import Store
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Looks:
+    """Statements for those who look, on whatever connection the caller has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def queues(self, on: Executor, most: int) -> list[Row]:
+        return await self._rows(on, "look_at_queues", most)
+
+    async def workers(self, on: Executor, most: int) -> list[Row]:
+        return await self._rows(on, "look_at_workers", most)
+
+    async def running(self, on: Executor, limit: int, among: int) -> list[Row]:
+        return await self._rows(on, "look_at_running", limit, among)
+
+    async def failures(self, on: Executor, limit: int) -> list[Row]:
+        return await self._rows(on, "look_at_failures", limit)
+
+    async def throughput(self, on: Executor, windows: Sequence[float], blocks: int) -> list[Row]:
+        return await self._rows(on, "look_at_throughput", self._store.schema, list(windows), blocks)
+
+    async def place(self, on: Executor, job: int) -> Row:
+        [row] = await self._rows(on, "look_at_place", job)
+        return row
+
+    async def at_or_below(self, on: Executor, job: int) -> Row | None:
+        rows = await self._rows(on, "find_at_or_below", job)
+        return rows[0] if rows else None
+
+    async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:
+        return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]

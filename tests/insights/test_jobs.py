@@ -1,0 +1,129 @@
+"""What is seen of single jobs."""
+
+import asyncio
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.errors import JobNotFound
+from penstock.insights import Insights, Progress
+from tests.fixtures.until import until
+from tests.fixtures.worker import ghost, worker_of
+
+
+async def test_the_jobs_that_run_for_longest_come_first(app: Penstock, insights: Insights) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def walk(ctx: Context) -> None:
+        ctx.progress(3, 10, "on the way")
+        started.set()
+        await go.wait()
+
+    first = await app.enqueue(walk)
+    async with worker_of(app, name="walker"):
+        await started.wait()
+        second = await app.enqueue(walk)
+
+        async def both():
+            found = await insights.running()
+            said = [job for job in found if job.progress is not None]
+            return said if len(said) == 2 else None
+
+        found = await until(both, what="both jobs to have said how far they are")
+        assert [job.id for job in found] == [first.id, second.id]
+        assert [job.id for job in await insights.running(limit=1)] == [first.id]
+        assert found[0].progress == Progress(done=3, total=10, message="on the way")
+        assert found[0].progress.share == pytest.approx(0.3)
+        assert (found[0].worker, found[0].is_alive, found[0].attempt) == ("walker", True, 1)
+        assert found[0].seconds >= found[1].seconds >= 0
+        seen = await insights.job(first.id)
+        assert seen.place.worker == "walker"
+        assert seen.place.progress == found[0].progress
+        assert seen.waits == ()
+        go.set()
+
+
+async def test_what_failed_last_comes_first_with_its_last_error(
+    app: Penstock, insights: Insights
+) -> None:
+    @app.task(max_attempts=1)
+    async def fail(customer: int) -> None:
+        raise ValueError(f"no customer {customer}")
+
+    jobs = [await app.enqueue(fail, number) for number in range(3)]
+    for _ in jobs:
+        await worker_of(app).drain(limit=1)
+    found = await insights.failures(limit=2)
+    assert [job.id for job in found] == [jobs[2].id, jobs[1].id]
+    assert (found[0].error_type, found[0].error_message) == ("ValueError", "no customer 2")
+    assert found[0].reason == "exhausted"
+    assert 0 <= found[0].seconds_ago < 60
+
+
+async def test_the_timeline_tells_what_happened_in_order(app: Penstock, insights: Insights) -> None:
+    @app.task(max_attempts=2)
+    async def fail() -> None:
+        raise ValueError("no")
+
+    job = await app.enqueue(fail)
+    await worker_of(app).drain(limit=1)
+    seen = await insights.job(job.id)
+    assert [moment.what for moment in seen.timeline] == [
+        "enqueued",
+        "attempt 1 began",
+        "attempt 1: ValueError",
+        "due",
+    ]
+    await app.retry(job)
+    await worker_of(app).drain(limit=1)
+    seen = await insights.job(job.id)
+    assert [moment.what for moment in seen.timeline][-2:] == ["attempt 2: ValueError", "failed"]
+
+
+@pytest.mark.parametrize("job", ["42", "no-number", ""])
+async def test_a_job_that_does_not_exist(insights: Insights, job: str) -> None:
+    with pytest.raises(JobNotFound):
+        await insights.job(job)
+
+
+async def test_the_last_job_before_a_moment_is_found_by_halving(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    assert await insights.last_before(await _now(connection)) == 0
+    first = await app.enqueue_many([send.prepare() for _ in range(5)])
+    await app.delete(first[2])
+    between = await _now(connection)
+    second = await app.enqueue_many([send.prepare() for _ in range(5)])
+    await worker_of(app).drain(limit=3)
+    assert await insights.last_before(between) == int(first[-1].id)
+    after = await _now(connection) + timedelta(seconds=1)
+    assert await insights.last_before(after) == int(second[-1].id)
+    assert await insights.last_before(between - timedelta(days=1)) == 0
+
+
+async def _now(connection: asyncpg.Connection):
+    return await connection.fetchval("SELECT clock_timestamp()")
+
+
+async def test_a_job_whose_worker_is_lost_says_so(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    job = await app.enqueue(send)
+    await ghost(connection, seconds=0.01)
+
+    async def lost():
+        seen = await insights.job(job.id)
+        return seen.waits
+
+    [wait] = await until(lost, what="the lease to end")
+    assert wait.kind == "lost"
+    assert "ghost" in wait.message

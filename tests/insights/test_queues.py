@@ -1,0 +1,64 @@
+"""What is seen of queues."""
+
+from penstock import Penstock
+from penstock.insights import Count, Insights
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+
+
+async def test_a_queue_shows_what_waits_in_it_by_state(app: Penstock, insights: Insights) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    mail = send.options(queue="mail")
+    await app.enqueue_many([mail.prepare() for _ in range(3)])
+    await app.enqueue_many([mail.options(delay=60).prepare() for _ in range(2)])
+    await app.enqueue(send)
+    found = {queue.name: queue for queue in await insights.queues()}
+    assert set(found) == {"mail", "default"}
+    assert (found["mail"].ready, found["mail"].scheduled) == (Count(3), Count(2))
+    assert found["mail"].running == Count(0)
+    waited = found["mail"].waited
+    assert waited is not None
+    assert 0 <= waited < 60
+    assert found["default"].scheduled == Count(0)
+
+
+async def test_a_long_queue_is_counted_only_so_far(app: Penstock, insights: Insights) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    await app.enqueue_many([send.prepare() for _ in range(12)])
+    await app.enqueue_many([send.options(delay=60).prepare() for _ in range(12)])
+    [queue] = await insights.queues(count_to=10)
+    assert queue.ready == Count(10, is_exact=False)
+    assert str(queue.ready) == "10+"
+    assert not queue.scheduled.is_exact
+    [queue] = await insights.queues(count_to=12)
+    assert queue.ready == queue.scheduled == Count(12)
+
+
+async def test_a_queue_shows_who_serves_it_and_with_how_many_slots(
+    app: Penstock, insights: Insights
+) -> None:
+    async with (
+        worker_of(app, {"mail": 5}, name="first"),
+        worker_of(app, {"mail": 2, "documents": 1}, name="second"),
+    ):
+        found = await until(lambda: _served(insights, 2), what="both workers to have a lease")
+    assert set(found["mail"].workers) == {"first", "second"}
+    assert found["mail"].slots == 7
+    assert found["documents"].workers == ("second",)
+
+
+async def _served(insights: Insights, workers: int):
+    found = {queue.name: queue for queue in await insights.queues()}
+    return found if "mail" in found and len(found["mail"].workers) == workers else None
+
+
+async def test_a_paused_queue_is_seen_though_nothing_is_in_it(
+    app: Penstock, insights: Insights
+) -> None:
+    await app.pause("mail")
+    [queue] = await insights.queues()
+    assert (queue.name, queue.is_paused, queue.workers) == ("mail", True, ())

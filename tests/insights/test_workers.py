@@ -1,0 +1,60 @@
+"""What is seen of workers."""
+
+import os
+import socket
+
+import asyncpg
+
+from penstock import Penstock
+from penstock.insights import Count, Insights
+from tests.fixtures.until import until
+from tests.fixtures.worker import ghost, worker_of
+
+
+async def test_a_worker_shows_where_it_is_and_what_it_serves(
+    app: Penstock, insights: Insights
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    async with worker_of(app, {"mail": 5, "documents": 2}, name="first"):
+
+        async def leading():
+            found = await insights.workers()
+            return found if found and found[0].is_leader else None
+
+        [worker] = await until(leading, what="the worker to lead")
+    assert (worker.name, worker.host, worker.pid) == ("first", socket.gethostname(), os.getpid())
+    assert worker.queues == {"mail": 5, "documents": 2}
+    assert worker.slots == 7
+    assert worker.tasks == (send.name,)
+    assert worker.is_alive
+    assert worker.silent < 2
+    assert worker.running == Count(0)
+
+
+async def test_a_worker_that_is_lost_is_still_seen_with_what_it_had(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    await app.enqueue_many([send.prepare() for _ in range(3)])
+    await ghost(connection, seconds=0.01)
+
+    async def lost():
+        [worker] = await insights.workers()
+        return None if worker.is_alive else worker
+
+    worker = await until(lost, what="the lease to end")
+    assert (worker.name, worker.running) == ("ghost", Count(3))
+    assert (worker.host, worker.queues, worker.is_busy) == (None, {}, False)
+
+
+async def test_a_lease_with_anything_in_its_info_is_seen(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    info = '{"queues": ["not", "as", "ours"], "pid": "seven"}'
+    await connection.fetchval("SELECT penstock.open_lease_v1('other', 60, $1)", info)
+    [worker] = await insights.workers()
+    assert (worker.name, worker.queues, worker.pid) == ("other", {}, None)
