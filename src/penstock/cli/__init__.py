@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import bench, db, demo, migrate, work
+from penstock.cli import bench, db, demo, doctor, migrate, work
 from penstock.cli.commands import Commands
 
 app = typer.Typer(
@@ -67,6 +67,7 @@ app.command("migrate")(migrate.migrate)
 app.add_typer(db.app, name="db")
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

@@ -20,6 +20,26 @@ def statement(name: str, schema: str) -> str:
     return _bind((files(__package__) / "statements" / f"{name}.sql").read_text("utf-8"), schema)
 
 
+def function(name: str, schema: str) -> str:
+    """The statement that makes one function in `functions/`, for a schema."""
+    return _bind((files(__package__) / "functions" / f"{name}.sql").read_text("utf-8"), schema)
+
+
+def function_body(name: str) -> str:
+    """What Postgres keeps as the source of a function: all between the dollars."""
+    return function(name, "").split("$$")[1]
+
+
+def indexes(schema: str) -> dict[str, str]:
+    """The statements of the migrations that make an index, by its name."""
+    made = {}
+    for _, name in migrations():
+        for line in migration(name, "up", schema).splitlines():
+            if line.startswith("CREATE INDEX "):
+                made[line.split()[2]] = line
+    return made
+
+
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Number and name of every migration, in order."""

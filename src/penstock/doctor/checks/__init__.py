@@ -1,0 +1,54 @@
+"""All checks, in the order in which a person would look."""
+
+from penstock.doctor.check import AnyCheck
+from penstock.doctor.checks.app import APP
+from penstock.doctor.checks.bloat import BLOAT
+from penstock.doctor.checks.clock import CLOCK
+from penstock.doctor.checks.connection import CONNECTION
+from penstock.doctor.checks.connections import CONNECTIONS
+from penstock.doctor.checks.expired import EXPIRED
+from penstock.doctor.checks.failed import FAILED
+from penstock.doctor.checks.leader import LEADER
+from penstock.doctor.checks.lost import LOST
+from penstock.doctor.checks.overdue import OVERDUE
+from penstock.doctor.checks.overtime import OVERTIME
+from penstock.doctor.checks.partitions import PARTITIONS
+from penstock.doctor.checks.paused import PAUSED
+from penstock.doctor.checks.pooler import POOLER
+from penstock.doctor.checks.resources import RESOURCES
+from penstock.doctor.checks.rights import RIGHTS
+from penstock.doctor.checks.schema import SCHEMA
+from penstock.doctor.checks.settings import SETTINGS
+from penstock.doctor.checks.snapshots import SNAPSHOTS
+from penstock.doctor.checks.stuck import STUCK
+from penstock.doctor.checks.unserved import UNSERVED
+from penstock.doctor.checks.versions import VERSIONS
+from penstock.doctor.checks.workers import WORKERS
+
+CHECKS: tuple[AnyCheck, ...] = (
+    CONNECTION,
+    POOLER,
+    RIGHTS,
+    SCHEMA,
+    CLOCK,
+    SETTINGS,
+    CONNECTIONS,
+    SNAPSHOTS,
+    BLOAT,
+    PARTITIONS,
+    EXPIRED,
+    WORKERS,
+    VERSIONS,
+    RESOURCES,
+    LEADER,
+    UNSERVED,
+    STUCK,
+    LOST,
+    OVERTIME,
+    OVERDUE,
+    PAUSED,
+    FAILED,
+    APP,
+)
+
+__all__ = ["APP", "CHECKS", "CONNECTION"]

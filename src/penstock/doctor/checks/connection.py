@@ -1,0 +1,122 @@
+"""Can the database be reached, is it one that Penstock runs on, and how far away is it?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import median
+from urllib.parse import urlsplit
+
+import asyncpg
+from msgspec import Struct
+
+from penstock.doctor.check import Check, Group
+from penstock.doctor.finding import Finding, error, ok, warning
+from penstock.doctor.limits import Limits
+from penstock.doctor.patient import Patient
+from penstock.doctor.wording import span
+from penstock.sql import quote
+
+TRIES = 5
+
+
+class Server(Struct, frozen=True):
+    version: str
+    major: int
+    standby: bool
+    database: str
+    role: str
+
+
+class Reached(Struct, frozen=True):
+    server: Server
+    latency: float
+
+
+async def read(patient: Patient) -> Reached:
+    [server] = await patient.ask(Server, "examine_server")
+    taken = []
+    for _ in range(TRIES):
+        began = time.monotonic()
+        # One way there and one back, which a statement with parameters would not be.
+        await patient.connection.execute("SELECT")
+        taken.append(time.monotonic() - began)
+    return Reached(server, median(taken))
+
+
+def judge(reached: Reached, limits: Limits) -> Sequence[Finding]:
+    server = reached.server
+    if server.major < limits.oldest_postgres:
+        return [
+            error(
+                f"This is PostgreSQL {server.version}.",
+                f"Penstock needs PostgreSQL {limits.oldest_postgres} or newer: upgrade the server.",
+            )
+        ]
+    if server.standby:
+        return [
+            error(
+                f"The database {server.database} is a standby, which takes no writes.",
+                "Use the address of the primary. If this should be the primary, promote it:",
+                "SELECT pg_promote();",
+            )
+        ]
+    seen = (
+        f"PostgreSQL {server.version} answers in {_short(reached.latency)}; the role is "
+        f"{server.role}, the database {server.database}."
+    )
+    if reached.latency > limits.latency_warning:
+        return [
+            warning(
+                seen,
+                "Every claim and every settle waits this long. Run workers near the database, "
+                "and look for what makes the network or the server slow.",
+            )
+        ]
+    return [ok(seen)]
+
+
+def unreachable(url: str, problem: Exception) -> Finding:
+    """Why there is no connection at all."""
+    parts = urlsplit(url)
+    name = parts.path.lstrip("/") or "the role's own name"
+    match problem:
+        case asyncpg.InvalidCatalogNameError():
+            return error(
+                f"The server has no database {name}.",
+                "Make it, or mend the address:",
+                f"CREATE DATABASE {quote(name)};",
+            )
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return error(
+                f"The server does not let the role in: {problem}.",
+                "Mend the role's name or password in the address, or the server's pg_hba.conf.",
+            )
+        case asyncpg.TooManyConnectionsError():
+            return error(
+                f"The server takes no more connections: {problem}.",
+                "End what is not needed, put a pooler between, or raise max_connections:",
+                "SELECT usename, application_name, state, count(*) FROM pg_stat_activity "
+                "GROUP BY 1, 2, 3 ORDER BY 4 DESC;",
+            )
+        case asyncpg.PostgresError():
+            return error(f"The server refuses: {problem}.", "Look at the server's log.")
+    why = str(problem) or "it did not answer in time"
+    return error(
+        f"The database cannot be reached: {why}.",
+        "Is it running, is the address right, and does a firewall let it through?",
+        f"pg_isready --host {parts.hostname or 'localhost'} --port {parts.port or 5432}",
+    )
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else span(seconds)
+
+
+CONNECTION = Check(
+    "connection",
+    Group.DATABASE,
+    "Can the database be reached, does it take writes, and how far away is it?",
+    read,
+    judge,
+)

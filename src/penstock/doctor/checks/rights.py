@@ -1,0 +1,145 @@
+"""May the role do what a client and a worker must?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from penstock.doctor.check import Check, Group
+from penstock.doctor.finding import Finding, error, ok, warning
+from penstock.doctor.limits import Limits
+from penstock.doctor.patient import Patient
+from penstock.doctor.wording import listed
+from penstock.migrate.compatibility import newest_functions
+from penstock.sql import quote
+
+# Functions run with the rights of who calls them, so these are the tables they touch.
+CLIENT = {
+    "job": "SELECT INSERT UPDATE DELETE",
+    "job_history": "SELECT INSERT UPDATE DELETE",
+    "job_all": "SELECT",
+    "job_id_seq": "USAGE",
+    "migration": "SELECT",
+    "progress": "SELECT DELETE",
+    "queue": "SELECT INSERT UPDATE",
+    "retention": "SELECT",
+    "signal": "INSERT",
+    "step": "SELECT DELETE",
+    "unique_claim": "SELECT INSERT UPDATE DELETE",
+}
+WORKER = {
+    "grant": "SELECT DELETE",
+    "leader": "SELECT INSERT UPDATE DELETE",
+    "lease": "SELECT INSERT UPDATE DELETE",
+    "progress": "INSERT UPDATE",
+    "signal": "SELECT DELETE",
+}
+
+
+class Lack(Struct, frozen=True):
+    """A privilege that the role does not have."""
+
+    kind: str
+    name: str
+    privilege: str
+
+
+class Owner(Struct, frozen=True):
+    """Who owns the history, and whether the role may act as that one."""
+
+    owner: str
+    role: str
+    ours: bool
+    creates: bool
+
+
+class Rights(Struct, frozen=True):
+    schema: str
+    lacks: tuple[Lack, ...]
+    owner: Owner | None
+
+
+async def read(patient: Patient) -> Rights:
+    needs = [
+        (name, privilege)
+        for table in (CLIENT, WORKER)
+        for name, privileges in table.items()
+        for privilege in privileges.split()
+    ]
+    names, privileges = zip(*needs, strict=True)
+    lacks = await patient.ask(
+        Lack,
+        "examine_rights",
+        patient.schema,
+        list(names),
+        list(privileges),
+        newest_functions(),
+    )
+    owners = await patient.ask(Owner, "examine_owner", patient.schema)
+    return Rights(patient.schema, tuple(lacks), owners[0] if owners else None)
+
+
+def judge(rights: Rights, _: Limits) -> Sequence[Finding]:
+    owner = rights.owner
+    if owner is None:
+        return [ok("There is nothing to have rights to yet.")]
+    if rights.lacks:
+        return [_lacking(rights, owner)]
+    if not (owner.ours and owner.creates):
+        return [
+            warning(
+                f"The role {owner.role} may work off jobs, but neither make nor drop partitions of "
+                f"the history: they belong to {owner.owner}.",
+                "Run at least one worker as the owner, or let this role act as the owner:",
+                f"GRANT {quote(owner.owner)} TO {quote(owner.role)};",
+            )
+        ]
+    return [ok(f"The role {owner.role} may do all that clients and workers do.")]
+
+
+def _lacking(rights: Rights, owner: Owner) -> Finding:
+    names = listed(sorted({each.name for each in rights.lacks}))
+    return error(
+        f"The role {owner.role} lacks rights to {names}, so it {_consequence(rights.lacks)}.",
+        f"Grant them, as {owner.owner}:",
+        *_grants(rights, owner.role),
+    )
+
+
+def _consequence(lacks: Sequence[Lack]) -> str:
+    for_workers_alone = all(
+        each.kind == "table" and each.privilege not in CLIENT.get(each.name, "").split()
+        for each in lacks
+    )
+    return "can enqueue but not work" if for_workers_alone else "can neither enqueue nor work fully"
+
+
+def _grants(rights: Rights, role: str) -> list[str]:
+    by_object = groupby(rights.lacks, key=lambda lack: (lack.kind, lack.name))
+    return [
+        f"GRANT {', '.join(lack.privilege for lack in lacks)} "
+        f"ON {_object(rights.schema, kind, name)} TO {quote(role)};"
+        for (kind, name), lacks in by_object
+    ]
+
+
+def _object(schema: str, kind: str, name: str) -> str:
+    match kind:
+        case "schema":
+            return f"SCHEMA {quote(schema)}"
+        case "function":
+            return f"FUNCTION {name}"  # Postgres has quoted it, arguments and all.
+        case "sequence":
+            return f"SEQUENCE {quote(schema)}.{quote(name)}"
+    return f"{quote(schema)}.{quote(name)}"
+
+
+RIGHTS = Check(
+    "rights",
+    Group.DATABASE,
+    "May the role do what a client and a worker must?",
+    read,
+    judge,
+)

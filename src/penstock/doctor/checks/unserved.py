@@ -1,0 +1,76 @@
+"""Are there ready jobs that no living worker serves?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from penstock.doctor.check import Check, Group
+from penstock.doctor.finding import Finding, error, ok
+from penstock.doctor.leases import Lease, leases, living
+from penstock.doctor.limits import Limits
+from penstock.doctor.patient import Patient
+from penstock.doctor.waiting import Waiting, waiting
+from penstock.doctor.wording import counted, listed, span
+
+
+class Service(Struct, frozen=True):
+    """What waits, ordered by queue, and who is there for it."""
+
+    waiting: tuple[Waiting, ...]
+    alive: tuple[Lease, ...]
+
+    def of(self, queue: str) -> list[Lease]:
+        return [lease for lease in self.alive if queue in lease.info.queues]
+
+
+async def read(patient: Patient) -> Service:
+    return Service(tuple(await waiting(patient)), tuple(living(await leases(patient))))
+
+
+def judge(service: Service, limits: Limits) -> Sequence[Finding]:
+    # What is paused is meant to wait, and has a check of its own.
+    patiently = [each for each in service.waiting if each.paused is None]
+    late = [each for each in patiently if each.seconds >= limits.unserved]
+    findings: list[Finding] = []
+    for queue, grouped in groupby(late, key=lambda line: line.queue):
+        lines, workers = list(grouped), service.of(queue)
+        findings += _by_task(lines, workers, limits) if workers else [_queue(queue, lines, limits)]
+    return findings or [ok("Every queue and task with ready jobs has a worker.")]
+
+
+def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
+    jobs = sum(line.jobs for line in lines)
+    return error(
+        f"{counted(jobs, 'job', limits.sample_jobs)} wait in the queue {queue}, the oldest for "
+        f"{span(max(line.seconds for line in lines))}, and no living worker serves it. Tasks: "
+        f"{listed(line.task for line in lines)}.",
+        "Start a worker for it where the code of these tasks is:",
+        f"penstock work APP --queue {queue}",
+    )
+
+
+def _by_task(lines: Sequence[Waiting], workers: Sequence[Lease], limits: Limits) -> list[Finding]:
+    known = frozenset[str]().union(*(lease.info.tasks for lease in workers))
+    return [
+        error(
+            f"{counted(line.jobs, 'job', limits.sample_jobs)} of the task {line.task} wait in the "
+            f"queue {line.queue}, the oldest for {span(line.seconds)}, and none of its workers has "
+            f"that task: {listed(lease.worker for lease in workers)}.",
+            "Deploy the code that has it, or register the task with the app that they run.",
+            f"penstock jobs show {line.example}",
+        )
+        for line in lines
+        if line.task not in known
+    ]
+
+
+UNSERVED = Check(
+    "unserved-jobs",
+    Group.JOBS,
+    "Are there ready jobs in a queue, or of a task, that no living worker serves?",
+    read,
+    judge,
+)

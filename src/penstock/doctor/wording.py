@@ -1,0 +1,45 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+_SPANS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two largest units: `3 h 12 min`, `1.4 s`, `20 ms`."""
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for (unit, name), (smaller, its_name) in pairwise(_SPANS):
+        if seconds >= unit:
+            whole, rest = divmod(seconds, unit)
+            part = f" {rest // smaller:.0f} {its_name}" if rest >= smaller else ""
+            return f"{whole:.0f} {name}{part}"
+    return f"{seconds:.0f} s"
+
+
+def size(number: float) -> str:
+    """A number of bytes: `1.2 GB`."""
+    for unit, name in _SIZES:
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number:.0f} bytes"
+
+
+def counted(number: int, noun: str, most: int | None = None) -> str:
+    """`1 job`, `3 jobs`; `10,000 or more jobs` if no more than that were looked at."""
+    more = " or more" if most is not None and number >= most else ""
+    return f"{number:,}{more} {noun}{'' if number == 1 and not more else 's'}"
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """`a, b, c and 4 more`."""
+    all_names = list(names)
+    more = len(all_names) - most
+    shown = ", ".join(all_names[:most])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,21 @@
+-- The first day that has no history partition although settles will need it. $1 is the schema, $2 how many
+-- days to look ahead. A job that ends in `ahead` days goes into the partition of that day, one day and its
+-- retention later; `apart` says that a table of that name exists and is not attached.
+WITH kept AS (
+    SELECT 7 AS days UNION SELECT 30 UNION SELECT r.days FROM :"schema".retention AS r
+), wanted AS (
+    SELECT a.ahead, k.days, (statement_timestamp() AT TIME ZONE 'UTC')::date + 1 + k.days + a.ahead AS day
+      FROM generate_series(0, $2::integer) AS a (ahead) CROSS JOIN kept AS k
+), present AS (
+    SELECT c.relname, i.inhrelid IS NOT NULL AND NOT i.inhdetachpending AS attached
+      FROM pg_class AS c
+      JOIN pg_namespace AS n ON n.oid = c.relnamespace
+      LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+     WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relname LIKE 'job\_history\_%'
+)
+SELECT w.ahead, w.days, w.day, p.relname IS NOT NULL AS apart
+  FROM wanted AS w
+  LEFT JOIN present AS p ON p.relname = 'job_history_' || to_char(w.day, 'YYYYMMDD')
+ WHERE p.attached IS NOT TRUE
+ ORDER BY w.ahead, w.day
+ LIMIT 1;

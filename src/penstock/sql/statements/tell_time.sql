@@ -1,0 +1,2 @@
+-- What time is it there?
+SELECT clock_timestamp() AS now;
