@@ -36,16 +36,15 @@ async def expired(engine: Engine, now: datetime) -> list[asyncpg.Record]:
 async def rotate(engine: Engine, now: datetime) -> list[str]:
     """One round of taking expired partitions away, as far as readers let it; the steps it took."""
     steps = []
-    await engine.connection.execute("SET lock_timeout = '50ms'")
     for _ in range(100):
         found = await expired(engine, now)
         if not found:
             return steps
         step = "finalize" if found[0]["pending"] else "detach" if found[0]["attached"] else "drop"
         try:
-            await engine.connection.execute(found[0][step])
+            await engine.connection.execute(found[0][step], timeout=0.3)
             steps.append(step)
-        except asyncpg.LockNotAvailableError:
+        except TimeoutError:
             return [*steps, f"{step} waits"]
     raise AssertionError(f"There is no end of it: {steps}")
 
@@ -60,9 +59,12 @@ async def held_reader(reader: Engine) -> AsyncIterator[None]:
 
 async def settle_without_waiting(engine: Engine, **columns: object) -> int:
     """A whole life of a job in which no statement waits for a lock."""
-    await engine.connection.execute("SET lock_timeout = '50ms'; SET statement_timeout = '5s'")
-    attempt = await engine.attempt()
-    assert await engine.settle([attempt], **columns) == {}
+    async with engine.connection.transaction():
+        await engine.connection.execute(
+            "SET LOCAL lock_timeout = '50ms'; SET LOCAL statement_timeout = '5s'"
+        )
+        attempt = await engine.attempt()
+        assert await engine.settle([attempt], **columns) == {}
     return attempt["id"]
 
 

@@ -7,6 +7,8 @@ import asyncpg
 
 from penstock import Penstock
 from penstock.events import LeaderChanged
+from penstock.lifecycle import Health
+from penstock.maintenance.partitions import Partitions
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
 
@@ -134,6 +136,12 @@ async def test_leftovers_are_swept(app: Penstock, connection: asyncpg.Connection
         await until(swept, what="the leftovers to go")
 
 
+OLD_PARTITION = (
+    "CREATE TABLE penstock.job_history_20200101 PARTITION OF penstock.job_history "
+    "FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
+)
+
+
 async def partitions(connection: asyncpg.Connection) -> list[str]:
     rows = await connection.fetch(
         "SELECT relname FROM pg_class WHERE relnamespace = 'penstock'::regnamespace "
@@ -159,10 +167,7 @@ async def test_partitions_are_made_ahead_by_any_worker(
 async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    await connection.execute(
-        "CREATE TABLE penstock.job_history_20200101 PARTITION OF penstock.job_history "
-        "FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
-    )
+    await connection.execute(OLD_PARTITION)
 
     async def gone() -> bool:
         return "job_history_20200101" not in await partitions(connection)
@@ -176,13 +181,25 @@ async def test_a_new_leader_looks_for_old_partitions_at_once(
 ) -> None:
     lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
     assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 0.5)", lease)
-    await connection.execute(
-        "CREATE TABLE penstock.job_history_20200101 PARTITION OF penstock.job_history "
-        "FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
-    )
+    await connection.execute(OLD_PARTITION)
 
     async def gone() -> bool:
         return "job_history_20200101" not in await partitions(connection)
 
     async with worker_of(app, partitions=3600):
         await until(gone, what="the old partition to go")
+
+
+async def test_an_old_partition_that_is_being_read_goes_after_its_reader(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(OLD_PARTITION)
+    upkeep = Partitions(
+        await app._link.pool(), app.store, Health(app.events), lambda: True, every=1, ahead=7
+    )
+    async with connection.transaction(isolation="repeatable_read"):
+        await connection.fetch("SELECT id FROM penstock.job_all")
+        assert not await upkeep.remove_expired()
+        assert not await upkeep.remove_expired()
+    assert await upkeep.remove_expired()
+    assert "job_history_20200101" not in await partitions(connection)

@@ -20,7 +20,6 @@ class Maintenance:
 
     def __init__(
         self,
-        url: str,
         pool: Pool,
         store: Store,
         health: Health,
@@ -47,7 +46,6 @@ class Maintenance:
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
             Partitions(
-                url,
                 pool,
                 store,
                 health,

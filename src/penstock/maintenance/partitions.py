@@ -1,7 +1,7 @@
 """History partitions: built ahead by any worker, removed by the leader when their day has passed.
 
 Neither may ever make a settle wait. Attaching waits for nobody; detaching concurrently waits only
-for readers, and gives up after a moment to try again at the next tick.
+for readers, and is given up after a moment to be tried again at the next tick.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Callable
 import asyncpg
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Connection, Pool, Store, connect, failures
+from penstock.store import Pool, Store, failures
 
 logger = logging.getLogger("penstock.partitions")
 
-LOCK_TIMEOUT = "50ms"
+# DETACH CONCURRENTLY runs in no transaction, so no setting could limit it that would not stay on
+# the connection. It is cancelled from here.
+PATIENCE = 1.0
 TRY_AGAIN = 60.0
 
 
@@ -27,7 +29,6 @@ class Partitions(Service):
 
     def __init__(
         self,
-        url: str,
         pool: Pool,
         store: Store,
         health: Health,
@@ -37,7 +38,6 @@ class Partitions(Service):
         ahead: int,
     ) -> None:
         super().__init__(health)
-        self._url = url
         self._pool = pool
         self._store = store
         self._leads = leads
@@ -58,20 +58,14 @@ class Partitions(Service):
     async def remove_expired(self) -> bool:
         """Detach and drop the partitions whose day has passed; False if one is still in use."""
         expired = await self._store.expired_partitions(self._pool)
-        if not expired:
-            return True
-        # DETACH CONCURRENTLY runs in no transaction: its limit is set on a connection of its own.
-        connection = await connect(self._url, name="penstock partitions")
-        try:
-            await connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
-            return all([await self._remove(connection, steps) for steps in expired])
-        finally:
-            await connection.close()
+        return all([await self._remove(steps) for steps in expired])
 
-    async def _remove(self, connection: Connection, steps: tuple[str, ...]) -> bool:
+    async def _remove(self, steps: tuple[str, ...]) -> bool:
         try:
             for step in steps:
-                await connection.execute(step)
+                await self._pool.execute(step, timeout=PATIENCE)
+        except TimeoutError:
+            return False
         except asyncpg.PostgresError as error:
             if failures.is_passing(error):
                 return False

@@ -97,7 +97,7 @@ class Crew:
         )
         self.listener = Listener(url, store, health)
         self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
-        self.maintenance = Maintenance(url, pool, store, health, events, self.session.held, upkeep)
+        self.maintenance = Maintenance(pool, store, health, events, self.session.held, upkeep)
         self.claimers = {
             queue: Claimer(
                 state,
