@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator
 
 from penstock import migrate
@@ -23,6 +24,7 @@ class Link:
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._opening = asyncio.Lock()
+        self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lasting: AsyncGenerator[None, None] | None = None
 
@@ -42,14 +44,14 @@ class Link:
         return url
 
     @property
+    def listen_url(self) -> str:
+        """The address to listen at for notifications."""
+        return self.database.listen_url or self.url
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the link is open in."""
-        return self._loop if self._pool is not None else None
-
-    def forget(self) -> None:
-        """After a fork: what is open belongs to the parent, here nothing is."""
-        self._loop = self._pool = self._hold = None
-        self._opening = asyncio.Lock()
+        return self._loop if self._pool is not None and self._process == os.getpid() else None
 
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
@@ -72,6 +74,10 @@ class Link:
     def _check_loop(self) -> None:
         """Connections belong to the loop that opened them; with a loop that has ended they end."""
         loop = asyncio.get_running_loop()
+        if self._process != os.getpid():
+            # After a fork: what is open belongs to the parent, here nothing is.
+            self._process = os.getpid()
+            self._loop = self._pool = self._hold = None
         if self._loop is loop:
             return
         if self._loop is not None and self._pool is not None and not self._loop.is_closed():

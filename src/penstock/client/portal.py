@@ -25,10 +25,13 @@ class Portal:
     def __init__(self, link: Link, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._link = link
         self._close = close
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process = os.getpid()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; the calling thread waits for it."""
@@ -42,29 +45,28 @@ class Portal:
 
     def close(self) -> None:
         """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             loop, self._loop = self._loop, None
             thread, self._thread = self._thread, None
         atexit.unregister(self.close)
-        if loop is not None and thread is not None and self._process == os.getpid():
+        if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._process != os.getpid():
+            # Before the lock: it may have been held at the moment of the fork.
+            self._begin()
         with self._lock:
-            if self._process != os.getpid():
-                self._begin_anew()
             if self._loop is not None:
                 return self._loop
             shared = self._link.loop
             if shared is not None and shared.is_running():
                 return shared
             return self._start()
-
-    def _begin_anew(self) -> None:
-        self._process, self._loop, self._thread = os.getpid(), None, None
-        self._link.forget()
 
     def _start(self) -> asyncio.AbstractEventLoop:
         self._loop = loop = asyncio.new_event_loop()
