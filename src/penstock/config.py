@@ -14,20 +14,25 @@ from penstock.errors import ConfigError
 DATABASE_URL = "PENSTOCK_DATABASE_URL"
 DATA_DIR = "PENSTOCK_DATA_DIR"
 SCHEMA = "PENSTOCK_SCHEMA"
+LISTEN_URL = "PENSTOCK_LISTEN_URL"
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where the queue lives. Without a URL an embedded Postgres is started in `data_dir`."""
+    """Where the queue lives. Without a URL an embedded Postgres is started in `data_dir`.
+
+    Where the URL leads to a pooler that delivers no notifications, `listen_url` may lead past it.
+    """
 
     url: str | None = None
     data_dir: str | None = None
     schema: str = "penstock"
     pool_size: int = 8
+    listen_url: str | None = None
 
     def __post_init__(self) -> None:
-        if self.url is not None and not self.url.startswith(("postgresql://", "postgres://")):
-            raise ConfigError("database_url", _hidden(self.url), "postgresql://user@host/database")
+        _address("database_url", self.url)
+        _address("listen_url", self.listen_url)
         if not self.schema or len(self.schema.encode()) > 50:
             raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
         _between("pool_size", self.pool_size, 1, 1000)
@@ -40,16 +45,19 @@ class Database:
         data_dir: str | None = None,
         schema: str | None = None,
         pool_size: int = 8,
+        listen_url: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Database:
         """Arguments over the environment over the defaults; a folder given beats a URL there."""
         if url is None and data_dir is None:
             url = environment.get(DATABASE_URL) or None
+            listen_url = listen_url or environment.get(LISTEN_URL) or None
         return cls(
             url=url,
             data_dir=data_dir or environment.get(DATA_DIR) or None,
             schema=schema or environment.get(SCHEMA) or "penstock",
             pool_size=pool_size,
+            listen_url=listen_url,
         )
 
 
@@ -141,6 +149,11 @@ def _up_to_a_day(group: object, *names: str) -> None:
 def _between(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _address(name: str, url: str | None) -> None:
+    if url is not None and not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigError(name, _hidden(url), "postgresql://user@host/database")
 
 
 def _hidden(url: str) -> str:
