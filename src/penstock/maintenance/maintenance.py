@@ -26,11 +26,13 @@ class Maintenance:
         events: Events,
         lease: Callable[[], Awaitable[int]],
         upkeep: Upkeep,
+        *,
+        promote_most: Callable[[], float],
     ) -> None:
         self.elector = Elector(
             pool, store, health, events, lease, every=upkeep.election, term=upkeep.term
         )
-        self.promoter = Promoter(pool, store, health, self.leads, upkeep.promote_most)
+        self.promoter = Promoter(pool, store, health, self.leads, promote_most)
         self.elector.on_win = self._begin
         self._led: list[Service] = [
             self.promoter,

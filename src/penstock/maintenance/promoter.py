@@ -24,7 +24,12 @@ class Promoter(Service):
     name = "promotion"
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], most: float
+        self,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        leads: Callable[[], bool],
+        most: Callable[[], float],
     ) -> None:
         super().__init__(health)
         self._pool = pool
@@ -44,11 +49,12 @@ class Promoter(Service):
         self.wake()
 
     async def tick(self) -> float:
+        most = self._most()
         if not self._leads():
-            return self._most
+            return most
         if await self.promote() == LIMIT:
             return 0
-        return self._most if self._next_in is None else min(max(self._next_in, 0.0), self._most)
+        return most if self._next_in is None else min(max(self._next_in, 0.0), most)
 
     async def promote(self) -> int:
         """Make ready what is due, up to a limit: how many."""

@@ -7,7 +7,14 @@ setting, no lock, no LISTEN. The next client would find it, and we would not.
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+
+import asyncpg
+
 from penstock.store.connection import Connection
+
+ECHO_WAIT = 2.0
 
 
 async def stands_between(connection: Connection) -> bool:
@@ -20,3 +27,27 @@ async def stands_between(connection: Connection) -> bool:
     """
     told = connection.get_server_pid()
     return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
+
+
+async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) -> bool:
+    """Whether what other sessions notify reaches this connection.
+
+        if not await hears(connection, pool): ...
+
+    A pooler in transaction mode takes a LISTEN and never delivers: only an echo tells.
+    """
+    heard = asyncio.Event()
+    channel = f"penstock.echo.{secrets.token_hex(8)}"
+
+    def hear(*_: object) -> None:
+        heard.set()
+
+    await connection.add_listener(channel, hear)
+    await others.execute(f'NOTIFY "{channel}"')
+    try:
+        async with asyncio.timeout(ECHO_WAIT):
+            await heard.wait()
+    except TimeoutError:
+        pass
+    await connection.remove_listener(channel, hear)
+    return heard.is_set()

@@ -63,6 +63,7 @@ class Crew:
         health = Health(events)
         self._events = events
         self._pace = pace
+        self._upkeep = upkeep
         self._states = states
         self._tally = tally
         self.quota = quota
@@ -95,9 +96,17 @@ class Crew:
         self.session = Session(
             url, pool, store, health, events, liveness, worker=name, info=self._info
         )
-        self.listener = Listener(url, store, health)
+        self.listener = Listener(link.listen_url, pool, store, health)
         self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
-        self.maintenance = Maintenance(pool, store, health, events, self.session.held, upkeep)
+        self.maintenance = Maintenance(
+            pool,
+            store,
+            health,
+            events,
+            self.session.held,
+            upkeep,
+            promote_most=self._promote_most,
+        )
         self.claimers = {
             queue: Claimer(
                 state,
@@ -183,6 +192,10 @@ class Crew:
     def _scan_pause(self, took: float) -> float:
         shortest = self._pace.rescan if self.listener.is_listening else self._pace.poll
         return max(shortest, Budget.SHARE * took)
+
+    def _promote_most(self) -> float:
+        most = self._upkeep.promote_most
+        return most if self.listener.is_listening else min(most, self._pace.poll)
 
     # News
 

@@ -1,6 +1,7 @@
 """Hears what the database tells: new jobs, due times, signals, a vacant leader's seat.
 
-What it hears only saves time. Everything is found without it, a little later.
+What it hears only saves time. Everything is found without it, a little later: behind a pooler that
+delivers no notifications, a worker looks more often instead.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Connection, Store, connect
+from penstock.store import Connection, Pool, Store, connect, hears
 
 logger = logging.getLogger("penstock.listener")
 
 PROBE = 15.0
+# Behind a pooler that delivers nothing there is little hope that this changes.
+DEAF_PAUSE = 600.0
+DEAF = (
+    "Notifications do not reach this worker: a pooler in transaction mode, such as PgBouncer, "
+    "keeps them, or the listen_url leads to another database. New jobs are found by looking for "
+    "them. To be told at once, give Postgres's own address as listen_url or PENSTOCK_LISTEN_URL."
+)
 
 
 class Listener(Service):
@@ -26,9 +34,10 @@ class Listener(Service):
 
     name = "listener"
 
-    def __init__(self, url: str, store: Store, health: Health) -> None:
+    def __init__(self, url: str, pool: Pool, store: Store, health: Health) -> None:
         super().__init__(health)
         self._url = url
+        self._pool = pool
         self._store = store
         self._connection: Connection | None = None
         self.on_ready: Callable[[str, str, int, datetime], None] = lambda *_: None
@@ -44,17 +53,24 @@ class Listener(Service):
     async def tick(self) -> float:
         if self._connection is None:
             self._connection = await self._listen()
+            if self._connection is None:
+                return DEAF_PAUSE
             self.on_reconnect()
         try:
-            await self._connection.fetchval("SELECT 1", timeout=PROBE)
+            await self._connection.execute("SELECT 1", timeout=PROBE)
         except BaseException:
             self._drop()
             raise
         return PROBE
 
-    async def _listen(self) -> Connection:
+    async def _listen(self) -> Connection | None:
+        """A connection that listens; None if nothing that is told reaches it."""
         connection = await connect(self._url, name="penstock listener")
         try:
+            if not await hears(connection, self._pool):
+                logger.info(DEAF)
+                connection.terminate()
+                return None
             for channel, heard in self._channels().items():
                 await connection.add_listener(self._store.channel(channel), heard)
         except BaseException:
