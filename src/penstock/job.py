@@ -40,7 +40,8 @@ UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 class AttemptError(Struct, frozen=True, kw_only=True):
     """How one attempt ended badly, as text.
 
-    `at` is None until the settle has stored it: the database owns time.
+    `at`, when it ended, and `began` are None until the settle has stored them: the database owns
+    time.
     """
 
     kind: ErrorKind = "failure"
@@ -50,6 +51,7 @@ class AttemptError(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     worker: str = ""
     at: datetime | None = None
+    began: datetime | None = None
 
 
 # gc=False: one is built for each claimed job, and nothing in it can refer back to it.
@@ -75,6 +77,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     max_attempts: int = 5
     timeout: float | None = None
     retry: dict[str, Any] | None = None
+    worker: str | None = None  # while it runs: who runs it
 
     args: dict[str, Any]
     args_version: int = 1

@@ -76,15 +76,20 @@ async def test_an_outcome_that_is_not_final_puts_the_job_back(
 
 
 async def test_errors_of_all_attempts_are_kept_with_their_time(engine: Engine) -> None:
-    engine.now = NOON
+    times = [NOON + timedelta(seconds=second) for second in range(4)]
+    engine.now = times[0]
     lease = await engine.lease()
     attempt = await engine.attempt(lease)
+    engine.now = times[1]
     await engine.settle([attempt], states="ready", failures=1, errors='{"type": "First"}')
+    engine.now = times[2]
     [attempt] = await engine.claim(lease)
+    engine.now = times[3]
     await engine.settle([attempt], states="failed", reasons="x", errors='{"type": "Second"}')
     errors = json.loads((await engine.job(attempt["id"]))["errors"])
     assert [error["type"] for error in errors] == ["First", "Second"]
-    assert {datetime.fromisoformat(error["at"]) for error in errors} == {NOON}
+    assert [datetime.fromisoformat(error["began"]) for error in errors] == [times[0], times[2]]
+    assert [datetime.fromisoformat(error["at"]) for error in errors] == [times[1], times[3]]
 
 
 async def test_a_job_stuck_again_keeps_the_time_since_when(engine: Engine) -> None:

@@ -454,7 +454,7 @@ BEGIN
            g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
            g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
            CASE WHEN g.error IS NULL THEN g.errors
-                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END,
+                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now, 'began', g.attempted_at)) END,
            g.result::jsonb
       FROM gone AS g;
     GET DIAGNOSTICS v_finished = ROW_COUNT;
@@ -577,7 +577,8 @@ BEGIN
         ELSE
             UPDATE job AS j
                SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error || jsonb_build_object('at', p_now)),
+                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error
+                       || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());
@@ -704,7 +705,8 @@ CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states t
                ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
                stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
                errors = CASE WHEN g.error IS NULL THEN j.errors
-                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END
+                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb
+                                  || jsonb_build_object('at', p_now, 'began', j.attempted_at)) END
           FROM given AS g
          WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
         RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at

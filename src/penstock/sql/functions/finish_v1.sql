@@ -61,7 +61,7 @@ BEGIN
            g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
            g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
            CASE WHEN g.error IS NULL THEN g.errors
-                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END,
+                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now, 'began', g.attempted_at)) END,
            g.result::jsonb
       FROM gone AS g;
     GET DIAGNOSTICS v_finished = ROW_COUNT;

@@ -31,7 +31,8 @@ BEGIN
         ELSE
             UPDATE job AS j
                SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error || jsonb_build_object('at', p_now)),
+                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error
+                       || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());

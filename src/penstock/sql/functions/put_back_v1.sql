@@ -27,7 +27,8 @@ AS $$
                ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
                stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
                errors = CASE WHEN g.error IS NULL THEN j.errors
-                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now)) END
+                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb
+                                  || jsonb_build_object('at', p_now, 'began', j.attempted_at)) END
           FROM given AS g
          WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
         RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
