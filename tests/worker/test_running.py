@@ -81,6 +81,23 @@ async def test_the_context_tells_about_the_attempt(
     assert (lines[0].job_id, lines[0].attempt) == (id, 1)
 
 
+async def test_a_running_job_names_its_worker(app: Penstock) -> None:
+    seen, enough = [], asyncio.Event()
+
+    @app.task
+    async def look(ctx: Context) -> None:
+        seen.append(ctx.job.worker)
+        await enough.wait()
+
+    async with worker_of(app, name="turbine 1"):
+        job = await app.enqueue(look)
+        assert (await reaches(app, job, "running")).worker == "turbine 1"
+        enough.set()
+        await app.wait(job, timeout=5)
+    assert seen == ["turbine 1"]
+    assert (await app.get(job)).worker is None
+
+
 async def test_the_last_progress_told_before_the_end_is_kept(app: Penstock) -> None:
     @app.task
     async def count(ctx: Context, steps: int) -> None:

@@ -42,7 +42,18 @@ _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
 class Attempt:
     """One job in one claim: what a worker holds while it runs."""
 
-    __slots__ = ("_extra", "_job", "args", "id", "queue", "row", "task", "timeout", "token")
+    __slots__ = (
+        "_extra",
+        "_job",
+        "args",
+        "id",
+        "queue",
+        "row",
+        "task",
+        "timeout",
+        "token",
+        "worker",
+    )
 
     def __init__(self, row: asyncpg.Record, queue: str) -> None:
         self.row = row
@@ -52,6 +63,7 @@ class Attempt:
         self.task: str = row["task"]
         self.args: str = row["args"]
         self.timeout: float | None = row["timeout"]
+        self.worker: str | None = None  # known once one starts it
         self._extra: _Extra | None = None
         self._job: Job | None = None
 
@@ -117,6 +129,7 @@ class Attempt:
             max_attempts=row["max_attempts"],
             timeout=self.timeout,
             retry=extra.retry,
+            worker=self.worker,
             args=_decode_args(self.args),
             args_version=row["args_version"],
             meta=extra.meta or {},

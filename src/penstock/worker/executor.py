@@ -85,6 +85,7 @@ class Executor:
         except ArgumentsDoNotFit as error:
             self._park(attempt, Parked("bad_arguments", describe_error(error)))
             return None
+        attempt.worker = self._worker
         run = Run(attempt, task, state)
         body = self._on_loop(run, call) if task.is_async else self._in_thread(run, call)
         if sys.version_info >= (3, 12):
