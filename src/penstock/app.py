@@ -10,7 +10,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from penstock import migrate
-from penstock.client import Client, Link, Portal, SyncClient, blocking
+from penstock.client import Client, Link, Portal, SyncClient
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
 from penstock.tasks import Registry, Task, TaskDecorator
@@ -44,15 +44,17 @@ class Penstock(Client):
         include: Iterable[ModuleType | Task[Any, Any]] = (),
     ) -> None:
         folder = None if data_dir is None else str(data_dir)
-        super().__init__(
-            Link(Database.of(database_url, data_dir=folder, schema=schema, pool_size=pool_size))
-        )
+        database = Database.of(database_url, data_dir=folder, schema=schema, pool_size=pool_size)
+        super().__init__(self._link_to(database))
         self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
         self.events = Events()
         self.resources = Resources()
         self.task = TaskDecorator(register=self.tasks.add)
         self.include(*include)
+
+    def _link_to(self, database: Database) -> Link:
+        return Link(database)
 
     @property
     def database(self) -> Database:
@@ -183,11 +185,13 @@ class SyncPenstock(SyncClient):
         self._app = app
         self._portal = portal
 
-    migrate = blocking(Penstock.migrate)
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of what was applied."""
+        return self._portal.run(self._app.migrate())
 
     def open(self) -> Self:
         """Connect now; starts the embedded Postgres."""
-        self._run(self._app.open())
+        self._portal.run(self._app.open())
         return self
 
     def close(self) -> None:

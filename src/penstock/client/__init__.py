@@ -4,6 +4,6 @@ from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.link import Link
 from penstock.client.portal import Portal
-from penstock.client.sync import SyncClient, blocking
+from penstock.client.sync import SyncClient
 
-__all__ = ["Client", "Enqueued", "JobStatus", "Link", "Page", "Portal", "SyncClient", "blocking"]
+__all__ = ["Client", "Enqueued", "JobStatus", "Link", "Page", "Portal", "SyncClient"]

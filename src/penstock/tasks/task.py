@@ -65,6 +65,16 @@ class Task(Generic[P, T_co]):
         other.defaults = self.defaults.updated(values)
         return other
 
+    def handled_by(self, fn: Callable[..., Any]) -> Self:
+        """Return this task with another function to run its jobs: what surrounds the handler.
+
+        It must take what the handler takes, and await if that does.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.fn = fn
+        return other
+
     def decode(self, args: str | bytes | Mapping[str, Any], version: int) -> Call:
         """Return what to call the handler with, without the context, from a job's stored arguments.
 
