@@ -1,0 +1,7 @@
+"""Testing code that uses Penstock, on a real Postgres."""
+
+from penstock.testing.errors import AttemptFailed
+from penstock.testing.inline import Inline, attempt, run
+from penstock.testing.ran import Ran, Told
+
+__all__ = ["AttemptFailed", "Inline", "Ran", "Told", "attempt", "run"]

@@ -1,0 +1,28 @@
+"""What the tools for tests raise of their own: assertions, so that a test fails and not breaks."""
+
+from __future__ import annotations
+
+from penstock.job import AttemptError
+
+# What the settle notes when a handler returns one of these.
+ASKED_FOR = ("Retry", "Discard")
+
+
+class NotDrained(AssertionError):
+    """The queue could not be worked off; the message says which job is to blame."""
+
+
+class AttemptFailed(AssertionError):
+    """An attempt failed although its handler raised nothing; the message says how."""
+
+
+def surprise(error: AttemptError) -> Exception | None:
+    """A failure that the queue has as text, to be raised where no exception is at hand.
+
+    None if the handler asked for it, or if only its worker was lost.
+    """
+    if error.type in ASKED_FOR or error.kind == "lost":
+        return None
+    if error.kind == "timeout":
+        return TimeoutError(error.message)
+    return AttemptFailed(f"{error.message} ({error.type})")

@@ -1,0 +1,147 @@
+"""One attempt without a queue: the worker's own executor, given a job that is stored nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import msgspec
+
+from penstock.app import Penstock
+from penstock.errors import ConfigError
+from penstock.events import Events
+from penstock.job import AttemptError
+from penstock.lifecycle import Health
+from penstock.outcome import PARK_LIMIT
+from penstock.store import Attempt, Settlement, Store
+from penstock.tasks import Task
+from penstock.testing.errors import surprise
+from penstock.testing.ran import Ran, Told
+from penstock.testing.unstored import unstored
+from penstock.testing.watch import Watch
+from penstock.worker.executor import Executor
+from penstock.worker.queue_state import QueueState
+from penstock.worker.resources import Opened, Resources
+from penstock.worker.run import Run
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Inline:
+    """How to run a task without a queue: as which attempt, with which resources.
+
+        fake = Inline(resources={Mailer: FakeMailer()})
+        assert await fake.run(send_invoice, 42) == "sent"
+
+    `number` is the attempt's: those before it have failed. With an `app`, the resources that the
+    task names and the test does not give are opened as a worker would.
+    """
+
+    number: int = 1
+    resources: Mapping[type[Any], Any] = field(default_factory=dict)
+    app: Penstock | None = None
+
+    def __post_init__(self) -> None:
+        if self.number < 1:
+            raise ConfigError("number", self.number, "the number of an attempt, from 1 on")
+
+    async def run(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the handler returns; raises what it raises. Needs no database.
+
+            assert await run(greet, "Ada") == "Hello, Ada"
+
+        The arguments go through JSON and are checked as in production.
+        """
+        ran: Ran[T] = await self.attempt(task, *args, **kwargs)
+        if ran.error is not None:
+            raise ran.error
+        value: T = ran.value
+        return value
+
+    async def attempt(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Ran[T]:
+        """Run a task and see what becomes of its job, whatever the handler raises or returns.
+
+        ran = await attempt(charge, 42)
+        assert (ran.state, ran.delay) == ("scheduled", 30)
+        """
+        stored = unstored(task.prepare(*args, **kwargs), self.number)
+        watch = Watch()
+        reported: list[Told] = []
+        settled: list[Settlement] = []
+        opened = Opened(self._openers(task), Health(Events()))
+        executor = Executor(
+            watch.over([task]),
+            _NoStore(),
+            opened,
+            lambda _, *report: reported.append(Told(*report)),
+            settled.append,
+            worker="test",
+            threads=1,
+            park_limit=PARK_LIMIT,
+        )
+        try:
+            await opened.tick()
+            await _finished(executor, stored)
+        finally:
+            executor.close()
+            await opened.close()
+        return _told(stored, settled[0], watch, reported)
+
+    def _openers(self, task: Task[..., Any]) -> Resources:
+        openers = Resources()
+        for kind, value in self.resources.items():
+            openers.add(kind, partial(nullcontext, value))
+        for kind, opener in self.app.resources if self.app else ():
+            if kind in task.settings.resources and kind not in self.resources:
+                openers.add(kind, opener)
+        return openers
+
+
+run = Inline().run
+attempt = Inline().attempt
+
+
+class _NoStore(Store):
+    """The store of an attempt that has no database."""
+
+    def statement(self, name: str) -> NoReturn:
+        raise RuntimeError(
+            "ctx.fence and ctx.complete need a job in a database, and here there is none: "
+            "enqueue the job and drain(app) instead."
+        )
+
+
+async def _finished(executor: Executor, stored: Attempt) -> None:
+    """Run the attempt to its end, as the dispatcher does."""
+    run = executor.start(stored, QueueState(stored.queue, 1, 1))
+    if run is None or run.future is None:
+        return
+    try:
+        await asyncio.wait([run.future])
+    finally:
+        await _end(run)
+    if not run.is_settled:
+        executor.never_ran(run)
+
+
+async def _end(run: Run) -> None:
+    if run.timer is not None:
+        run.timer.cancel()
+    if run.future is not None and not run.future.done():
+        run.stop("shutdown")
+        await asyncio.wait([run.future])
+
+
+def _told(stored: Attempt, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:
+    transition = settlement.transition
+    value = watch.returned[0][1] if watch.returned else None
+    error = watch.raised[0][1] if watch.raised else None
+    if error is None and transition.error:
+        error = surprise(msgspec.convert(transition.error, AttemptError))
+    return Ran(stored.job, transition, value, error, tuple(reported))
