@@ -1,6 +1,20 @@
-"""Testing code that uses Penstock, on a real Postgres."""
+"""Testing code that uses Penstock, on a real Postgres.
 
-from penstock.testing.errors import AttemptFailed
+    from penstock.testing import assert_enqueued, drain, run
+
+    assert await run(greet, "Ada") == "Hello, Ada"      # one task, no database
+
+    await sign_up("Ada")                                # your code, which enqueues
+    await assert_enqueued(app, welcome, {"name": "Ada"})
+    await drain(app)                                    # now its jobs have run
+
+The pytest plugin gives databases for this: `penstock_url`, `penstock_app`.
+"""
+
+from penstock.testing import faults
+from penstock.testing.clock import advance, advance_to
+from penstock.testing.drain import drain
+from penstock.testing.errors import AttemptFailed, NotDrained
 from penstock.testing.inline import Inline, attempt, run
 from penstock.testing.jobs import assert_enqueued, assert_nothing_enqueued, enqueued
 from penstock.testing.ran import Ran, Told
@@ -8,11 +22,16 @@ from penstock.testing.ran import Ran, Told
 __all__ = [
     "AttemptFailed",
     "Inline",
+    "NotDrained",
     "Ran",
     "Told",
+    "advance",
+    "advance_to",
     "assert_enqueued",
     "assert_nothing_enqueued",
     "attempt",
+    "drain",
     "enqueued",
+    "faults",
     "run",
 ]

@@ -1,0 +1,74 @@
+-- For tests: let time pass, by moving everything that the queue remembers so far into the past.
+-- $1 is how many seconds, or else $2 is the moment to come to; none pass if that is over already.
+--
+-- Afterwards each moment lies as far from the present as if the time had been waited for. Leases stay: a
+-- worker that lives renews its own meanwhile. So do the ticks of schedules, which name what has fired.
+-- History whose day passes is gone, as with its partition.
+-- Workers that run are told, since due times and marks have moved under them.
+WITH span AS MATERIALIZED (
+    -- In seconds: a day of an interval may be an hour shorter or longer.
+    SELECT make_interval(secs => greatest(0, coalesce(
+               $1::double precision, extract(epoch FROM $2::timestamptz - statement_timestamp())))) AS past,
+           (statement_timestamp() AT TIME ZONE 'UTC')::date AS today
+), moved AS (
+    UPDATE :"schema".job AS j
+       SET created_at = j.created_at - s.past, run_at = j.run_at - s.past, ready_at = j.ready_at - s.past,
+           attempted_at = j.attempted_at - s.past, deadline = j.deadline - s.past,
+           stuck_since = j.stuck_since - s.past,
+           errors = (SELECT jsonb_agg(e.error || jsonb_build_object('at', (e.error ->> 'at')::timestamptz - s.past)
+                                      ORDER BY e.ord)
+                       FROM jsonb_array_elements(j.errors) WITH ORDINALITY AS e (error, ord))
+      FROM span AS s
+    RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
+), aged AS (
+    SELECT h.id, h.expires_on, h.finished_at - s.past AS finished_at,
+           h.expires_on - ((h.finished_at AT TIME ZONE 'UTC')::date
+                           - ((h.finished_at - s.past) AT TIME ZONE 'UTC')::date) AS expires_on_now
+      FROM :"schema".job_history AS h CROSS JOIN span AS s
+), kept AS (
+    UPDATE :"schema".job_history AS h
+       SET created_at = h.created_at - s.past, run_at = h.run_at - s.past, ready_at = h.ready_at - s.past,
+           attempted_at = h.attempted_at - s.past, deadline = h.deadline - s.past,
+           finished_at = a.finished_at, expires_on = a.expires_on_now,
+           errors = (SELECT jsonb_agg(e.error || jsonb_build_object('at', (e.error ->> 'at')::timestamptz - s.past)
+                                      ORDER BY e.ord)
+                       FROM jsonb_array_elements(h.errors) WITH ORDINALITY AS e (error, ord))
+      FROM span AS s, aged AS a
+     WHERE a.id = h.id AND a.expires_on = h.expires_on AND a.expires_on_now >= s.today
+), gone AS (
+    DELETE FROM :"schema".job_history AS h
+     USING span AS s, aged AS a
+     WHERE a.id = h.id AND a.expires_on = h.expires_on AND a.expires_on_now < s.today
+), claims AS (
+    UPDATE :"schema".unique_claim AS u SET expires_at = u.expires_at - s.past FROM span AS s
+), reports AS (
+    UPDATE :"schema".progress AS p SET updated_at = p.updated_at - s.past FROM span AS s
+), queues AS (
+    UPDATE :"schema".queue AS q
+       SET paused_at = q.paused_at - s.past, updated_at = q.updated_at - s.past FROM span AS s
+), lanes AS (
+    UPDATE :"schema".lane_setting AS l
+       SET paused_at = l.paused_at - s.past, updated_at = l.updated_at - s.past FROM span AS s
+), limits AS (
+    UPDATE :"schema".concurrency_limit AS c SET updated_at = c.updated_at - s.past FROM span AS s
+), batches AS (
+    UPDATE :"schema".batch AS b
+       SET created_at = b.created_at - s.past, closed_at = b.closed_at - s.past,
+           finished_at = b.finished_at - s.past
+      FROM span AS s
+), deltas AS (
+    UPDATE :"schema".batch_delta AS d SET created_at = d.created_at - s.past FROM span AS s
+), schedules AS (
+    UPDATE :"schema".schedule AS c
+       SET next_at = c.next_at - s.past, paused_at = c.paused_at - s.past,
+           created_at = c.created_at - s.past, updated_at = c.updated_at - s.past
+      FROM span AS s
+), steps AS (
+    UPDATE :"schema".step AS t SET created_at = t.created_at - s.past FROM span AS s
+), entries AS (
+    UPDATE :"schema".audit AS a SET at = a.at - s.past FROM span AS s
+)
+SELECT :"schema".notify_ready_v1(m.queue, m.lane, m.priority, min(m.ready_at))
+  FROM moved AS m WHERE m.state = 'ready' GROUP BY m.queue, m.lane, m.priority
+UNION ALL
+SELECT :"schema".notify_due_v1(min(m.run_at)) FROM moved AS m WHERE m.state = 'scheduled' HAVING count(*) > 0;

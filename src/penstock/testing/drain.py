@@ -1,0 +1,154 @@
+"""Working off the queue in the test's own process, with a real worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from penstock.app import Penstock
+from penstock.config import Liveness, Pace, Stopping, Upkeep
+from penstock.job import READY, SCHEDULED
+from penstock.testing.clock import advance_to
+from penstock.testing.errors import NotDrained
+from penstock.testing.faults import Fault, Strikes, Twice
+from penstock.testing.findings import hidden_failure, parked_job
+from penstock.testing.jobs import enqueued
+from penstock.testing.watch import Watch
+from penstock.worker import Tally, Worker
+
+MOST = 1000
+AT_ONCE = 10_000
+# After a failure the handlers that still run are not waited for as long as in production.
+STOPPING = Stopping(finish=2.0, cancel=2.0)
+
+
+async def drain(
+    app: Penstock,
+    *,
+    queues: Iterable[str] | None = None,
+    slots: int = 1,
+    scheduled: bool = False,
+    twice: bool = False,
+    faults: Iterable[Fault] = (),
+    raises: bool = True,
+    limit: int = MOST,
+) -> Tally:
+    """Run what is enqueued, with what that enqueues, until nothing is due any more: the counts.
+
+        await app.enqueue(send_invoice, 42)
+        await drain(app)
+
+    The jobs of a queue run one by one, in order; more `slots` let them run side by side. What a
+    handler raises is raised here, as it was, and the rest stays in the queue; `raises=False` only
+    counts it and goes on. `scheduled` also runs what is due later, retries included, by letting
+    time pass. `twice` delivers every job a second time, as a lost worker would have it. `limit` is
+    the most attempts, so that a job which enqueues itself for ever is found.
+    """
+    strikes = Strikes(app, faults)
+    watch = Watch([strikes, *([Twice(app)] if twice else [])])
+    draining = _Draining(
+        app,
+        watch,
+        queues=None if queues is None else frozenset(queues),
+        slots=slots,
+        raises=raises,
+        limit=limit,
+    )
+    await draining.run()
+    while scheduled and (due := await draining.next_due()):
+        await advance_to(app, due)
+        await draining.run()
+    strikes.expect_none_left(watch.calls)
+    return draining.tally
+
+
+class _Draining:
+    """One drain: rounds of a worker, each over the queues that have something ready."""
+
+    def __init__(
+        self,
+        app: Penstock,
+        watch: Watch,
+        *,
+        queues: frozenset[str] | None,
+        slots: int,
+        raises: bool,
+        limit: int,
+    ) -> None:
+        self._app = app
+        self._watch = watch
+        self._tasks = watch.over(app.tasks)
+        self._queues = queues
+        self._slots = slots
+        self._raises = raises
+        self._limit = limit
+        self.tally = Tally()
+
+    async def run(self) -> None:
+        """Work until nothing is ready."""
+        while ready := await self._ready():
+            left = self._limit - self._watch.calls.total()
+            if left <= 0:
+                raise self._endless()
+            worker = self._worker(ready)
+            if self._raises:
+                self._watch.on_raise = worker.ask_to_stop
+            await worker.drain(limit=left)
+            if self._raises:
+                await self._refuse_failures()
+
+    def _worker(self, queues: set[str]) -> Worker:
+        app = self._app
+        worker = Worker(
+            app._link,
+            self._tasks,
+            app.events,
+            app.resources,
+            queues=dict.fromkeys(queues, self._slots),
+            name="test",
+            liveness=Liveness(),
+            pace=Pace(),
+            stopping=STOPPING,
+            upkeep=Upkeep(),
+        )
+        worker.tally = self.tally
+        return worker
+
+    async def _ready(self) -> set[str]:
+        """The queues that have ready jobs, after what the leader would do first."""
+        store = self._app.store
+        await self._app._ask(lambda on: store.expire(on, AT_ONCE))
+        await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
+        ready = {job.queue for job in await enqueued(self._app) if job.state == READY}
+        return self._served(ready) - set(await self._app.paused())
+
+    async def next_due(self) -> datetime | None:
+        """When the next of the jobs is due that wait for their time."""
+        waiting = await enqueued(self._app)
+        served = self._served({job.queue for job in waiting})
+        due = [job.run_at for job in waiting if job.state == SCHEDULED and job.queue in served]
+        return min(filter(None, due), default=None)
+
+    def _served(self, queues: set[str]) -> set[str]:
+        return queues if self._queues is None else queues & self._queues
+
+    async def _refuse_failures(self) -> None:
+        """Raise what a handler raised, or tell of a failure that raised nothing."""
+        if self._watch.raised:
+            (_, first), *others = self._watch.raised
+            for call, error in others:
+                first.add_note(f"{call.note()} raised {type(error).__name__} as well.")
+            raise first
+        if self.tally.parked and (parked := await parked_job(self._app)):
+            raise parked
+        failed = self.tally.failed + self.tally.retried
+        if failed and (hidden := await hidden_failure(self._app, self._watch)):
+            raise hidden
+
+    def _endless(self) -> NotDrained:
+        [(task, calls)] = self._watch.calls.most_common(1)
+        return NotDrained(
+            f"The queue is not empty after {self._limit} attempts; {calls} of them were of the "
+            f"task {task}. Does it enqueue itself for ever? If not, raise the limit: "
+            f"drain(app, limit={self._limit * 10})."
+        )

@@ -1,0 +1,162 @@
+"""What can befall an attempt, for tests that want to see what a handler makes of it.
+
+    await drain(app, faults=[faults.Raise(charge, TimeoutError("the bank is away"))])
+    await drain(app, faults=[faults.LoseWorker(charge)])
+
+A fault strikes one call of one task: the first, or the one that `call` counts to. `at="start"` is
+before the handler begins, `at="end"` after it has done its work and before that is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from penstock.app import Penstock
+from penstock.errors import ConfigError
+from penstock.store import key_of
+from penstock.tasks import Task
+from penstock.testing.errors import NotDrained
+from penstock.testing.levers import Levers
+from penstock.testing.watch import Call, Point
+from penstock.worker.run import StopReason
+
+__all__ = [
+    "Cancel",
+    "Fault",
+    "LoseConnection",
+    "LoseWorker",
+    "Raise",
+    "ShutDown",
+    "TimeOut",
+]
+
+WORKER_POOL = "penstock worker"
+
+
+@dataclass(frozen=True)
+class Fault(ABC):
+    """One accident: to which task, at which of its calls, and when in it."""
+
+    task: Task[..., Any]
+    _: KW_ONLY
+    call: int = 1
+    at: Point = "start"
+
+    def __post_init__(self) -> None:
+        if self.call < 1:
+            raise ConfigError("call", self.call, "the number of a call, from 1 on")
+
+    @abstractmethod
+    async def strike(self, app: Penstock, call: Call) -> None:
+        """Let it happen."""
+
+
+@dataclass(frozen=True)
+class Raise(Fault):
+    """The handler fails: with `at="end"` only after everything it does was done.
+
+    Raise(charge, ConnectionError("the bank is away"), call=2)
+    """
+
+    error: BaseException
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        raise self.error
+
+
+@dataclass(frozen=True)
+class TimeOut(Fault):
+    """The attempt's time is up, without the wait: an async handler is cancelled at its next await,
+    a sync one finds `ctx.cancelled` set. With `at="end"` it did everything, too late."""
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        await _stop(call, "timeout", self.at)
+
+
+@dataclass(frozen=True)
+class Cancel(Fault):
+    """Somebody cancels the job while the handler works."""
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        await app.cancel(call.job)
+        await _stop(call, "cancelled", self.at)
+
+
+@dataclass(frozen=True)
+class ShutDown(Fault):
+    """The worker is stopped, as by a deploy, and gives the job back unfinished."""
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        await _stop(call, "shutdown", self.at)
+
+
+@dataclass(frozen=True)
+class LoseWorker(Fault):
+    """The worker is taken for lost while it works: what this call comes to is refused, and the job
+    runs again. With `at="start"` the handler works although it no longer owns the job."""
+
+    at: Point = field(default="end", kw_only=True)
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        levers = Levers(app.store.schema)
+        await app._ask(lambda on: levers.lose(on, key_of(call.job.id)), again=False)
+
+
+@dataclass(frozen=True)
+class LoseConnection(Fault):
+    """The worker's connections to Postgres break; with `at="end"` when it is about to settle."""
+
+    at: Point = field(default="end", kw_only=True)
+
+    async def strike(self, app: Penstock, call: Call) -> None:
+        levers = Levers(app.store.schema)
+        await app._ask(lambda on: levers.cut_connections(on, WORKER_POOL), again=False)
+
+
+async def _stop(call: Call, reason: StopReason, at: Point) -> None:
+    # On Python 3.12 and later a handler's first step comes before anybody could stop it.
+    await asyncio.sleep(0)
+    call.run.stop(reason)
+    if at == "end":
+        await asyncio.sleep(0)
+
+
+class Strikes:
+    """Lets each fault strike at its call, and knows which did."""
+
+    def __init__(self, app: Penstock, faults: Iterable[Fault]) -> None:
+        self._app = app
+        self.left = list(faults)
+
+    async def befall(self, call: Call, point: Point) -> None:
+        for fault in tuple(self.left):
+            if (fault.task.name, fault.call, fault.at) == (call.task.name, call.number, point):
+                self.left.remove(fault)
+                call.struck = True
+                await fault.strike(self._app, call)
+
+    def expect_none_left(self, calls: Mapping[str, int]) -> None:
+        """A fault that never struck has shown nothing: the test must not pass for it."""
+        for fault in self.left:
+            name, made = fault.task.name, calls.get(fault.task.name, 0)
+            raise NotDrained(
+                f"The fault {type(fault).__name__} was to strike call {fault.call} of {name} at "
+                f"its {fault.at}, and never did: there were {made} calls."
+            )
+
+
+class Twice:
+    """Every job that goes well is delivered once more: at least once means that it may be."""
+
+    def __init__(self, app: Penstock) -> None:
+        self._app = app
+        self._delivered: set[str] = set()
+
+    async def befall(self, call: Call, point: Point) -> None:
+        if point == "end" and call.job.id not in self._delivered:
+            self._delivered.add(call.job.id)
+            await LoseWorker(call.task).strike(self._app, call)
