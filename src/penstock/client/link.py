@@ -97,7 +97,7 @@ class Link:
             raise
         try:
             async with pool.acquire() as connection:
-                await migrate.check(connection, self.database.schema)  # type: ignore[arg-type]
+                await migrate.check(connection, self.database.schema)
         except BaseException:
             await pool.close()
             await self._let_go()

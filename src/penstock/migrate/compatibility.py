@@ -10,13 +10,13 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from penstock.migrate.ledger import Connection
 from penstock.sql import statement
+from penstock.store import Executor
 
 _VERSIONED = re.compile(r"(?P<verb>.+?)(?:_v(?P<version>\d+))?\.sql")
 
 
-async def serves_us(connection: Connection, schema: str) -> bool:
+async def serves_us(connection: Executor, schema: str) -> bool:
     """Whether the schema has every function that this version calls."""
     return not await connection.fetch(
         statement("missing_functions", schema), schema, newest_functions()

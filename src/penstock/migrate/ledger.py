@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from penstock.sql import migrations, quote, statement
+from penstock.store import Executor
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 
@@ -23,12 +24,12 @@ class MigrationStatus:
     known: bool = True
 
 
-async def lock(connection: Connection, schema: str) -> None:
+async def lock(connection: Executor, schema: str) -> None:
     """Let nobody else migrate this schema until the transaction ends."""
     await connection.execute(statement("lock_migrations", schema), schema)
 
 
-async def create(connection: Connection, schema: str) -> None:
+async def create(connection: Executor, schema: str) -> None:
     """Make the list if there is none, and the schema for it."""
     found = await connection.fetchrow(statement("has_ledger", schema), schema)
     assert found is not None
@@ -39,7 +40,7 @@ async def create(connection: Connection, schema: str) -> None:
         await connection.execute(statement("create_ledger", schema))
 
 
-async def applied(connection: Connection, schema: str) -> list[MigrationStatus]:
+async def applied(connection: Executor, schema: str) -> list[MigrationStatus]:
     """What was applied, in order; nothing if there is no list."""
     found = await connection.fetchrow(statement("has_ledger", schema), schema)
     if found is None or not found["ledger"]:

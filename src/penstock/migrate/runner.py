@@ -12,8 +12,9 @@ from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import ledger
 from penstock.migrate.compatibility import serves_us
 from penstock.migrate.ledger import Connection, MigrationStatus
-from penstock.migrate.plan import newest, plan
+from penstock.migrate.plan import Step, newest, plan
 from penstock.sql import migrations
+from penstock.store import Executor
 
 
 async def migrate(
@@ -27,17 +28,23 @@ async def migrate(
     """
     Database(schema=schema)  # Its rule for names: channels are named after it.
     async with _connected(url_or_connection) as connection, _transaction(connection):
-        await ledger.lock(connection, schema)
-        applied = [each.number for each in await ledger.applied(connection, schema)]
-        if to is None and max(applied, default=0) > newest():
-            await check(connection, schema)
-            return []
-        steps = plan(applied, to, schema)
-        if any(step.direction == "up" for step in steps):
-            await ledger.create(connection, schema)
+        steps = await prepare(connection, schema, to)
         for step in steps:
             await connection.execute(step.sql(schema))
         return [step.name for step in steps]
+
+
+async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[Step]:
+    """The steps to take, in this transaction, with the way made free for them."""
+    await ledger.lock(connection, schema)
+    applied = [each.number for each in await ledger.applied(connection, schema)]
+    if to is None and max(applied, default=0) > newest():
+        await check(connection, schema)
+        return []
+    steps = plan(applied, to, schema)
+    if any(step.direction == "up" for step in steps):
+        await ledger.create(connection, schema)
+    return steps
 
 
 async def status(
@@ -50,7 +57,7 @@ async def status(
     return [each for _, each in sorted((known | applied).items())]
 
 
-async def check(connection: Connection, schema: str = "penstock") -> None:
+async def check(connection: Executor, schema: str = "penstock") -> None:
     """Raise if this version cannot work with the database's schema, and say what to do."""
     found = max((each.number for each in await ledger.applied(connection, schema)), default=0)
     if found == 0:

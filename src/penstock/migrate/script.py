@@ -15,15 +15,21 @@ def sql_text(
 
     penstock migrate --sql | psql --single-transaction …
     """
-    steps = plan(applied, to, schema)
-    if not steps:
+    pieces = statements(schema, applied=applied, to=to)
+    if not pieces:
         return "-- Nothing is pending.\n"
-    start = (
-        []
-        if applied
-        else [
-            f"CREATE SCHEMA IF NOT EXISTS {quote(schema)};\n",
-            f"{statement('create_ledger', schema).rstrip()};\n",
-        ]
-    )
-    return "\n".join(["BEGIN;\n", *start, *(step.sql(schema) for step in steps), "COMMIT;\n"])
+    return "\n".join(["BEGIN;\n", *pieces, "COMMIT;\n"])
+
+
+def statements(
+    schema: str = "penstock", *, applied: Collection[int] = (), to: int | None = None
+) -> list[str]:
+    """The pieces of that script, for a transaction that is not theirs."""
+    steps = [step.sql(schema) for step in plan(applied, to, schema)]
+    if applied or not steps:
+        return steps
+    return [
+        f"CREATE SCHEMA IF NOT EXISTS {quote(schema)};\n",
+        f"{statement('create_ledger', schema).rstrip()};\n",
+        *steps,
+    ]
