@@ -4,9 +4,10 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
+import msgspec
 import pytest
 
-from penstock import Context, Fixed, Penstock, Snooze, sql
+from penstock import Context, Fixed, Job, Penstock, Snooze, sql
 from penstock.errors import ConfigError
 from penstock.testing import advance, advance_to, drain
 from tests.fixtures.until import until
@@ -162,6 +163,33 @@ async def test_every_moment_that_the_queue_keeps_moves(connection: asyncpg.Conne
         if not name.startswith(STAY):
             start = text.index(f'UPDATE "penstock".{table} AS')
             assert f"{column} =" in text[start : text.index("\n)", start)], f"{name} stays"
+
+
+async def test_all_moments_of_a_job_move_together(app: Penstock) -> None:
+    @app.task(name="flaky", max_attempts=2)
+    async def flaky() -> None:
+        raise OSError("away")
+
+    live = await app.enqueue(flaky.options(deadline=datetime.now(UTC) + timedelta(days=2)))
+    final = await app.enqueue(flaky.options(max_attempts=1))
+    await drain(app, raises=False)
+    before = [_moments(await app.get(job)) for job in (live, final)]
+    await advance(app, hours=30)
+    after = [_moments(await app.get(job)) for job in (live, final)]
+    assert len(before[0]) >= 6
+    for earlier, later in zip(before, after, strict=True):
+        assert {name: at - timedelta(hours=30) for name, at in earlier.items()} == later
+
+
+def _moments(job: Job) -> dict[str, datetime]:
+    """Every time that a job tells, those of its errors included."""
+    told = [("", job), *((f"errors[{number}].", error) for number, error in enumerate(job.errors))]
+    return {
+        f"{place}{name}": value
+        for place, owner in told
+        for name, value in msgspec.structs.asdict(owner).items()
+        if isinstance(value, datetime)
+    }
 
 
 async def test_time_does_not_go_back(app: Penstock) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from penstock.errors import StaleAttempt
 from penstock.job import Job
@@ -69,10 +69,9 @@ class Watch:
 
     def _watched(self, task: AnyTask) -> AnyTask:
         """The task with a handler around its own, which always asks for the context."""
-        kind = AsyncContextTask if task.is_async else SyncContextTask
-        watched = cast(AnyTask, object.__new__(kind))
-        watched.__dict__.update(task.__dict__)
-        watched.fn = self._around_async(task) if task.is_async else self._around_sync(task)
+        around = self._around_async(task) if task.is_async else self._around_sync(task)
+        watched = task.handled_by(around)
+        watched.__class__ = AsyncContextTask if task.is_async else SyncContextTask
         return watched
 
     def _around_async(self, task: AnyTask) -> Callable[..., Coroutine[Any, Any, Any]]:

@@ -15,8 +15,9 @@ WITH span AS MATERIALIZED (
        SET created_at = j.created_at - s.past, run_at = j.run_at - s.past, ready_at = j.ready_at - s.past,
            attempted_at = j.attempted_at - s.past, deadline = j.deadline - s.past,
            stuck_since = j.stuck_since - s.past,
-           errors = (SELECT jsonb_agg(e.error || jsonb_build_object('at', (e.error ->> 'at')::timestamptz - s.past)
-                                      ORDER BY e.ord)
+           errors = (SELECT jsonb_agg(e.error || jsonb_build_object(
+                                'at', (e.error ->> 'at')::timestamptz - s.past,
+                                'began', (e.error ->> 'began')::timestamptz - s.past) ORDER BY e.ord)
                        FROM jsonb_array_elements(j.errors) WITH ORDINALITY AS e (error, ord))
       FROM span AS s
     RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
@@ -30,8 +31,9 @@ WITH span AS MATERIALIZED (
        SET created_at = h.created_at - s.past, run_at = h.run_at - s.past, ready_at = h.ready_at - s.past,
            attempted_at = h.attempted_at - s.past, deadline = h.deadline - s.past,
            finished_at = a.finished_at, expires_on = a.expires_on_now,
-           errors = (SELECT jsonb_agg(e.error || jsonb_build_object('at', (e.error ->> 'at')::timestamptz - s.past)
-                                      ORDER BY e.ord)
+           errors = (SELECT jsonb_agg(e.error || jsonb_build_object(
+                                'at', (e.error ->> 'at')::timestamptz - s.past,
+                                'began', (e.error ->> 'began')::timestamptz - s.past) ORDER BY e.ord)
                        FROM jsonb_array_elements(h.errors) WITH ORDINALITY AS e (error, ord))
       FROM span AS s, aged AS a
      WHERE a.id = h.id AND a.expires_on = h.expires_on AND a.expires_on_now >= s.today
