@@ -113,5 +113,5 @@ async def _leave(connection: Connection) -> None:
 def place(url: str) -> str:
     """An address without what may be a password."""
     parts = urlsplit(url)
-    host = parts.hostname or "the local socket"
-    return f"{parts.path.lstrip('/')} on {host}:{parts.port or 5432}"
+    host = f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "the local socket"
+    return f"{parts.path.lstrip('/')} on {host}"

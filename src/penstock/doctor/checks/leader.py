@@ -40,7 +40,7 @@ def judge(leadership: Leadership, limits: Limits) -> Sequence[Finding]:
     if seat is not None and seat.alive:
         return [ok(f"The worker {seat.worker} has led the maintenance for {span(seat.since)}.")]
     if leadership.oldest is None:
-        return [skipped("No worker is alive, so none can lead.")]
+        return [skipped("No worker is alive.")]
     if leadership.oldest < limits.leaderless:
         return [ok("The workers have only just started; one of them will lead in a moment.")]
     return [

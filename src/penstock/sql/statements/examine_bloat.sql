@@ -4,8 +4,10 @@
 -- average width of its columns and 36 bytes; of an index entry, its columns and 16 bytes, in pages two thirds
 -- full. The live rows are an upper bound for the entries of a partial index.
 WITH busy AS (
-    SELECT c.oid, c.relname::text AS name, greatest(s.n_live_tup, c.reltuples, 0)::bigint AS live,
-           s.n_dead_tup AS dead,
+    SELECT c.oid, c.relname::text AS name, s.n_dead_tup AS dead,
+           -- A crash of the server forgets its counters; the last ANALYZE is the next best.
+           CASE WHEN s.n_live_tup + s.n_dead_tup > 0 THEN s.n_live_tup
+                ELSE greatest(c.reltuples, 0)::bigint END AS live,
            extract(epoch FROM clock_timestamp() - greatest(s.last_vacuum, s.last_autovacuum))::double precision AS vacuumed,
            coalesce('autovacuum_enabled=false' = ANY (c.reloptions)
                     OR 'autovacuum_enabled=off' = ANY (c.reloptions), false) AS unattended

@@ -1,0 +1,1 @@
+"""What the doctor finds, on a real Postgres that is really ill."""
