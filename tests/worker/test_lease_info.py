@@ -36,6 +36,17 @@ async def test_a_worker_says_what_it_serves_and_which_version_it_is(
     assert told["missing_resources"] == {}
 
 
+async def test_a_worker_says_when_it_hears_of_new_jobs(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    async def hears() -> bool:
+        heard: bool = (await info(connection))["hears"]
+        return heard
+
+    async with worker_of(app):
+        await until(hears, what="the heartbeat to tell that the worker listens")
+
+
 async def test_a_resource_that_does_not_open_is_named_with_its_error_until_it_does(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

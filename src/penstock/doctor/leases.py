@@ -19,6 +19,7 @@ class Info(Struct, frozen=True):
     penstock: str = ""
     queues: dict[str, int] = {}
     tasks: frozenset[str] = frozenset()
+    hears: bool = True
     missing_resources: dict[str, str] = {}
 
 

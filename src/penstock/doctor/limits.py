@@ -40,7 +40,8 @@ class Limits:
     # A heartbeat is due at least twice in a lease's length.
     silent_share: float = 0.5
     leaderless: float = 15.0
-    opening: float = 30.0
+    # What a worker may still be busy with after its start: opening resources, beginning to listen.
+    starting: float = 30.0
 
     stuck_error: float = 3600.0
     lost: float = 30.0

@@ -164,7 +164,11 @@ class Crew:
         self.dispatcher.closed = True
 
     def _info(self) -> dict[str, Any]:
-        return {**self._fixed_info, "missing_resources": self.opened.troubles}
+        return {
+            **self._fixed_info,
+            "hears": self.listener.is_listening,
+            "missing_resources": self.opened.troubles,
+        }
 
     # Claims
 

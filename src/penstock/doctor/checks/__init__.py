@@ -10,6 +10,7 @@ from penstock.doctor.checks.expired import EXPIRED
 from penstock.doctor.checks.failed import FAILED
 from penstock.doctor.checks.leader import LEADER
 from penstock.doctor.checks.lost import LOST
+from penstock.doctor.checks.notifications import NOTIFICATIONS
 from penstock.doctor.checks.overdue import OVERDUE
 from penstock.doctor.checks.overtime import OVERTIME
 from penstock.doctor.checks.partitions import PARTITIONS
@@ -41,6 +42,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     VERSIONS,
     RESOURCES,
     LEADER,
+    NOTIFICATIONS,
     UNSERVED,
     STUCK,
     LOST,

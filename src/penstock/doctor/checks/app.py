@@ -53,8 +53,8 @@ def _without_task(comparison: Comparison, limits: Limits) -> list[Finding]:
     unknown = {job.task: job for job in comparison.waiting if job.task not in code.tasks}
     return [
         error(
-            f"{counted(job.jobs, 'job', limits.sample_jobs)} of the task {job.task} wait in the "
-            f"queue {job.queue}, and the app {code.name} has no such task.",
+            f"The queue {job.queue} has {counted(job.jobs, 'job', limits.sample_jobs)} of the task "
+            f"{job.task}, and the app {code.name} has no such task.",
             "If another app runs them, all is well. If the task was renamed, register it under its "
             "old name as well; look at one:",
             f"penstock jobs show {job.id}",

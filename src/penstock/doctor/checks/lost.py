@@ -44,9 +44,8 @@ def judge(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
 
 def _finding(schema: str, lost: Lost, limits: Limits) -> Finding:
     return error(
-        f"{counted(lost.jobs, 'job', limits.sample_jobs)} such as {lost.example} count as running, "
-        f"but their worker {lost.worker or '(long forgotten)'} has been gone for "
-        f"{span(lost.seconds)}.",
+        f"The worker {lost.worker or '(long forgotten)'} has been gone for {span(lost.seconds)} and "
+        f"still has {counted(lost.jobs, 'job', limits.sample_jobs)}, such as {lost.example}.",
         "Every worker takes such jobs back within seconds: start one, for any queue. By hand:",
         f"SELECT count(*) FROM {quote(schema)}.rescue_v1();",
     )

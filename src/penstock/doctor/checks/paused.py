@@ -28,8 +28,8 @@ def judge(lines: Sequence[Waiting], limits: Limits) -> Sequence[Finding]:
 def _finding(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
     jobs = sum(line.jobs for line in lines)
     return warning(
-        f"The queue {queue} has been paused for {span(lines[0].paused or 0)}, and "
-        f"{counted(jobs, 'job', limits.sample_jobs)} wait in it, the oldest for "
+        f"The queue {queue} has been paused for {span(lines[0].paused or 0)} with "
+        f"{counted(jobs, 'job', limits.sample_jobs)} in it, the oldest of which has waited for "
         f"{span(max(line.seconds for line in lines))}.",
         "Let its workers go on, unless it is meant to wait:",
         f"penstock queues resume {queue}",

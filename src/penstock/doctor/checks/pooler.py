@@ -60,8 +60,8 @@ def judge(way: Way, _: Limits) -> Sequence[Finding]:
     return [
         ok(
             "A pooler in transaction mode stands between.",
-            "All of Penstock works through it, but no NOTIFY does: workers find new jobs by "
-            "looking every second. Give them Postgres's own address to begin jobs at once.",
+            "Everything works through it; only notifications do not pass. The check notifications "
+            "says whether workers hear them by another way.",
         )
     ]
 

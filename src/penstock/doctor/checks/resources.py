@@ -21,7 +21,7 @@ def judge(alive: Sequence[Lease], limits: Limits) -> Sequence[Finding]:
     missing: dict[str, list[Lease]] = defaultdict(list)
     for lease in alive:
         # One that has only just started may still be opening them.
-        if lease.age >= limits.opening:
+        if lease.age >= limits.starting:
             for resource in lease.info.missing_resources:
                 missing[resource].append(lease)
     if not missing:

@@ -44,8 +44,8 @@ def judge(service: Service, limits: Limits) -> Sequence[Finding]:
 def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
     jobs = sum(line.jobs for line in lines)
     return error(
-        f"{counted(jobs, 'job', limits.sample_jobs)} wait in the queue {queue}, the oldest for "
-        f"{span(max(line.seconds for line in lines))}, and no living worker serves it. Tasks: "
+        f"The queue {queue} has {counted(jobs, 'job', limits.sample_jobs)} and no living worker; "
+        f"the oldest has waited for {span(max(line.seconds for line in lines))}. Tasks: "
         f"{listed(line.task for line in lines)}.",
         "Start a worker for it where the code of these tasks is:",
         f"penstock work APP --queue {queue}",
@@ -56,9 +56,9 @@ def _by_task(lines: Sequence[Waiting], workers: Sequence[Lease], limits: Limits)
     known = frozenset[str]().union(*(lease.info.tasks for lease in workers))
     return [
         error(
-            f"{counted(line.jobs, 'job', limits.sample_jobs)} of the task {line.task} wait in the "
-            f"queue {line.queue}, the oldest for {span(line.seconds)}, and none of its workers has "
-            f"that task: {listed(lease.worker for lease in workers)}.",
+            f"The queue {line.queue} has {counted(line.jobs, 'job', limits.sample_jobs)} of the "
+            f"task {line.task}, which none of its workers has; the oldest has waited for "
+            f"{span(line.seconds)}. Its workers: {listed(lease.worker for lease in workers)}.",
             "Deploy the code that has it, or register the task with the app that they run.",
             f"penstock jobs show {line.example}",
         )
