@@ -43,9 +43,11 @@ def judge(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
 
 
 def _finding(schema: str, lost: Lost, limits: Limits) -> Finding:
+    worker = lost.worker or "(long forgotten)"
+    jobs = counted(lost.jobs, "job", limits.sample_jobs)
     return error(
-        f"The worker {lost.worker or '(long forgotten)'} has been gone for {span(lost.seconds)} and "
-        f"still has {counted(lost.jobs, 'job', limits.sample_jobs)}, such as {lost.example}.",
+        f"The worker {worker} has been gone for {span(lost.seconds)} and still has {jobs}, such as "
+        f"{lost.example}.",
         "Every worker takes such jobs back within seconds: start one, for any queue. By hand:",
         f"SELECT count(*) FROM {quote(schema)}.rescue_v1();",
     )
