@@ -18,7 +18,8 @@ ARGUMENTS_TRIED = 5
 
 
 class Waiting(Struct, frozen=True):
-    """One job that waits; `jobs` is how many of its task do, as far as was looked."""
+    """One job that waits; `jobs` is how many of its task do in its queue, as far as was
+    looked."""
 
     id: int
     task: str
@@ -50,7 +51,10 @@ def judge(comparison: Comparison, limits: Limits) -> Sequence[Finding]:
 
 def _without_task(comparison: Comparison, limits: Limits) -> list[Finding]:
     code = comparison.code
-    unknown = {job.task: job for job in comparison.waiting if job.task not in code.tasks}
+    unknown: dict[tuple[str, str], Waiting] = {}
+    for job in comparison.waiting:
+        if job.task not in code.tasks:
+            unknown.setdefault((job.task, job.queue), job)
     return [
         error(
             f"The queue {job.queue} has {counted(job.jobs, 'job', limits.sample_jobs)} of the task "

@@ -1,10 +1,10 @@
--- Some of the jobs that wait or are due within a day, with their arguments. $1 is the most to look at, $2
--- the most of each task and version of arguments to show.
+-- Some of the jobs that wait or are due within a day, with their arguments. $1 is the most to look at of
+-- either, $2 the most to show of each task, queue and version of arguments.
 SELECT w.id, w.task, w.queue, w.args, w.args_version, w.jobs
   FROM (
     SELECT j.id, j.task, j.queue, j.args, j.args_version,
-           count(*) OVER (PARTITION BY j.task)::integer AS jobs,
-           row_number() OVER (PARTITION BY j.task, j.args_version ORDER BY j.id) AS nth
+           count(*) OVER (PARTITION BY j.task, j.queue)::integer AS jobs,
+           row_number() OVER (PARTITION BY j.task, j.queue, j.args_version ORDER BY j.id) AS nth
       FROM (
         (SELECT r.id, r.task, r.queue, r.args, r.args_version FROM :"schema".job AS r
           WHERE r.state = 'ready'

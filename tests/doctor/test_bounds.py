@@ -1,0 +1,102 @@
+"""A doctor must not hurt a sick database, and one check must not stop the next."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock.doctor import CHECKS, Limits, Report, examine
+from penstock.doctor.patient import Patient
+from penstock.sql import statement
+from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined
+from tests.fixtures.database import Database, connected
+from tests.fixtures.proxy import Proxy
+
+
+async def test_a_check_that_takes_too_long_is_given_up_and_the_others_go_on(
+    database: Database, examined: Examined
+) -> None:
+    async with connected(database.url) as migration:
+        await migration.execute("BEGIN")
+        await migration.execute("LOCK TABLE penstock.lease IN ACCESS EXCLUSIVE MODE")
+        report = await examined.report("clock", "workers", "overdue-jobs", reading=0.1)
+    verdicts = {result.check.name: result.verdict for result in report.results}
+    assert verdicts == {"clock": OK, "workers": WARNING, "overdue-jobs": OK}
+    assert "no answer within 100 ms" in report.results[1].findings[0].seen
+
+
+async def test_a_database_that_falls_silent_does_not_keep_the_doctor(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.store.bounded.SILENCE", 0.2)
+    began = time.monotonic()
+    report = await _examined_while(proxy, proxy.swallow)
+    proxy.heal()
+    assert [result.verdict for result in report.results[-2:]] == [ERROR, SKIPPED]
+    assert time.monotonic() - began < 10
+
+
+async def test_a_connection_that_breaks_is_told_and_the_rest_is_skipped(proxy: Proxy) -> None:
+    report = await _examined_while(proxy, proxy.cut)
+    assert [result.verdict for result in report.results[-2:]] == [ERROR, SKIPPED]
+    assert "The connection broke" in report.results[-2].findings[0].seen
+
+
+async def _examined_while(proxy: Proxy, fault: Callable[[], None]) -> Report:
+    """An examination in the middle of which a fault happens."""
+    by_name = {check.name: check for check in CHECKS}
+    workers = by_name["workers"]
+
+    async def read_after_the_fault(patient: Patient) -> Any:
+        fault()
+        return await workers.read(patient)
+
+    faulty = replace(workers, read=read_after_the_fault)
+    return await examine(
+        proxy.url,
+        checks=[by_name["clock"], faulty, by_name["stuck-jobs"]],
+        limits=Limits(reading=0.3),
+    )
+
+
+async def test_a_database_that_is_serializable_by_default_can_be_examined(
+    database: Database, examined: Examined
+) -> None:
+    async with connected(database.admin_url) as admin:
+        await admin.execute(
+            f"ALTER DATABASE {database.name} SET default_transaction_isolation = serializable"
+        )
+    report = await examined.report("workers", "stuck-jobs", "partitions")
+    assert [result.verdict for result in report.results] == [OK, WARNING, OK]
+
+
+EXAMINED_JOBS = [
+    ("examine_stuck_jobs", [10_000]),
+    ("examine_overdue_jobs", [10_000]),
+    ("examine_ready_jobs", [100]),
+    ("examine_lost_jobs", [10_000]),
+    ("examine_overtime_jobs", [60.0, 10_000]),
+    ("examine_waiting_jobs", [100, 5]),
+    ("examine_failures", [10_000]),
+]
+
+
+@pytest.mark.parametrize(("name", "values"), EXAMINED_JOBS)
+async def test_no_table_of_jobs_is_read_from_end_to_end(
+    connection: asyncpg.Connection, name: str, values: list[object]
+) -> None:
+    await connection.execute(
+        "INSERT INTO penstock.job (state, ready_at, run_at, task) "
+        "SELECT 'ready', now(), now(), 'work' FROM generate_series(1, 2000) "
+        "UNION ALL "
+        "SELECT 'scheduled', NULL, now() + interval '1 day', 'work' FROM generate_series(1, 2000)"
+    )
+    await connection.execute("ANALYZE penstock.job")
+    async with connection.transaction():
+        await connection.fetch(statement("bound_reading", ""), "5000ms")
+        rows = await connection.fetch(f"EXPLAIN {statement(name, 'penstock')}", *values)
+    plan = "\n".join(row[0] for row in rows)
+    assert "Seq Scan on job" not in plan, plan
