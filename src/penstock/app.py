@@ -41,10 +41,17 @@ class Penstock(Client):
         data_dir: str | Path | None = None,
         schema: str | None = None,
         pool_size: int = 8,
+        listen_url: str | None = None,
         include: Iterable[ModuleType | Task[Any, Any]] = (),
     ) -> None:
         folder = None if data_dir is None else str(data_dir)
-        database = Database.of(database_url, data_dir=folder, schema=schema, pool_size=pool_size)
+        database = Database.of(
+            database_url,
+            data_dir=folder,
+            schema=schema,
+            pool_size=pool_size,
+            listen_url=listen_url,
+        )
         super().__init__(self._link_to(database))
         self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
@@ -71,18 +78,19 @@ class Penstock(Client):
         *,
         data_dir: str | Path | None = None,
         schema: str | None = None,
+        listen_url: str | None = None,
     ) -> None:
         """Lead the app to another database than it was made with, before it is opened.
 
             app.use_database("postgresql://localhost/shop_test")
 
-        What is not given stays; a URL and a folder replace each other.
+        What is not given stays; a URL and a folder replace each other, and the `listen_url` too.
         """
         changes: dict[str, Any] = {}
         if url is not None:
-            changes |= {"url": url, "data_dir": None}
+            changes |= {"url": url, "data_dir": None, "listen_url": listen_url}
         elif data_dir is not None:
-            changes |= {"url": None, "data_dir": str(data_dir)}
+            changes |= {"url": None, "data_dir": str(data_dir), "listen_url": None}
         if schema is not None:
             changes["schema"] = schema
         if changes:
