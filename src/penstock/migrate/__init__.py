@@ -3,8 +3,17 @@
 await migrate("postgresql://localhost/shop")
 """
 
-from penstock.migrate.ledger import MigrationStatus
-from penstock.migrate.runner import check, migrate, status
-from penstock.migrate.script import sql_text
+from penstock.migrate.ledger import MigrationStatus, applied
+from penstock.migrate.runner import check, migrate, prepare, status
+from penstock.migrate.script import sql_text, statements
 
-__all__ = ["MigrationStatus", "check", "migrate", "sql_text", "status"]
+__all__ = [
+    "MigrationStatus",
+    "applied",
+    "check",
+    "migrate",
+    "prepare",
+    "sql_text",
+    "statements",
+    "status",
+]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.statement import Statement
@@ -20,7 +22,14 @@ class Django(Adapter):
             if cursor.description is None:
                 return []
             names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            rows = cursor.fetchall()
+        return [dict(zip(names, map(self._with_zone, row), strict=True)) for row in rows]
+
+    def _with_zone(self, value: Any) -> Any:
+        """Without USE_TZ, Django reads every moment as one of its own time zone."""
+        if isinstance(value, datetime) and value.tzinfo is None:
+            return value.replace(tzinfo=ZoneInfo(self._connection.timezone_name))
+        return value
 
 
 def adapt(connection: Any) -> Adapter | None:

@@ -1,0 +1,1 @@
+"""Penstock inside the frameworks that people build with."""

@@ -1,0 +1,19 @@
+"""What Django does with Penstock when a project starts."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class PenstockConfig(AppConfig):
+    name = "penstock.integrations.django"
+    label = "penstock"
+    verbose_name = "Penstock"
+
+    def ready(self) -> None:
+        from penstock.integrations.django import checks
+        from penstock.integrations.django.discovery import import_tasks
+        from penstock.integrations.django.settings import ProjectSettings
+
+        checks.register()
+        import_tasks(ProjectSettings.read().modules)

@@ -1,0 +1,41 @@
+"""Enqueue from views, models, commands: in the transaction that Django has open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+
+from penstock.client import Enqueued
+from penstock.integrations.django.project import project_app
+from penstock.tasks import Request, Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def enqueue(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
+    """Store one job on Django's connection: with what `transaction.atomic()` stores, or not at all.
+
+    enqueue(send_receipt.options(delay=60), order.pk)
+    """
+    return project_app().sync.enqueue(task, *args, **kwargs)
+
+
+def enqueue_many(requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+    """Store many jobs in one statement, all or none; the answers come in the same order.
+
+    enqueue_many(send_receipt.prepare(order.pk) for order in orders)
+    """
+    return project_app().sync.enqueue_many(requests)
+
+
+async def aenqueue(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
+    """`enqueue` for async views: on the connection that the view's ORM calls use."""
+    return await sync_to_async(enqueue, thread_sensitive=True)(task, *args, **kwargs)
+
+
+async def aenqueue_many(requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+    """`enqueue_many` for async views: on the connection that the view's ORM calls use."""
+    return await sync_to_async(enqueue_many, thread_sensitive=True)(requests)

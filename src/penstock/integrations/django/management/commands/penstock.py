@@ -1,0 +1,79 @@
+"""`manage.py penstock …`: Penstock's own commands, with the project's app and database."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from penstock.config import DATABASE_URL, SCHEMA
+from penstock.integrations.django.checks import TAG
+from penstock.integrations.django.project import DjangoPenstock, project_app
+from penstock.integrations.django.queues import queues_of
+
+APP = "penstock.integrations.django.worker"
+
+
+class Command(BaseCommand):
+    help = (
+        "Penstock's commands for this project: work, jobs, queues, workers, doctor and more. "
+        "`manage.py penstock` alone lists them, `manage.py penstock work --help` explains one."
+    )
+    requires_system_checks = (TAG,)
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        # Penstock explains its commands itself.
+        is_question = argv[2:] in (["-h"], ["--help"])
+        super().run_from_argv(argv[:2] if is_question else argv)
+
+    def print_help(self, *_: str) -> None:
+        self.handle(command=())
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("command", nargs=argparse.REMAINDER, help="a command, with its options")
+
+    def handle(self, *_: Any, command: Sequence[str], **__: Any) -> None:
+        app = project_app()
+        given = _placed(_without_djangos(command), app) or ["--help"]
+        os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
+        # Further worker processes are started from these.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        sys.argv = ["penstock", *given]
+        try:
+            _run(given)
+        except SystemExit as end:
+            if end.code:
+                raise
+
+
+def _run(given: Sequence[str]) -> None:
+    from penstock.cli import app
+
+    app(args=list(given), prog_name="manage.py penstock")
+
+
+def _placed(command: list[str], app: DjangoPenstock) -> list[str]:
+    """The command with what this project knows: its app, and the queues to serve."""
+    match command:
+        case ["work", *options]:
+            return ["work", APP, *_queues(options, app), *options]
+        case _:
+            return command
+
+
+def _queues(options: Sequence[str], app: DjangoPenstock) -> list[str]:
+    if any(each.partition("=")[0] == "--queue" for each in options):
+        return []
+    return [f"--queue={name}:{slots}" for name, slots in queues_of(app).items()]
+
+
+def _without_djangos(command: Sequence[str]) -> list[str]:
+    """Without the options of every Django command, which it has taken to heart by now."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--settings")
+    parser.add_argument("--pythonpath")
+    return parser.parse_known_args(list(command))[1]

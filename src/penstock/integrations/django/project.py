@@ -1,0 +1,84 @@
+"""The one Penstock app of a Django project."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import connections
+
+from penstock.app import Penstock, SyncPenstock
+from penstock.client import Enqueued, Link, Portal
+from penstock.config import Database
+from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
+from penstock.integrations.django.settings import ProjectSettings, is_task_backend
+from penstock.integrations.django.surroundings import ProjectTasks
+from penstock.store import adapt, drive
+from penstock.tasks import TaskDecorator
+from penstock.worker import Worker
+
+T = TypeVar("T")
+
+
+@cache
+def project_app() -> DjangoPenstock:
+    """The project's app, made on first use."""
+    return DjangoPenstock(ProjectSettings.read())
+
+
+class DjangoPenstock(Penstock):
+    """An app whose database is one of Django's, and whose handlers may use the ORM.
+
+    from penstock.integrations.django import app
+    """
+
+    def __init__(self, settings: ProjectSettings) -> None:
+        self.settings = settings
+        super().__init__(NOT_ASKED_YET, schema=settings.schema)
+        self.tasks = ProjectTasks()
+        self.task = TaskDecorator(register=self.tasks.add)
+
+    def _link_to(self, database: Database) -> Link:
+        return ProjectLink(database, self.settings.database)
+
+    @property
+    def connection(self) -> Any:
+        """Django's connection to the queue's database, of this thread."""
+        return connections[self.settings.database]
+
+    @property
+    def sync(self) -> SyncProject:
+        """The calls for code that blocks, on Django's connection: part of its transaction."""
+        return SyncProject(self, self._portal)
+
+    def worker(self, *args: Any, **settings: Any) -> Worker:
+        """A worker that also runs the tasks of django.tasks; see Penstock.worker."""
+        if is_task_backend():
+            from penstock.integrations.django.tasks.known import as_penstock, known_tasks
+
+            self.tasks.add(*map(as_penstock, known_tasks()))
+        return super().worker(*args, **settings)
+
+
+class SyncProject(SyncPenstock):
+    """The app's calls on Django's connection of this thread.
+
+    with transaction.atomic():
+        order = Order.objects.create(item="kettle")
+        app.sync.enqueue(send_receipt, order.pk)
+    """
+
+    def __init__(self, app: DjangoPenstock, portal: Portal) -> None:
+        super().__init__(app, portal)
+        self._connection = app.connection
+        self._client, self._run = app.on(adapt(self._connection, "blocking")), drive
+
+    def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
+        """The job's result once it is done; refused inside a transaction, where it never is."""
+        if self._connection.in_atomic_block:
+            raise RuntimeError(
+                "Inside transaction.atomic() nothing can be waited for: a job that it enqueues "
+                "begins after its commit. Wait behind the block."
+            )
+        return self._portal.run(self._app.wait(job, timeout))

@@ -1,0 +1,100 @@
+"""The setting PENSTOCK of a Django project, read and checked.
+
+PENSTOCK = {"DATABASE": "default", "SCHEMA": "penstock", "QUEUES": {"default": 20, "email": 5}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from penstock.config import Database
+from penstock.errors import ConfigError
+from penstock.worker.slots import slots_of
+
+TASK_BACKEND = "penstock.integrations.django.tasks.PenstockBackend"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """Where a project's jobs are, what its workers serve, and where its tasks are written."""
+
+    database: str
+    schema: str
+    queues: dict[str, int] | None
+    modules: tuple[str, ...]
+
+    @classmethod
+    def read(cls) -> ProjectSettings:
+        """The project's settings; ConfigError names the one that is wrong."""
+        given = getattr(settings, "PENSTOCK", {})
+        if not isinstance(given, Mapping):
+            raise ConfigError("PENSTOCK", given, "a dict")
+        if unknown := given.keys() - CHECKS.keys():
+            name = sorted(map(str, unknown))[0]
+            raise ConfigError("PENSTOCK", name, f"a dict with the keys {', '.join(CHECKS)}")
+        checked = {key: check(key, given.get(key)) for key, check in CHECKS.items()}
+        return cls(**{key.lower(): value for key, value in checked.items()})
+
+
+def is_task_backend() -> bool:
+    """Whether jobs of this project also come from django.tasks."""
+    backends = getattr(settings, "TASKS", {}).values()
+    return any(backend.get("BACKEND") == TASK_BACKEND for backend in backends)
+
+
+def _database(key: str, value: Any) -> str:
+    alias = "default" if value is None else value
+    if alias not in settings.DATABASES:
+        known = ", ".join(map(repr, settings.DATABASES))
+        raise _wrong(key, value, f"the alias of one of DATABASES: {known}")
+    return str(alias)
+
+
+def _schema(key: str, value: Any) -> str:
+    if value is None:
+        return "penstock"
+    try:
+        return Database(schema=value).schema
+    except ConfigError as error:
+        raise _wrong(key, value, error.allowed) from None
+
+
+def _queues(key: str, value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    try:
+        queues = slots_of(value)
+    except (ConfigError, TypeError, ValueError) as error:
+        why = f" ({error.setting}: {error.allowed})" if isinstance(error, ConfigError) else ""
+        allowed = f'queues with their slots, such as {{"default": 20, "email": 5}}{why}'
+        raise _wrong(key, value, allowed) from None
+    if not queues:
+        raise _wrong(key, value, "at least one queue")
+    return queues
+
+
+def _modules(key: str, value: Any) -> tuple[str, ...]:
+    if value is None:
+        # Django's own tasks are written in tasks.py by convention. Without them that name is left
+        # to whoever has it already: Celery, most likely.
+        return ("jobs", "tasks") if is_task_backend() else ("jobs",)
+    is_list = isinstance(value, list | tuple)
+    if not is_list or not all(isinstance(name, str) and name.isidentifier() for name in value):
+        raise _wrong(key, value, 'names of modules inside your apps, such as ["jobs"]')
+    return tuple(value)
+
+
+def _wrong(key: str, value: Any, allowed: str) -> ConfigError:
+    return ConfigError(f'PENSTOCK["{key}"]', value, allowed)
+
+
+CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "DATABASE": _database,
+    "SCHEMA": _schema,
+    "QUEUES": _queues,
+    "MODULES": _modules,
+}

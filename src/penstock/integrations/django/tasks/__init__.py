@@ -1,0 +1,9 @@
+"""A backend for django.tasks, in Django since 6.0.
+
+TASKS = {"default": {"BACKEND": "penstock.integrations.django.tasks.PenstockBackend"}}
+"""
+
+from penstock.integrations.django.tasks.backend import PenstockBackend
+from penstock.integrations.django.tasks.task import PenstockTask
+
+__all__ = ["PenstockBackend", "PenstockTask"]

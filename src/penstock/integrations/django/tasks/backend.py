@@ -1,0 +1,136 @@
+"""The backend for django.tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+import msgspec
+from django.apps import apps
+from django.core import checks
+from django.tasks import Task, TaskResult
+from django.tasks.backends.base import BaseTaskBackend
+from django.tasks.exceptions import InvalidTask, InvalidTaskBackend, TaskResultDoesNotExist
+from django.tasks.signals import task_enqueued
+from django.utils import timezone
+from django.utils.json import normalize_json
+
+from penstock.errors import ConfigError
+from penstock.integrations.django.discovery import OURS
+from penstock.integrations.django.project import project_app
+from penstock.integrations.django.tasks.known import as_penstock, find_task
+from penstock.integrations.django.tasks.results import result_of, task_of
+from penstock.integrations.django.tasks.task import PenstockTask
+from penstock.job import READY, Job
+from penstock.tasks import Options
+from penstock.tasks import Task as Handled
+
+OPTIONS = ("max_attempts", "timeout", "retry")
+# Django's tasks have one attempt unless their author says that they bear more.
+DEFAULTS: Mapping[str, Any] = {"max_attempts": 1}
+
+
+class PenstockBackend(BaseTaskBackend):
+    """Tasks of django.tasks as jobs, in the transaction that Django has open.
+
+    TASKS = {
+        "default": {
+            "BACKEND": "penstock.integrations.django.tasks.PenstockBackend",
+            "QUEUES": ["default", "email"],
+            "OPTIONS": {"max_attempts": 5, "timeout": 600},
+        }
+    }
+    """
+
+    task_class = PenstockTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, params)
+        self._defaults = {**DEFAULTS, **_checked(alias, self.options)}
+
+    def validate_task(self, task: Task) -> None:
+        super().validate_task(task)
+        try:
+            self._handled(task)
+        except ConfigError as error:
+            raise InvalidTask(str(error)) from error
+
+    def enqueue(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult:
+        self.validate_task(task)
+        request = self._handled(task).prepare(
+            args=normalize_json(args),
+            kwargs=normalize_json(kwargs),
+            backend=self.alias,
+            run_after=task.run_after and task.run_after.isoformat(),
+        )
+        jobs = project_app().sync
+        [enqueued] = jobs.enqueue_many([request])
+        result = result_of(_as_enqueued(jobs.get(enqueued)), task)
+        task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> TaskResult:
+        job = project_app().sync.find(str(result_id))
+        if job is None or job.args.get("backend") != self.alias:
+            raise TaskResultDoesNotExist(result_id)
+        task = find_task(job.task)
+        if task is None:
+            raise TaskResultDoesNotExist(
+                f"Job {job.id} is of the task {job.task}, which this process has not imported. "
+                'Write it in one of PENSTOCK["MODULES"], or import its module.'
+            )
+        return result_of(job, task_of(job, task))
+
+    def check(self, **kwargs: Any) -> list[checks.CheckMessage]:
+        if apps.is_installed(OURS):
+            return []
+        missing = checks.Error(
+            f"The task backend {self.alias!r} is Penstock's, but its app is not installed.",
+            hint=f'Add "{OURS}" to INSTALLED_APPS.',
+            id="penstock.E002",
+        )
+        return [missing]
+
+    def _handled(self, task: Task) -> Handled[..., Any]:
+        """The task as Penstock enqueues it, with the options that its jobs get."""
+        own = {name: getattr(task, name, None) for name in ("max_attempts", "timeout")}
+        run_at = task.run_after
+        if run_at is not None and timezone.is_naive(run_at):
+            run_at = timezone.make_aware(run_at)
+        return as_penstock(task).options(
+            **self._defaults | {name: value for name, value in own.items() if value is not None},
+            queue=task.queue_name,
+            priority=int(task.priority),
+            run_at=run_at and run_at.astimezone(UTC),
+        )
+
+
+def _checked(alias: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    place = f'TASKS["{alias}"]["OPTIONS"]'
+    if unknown := given.keys() - set(OPTIONS):
+        raise InvalidTaskBackend(
+            f"{place} has no {sorted(map(str, unknown))[0]!r}; it takes {', '.join(OPTIONS)}."
+        )
+    try:
+        Options().updated(given)
+    except ConfigError as error:
+        raise InvalidTaskBackend(f"{place} is wrong: {error}") from error
+    return given
+
+
+def _as_enqueued(job: Job) -> Job:
+    """A worker may have been quick: what the caller gets is the job as it was enqueued."""
+    return msgspec.structs.replace(
+        job,
+        state=READY,
+        attempted_at=None,
+        finished_at=None,
+        errors=(),
+        result=None,
+        worker=None,
+    )
