@@ -17,6 +17,7 @@ from penstock.testing.drain import drain
 from penstock.testing.errors import AttemptFailed, NotDrained
 from penstock.testing.inline import Inline, attempt, run
 from penstock.testing.jobs import assert_enqueued, assert_nothing_enqueued, enqueued
+from penstock.testing.leading import led_to
 from penstock.testing.ran import Ran, Told
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "drain",
     "enqueued",
     "faults",
+    "led_to",
     "run",
 ]

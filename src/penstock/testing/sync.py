@@ -1,0 +1,79 @@
+"""The same tools for tests that do not await.
+
+    from penstock.testing.sync import assert_enqueued, drain
+
+    app.sync.enqueue(send_invoice, 42)
+    drain(app)
+
+What looks at jobs also takes `app.sync.inside(connection)`, and then sees what the connection's
+open transaction has enqueued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from penstock.app import Penstock
+from penstock.client import Client, SyncClient
+from penstock.tasks import Task
+from penstock.testing import clock, inline, jobs
+from penstock.testing.aside import run_aside
+from penstock.testing.drain import drain as _drain
+from penstock.testing.ran import Ran
+
+__all__ = [
+    "advance",
+    "advance_to",
+    "assert_enqueued",
+    "assert_nothing_enqueued",
+    "attempt",
+    "drain",
+    "enqueued",
+    "run",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _of_app(
+    function: Callable[Concatenate[Penstock, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Penstock, P], T]:
+    @wraps(function)
+    def call(app: Penstock, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        return app._portal.run(function(app, *args, **kwargs))
+
+    return call
+
+
+def _of_client(
+    function: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Penstock | SyncClient, P], T]:
+    @wraps(function)
+    def call(client: Penstock | SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        asked = client.sync if isinstance(client, Penstock) else client
+        return asked._run(function(asked._client, *args, **kwargs))
+
+    return call
+
+
+drain = _of_app(_drain)
+advance = _of_app(clock.advance)
+advance_to = _of_app(clock.advance_to)
+enqueued = _of_client(jobs.enqueued)
+assert_enqueued = _of_client(jobs.assert_enqueued)
+assert_nothing_enqueued = _of_client(jobs.assert_nothing_enqueued)
+
+
+def run(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the handler returns; raises what it raises. Needs no database."""
+    return run_aside(inline.run(task, *args, **kwargs))
+
+
+def attempt(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Ran[T]:
+    """Run a task and see what becomes of its job, whatever the handler raises or returns."""
+    return run_aside(inline.attempt(task, *args, **kwargs))

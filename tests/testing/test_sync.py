@@ -1,0 +1,79 @@
+"""Tests that do not await have the same tools."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.testing import led_to
+from penstock.testing.sync import (
+    advance,
+    advance_to,
+    assert_enqueued,
+    assert_nothing_enqueued,
+    attempt,
+    drain,
+    enqueued,
+    run,
+)
+from tests.fixtures.database import Database
+
+shop = Penstock()
+
+
+@shop.task(name="charge")
+def charge(order: int) -> int:
+    return order * 2
+
+
+@shop.task(name="fail")
+async def fail(ctx: Context) -> None:
+    raise OSError("away")
+
+
+@pytest.fixture
+def app(database: Database) -> Iterator[Penstock]:
+    with led_to(shop, database.url) as app:
+        yield app
+
+
+def test_a_blocking_test_drains_and_asserts(app: Penstock) -> None:
+    job = app.sync.enqueue(charge, 21)
+    assert_enqueued(app, charge, {"order": 21})
+    assert [waiting.id for waiting in enqueued(app)] == [job.id]
+    assert drain(app).completed == 1
+    assert app.sync.wait(job) == 42
+    assert_nothing_enqueued(app)
+
+
+def test_time_passes_for_a_blocking_test(app: Penstock) -> None:
+    job = app.sync.enqueue(charge.options(delay=60), 1)
+    advance(app, seconds=30)
+    assert drain(app).completed == 0
+    advance_to(app, app.sync.get(job).run_at)
+    assert drain(app).completed == 1
+
+
+def test_what_a_handler_raises_reaches_a_blocking_test(app: Penstock) -> None:
+    app.sync.enqueue(fail)
+    with pytest.raises(OSError, match="away"):
+        drain(app)
+
+
+def test_an_open_transaction_is_looked_into(app: Penstock, database: Database) -> None:
+    with psycopg.connect(database.url) as connection:
+        app.sync.inside(connection).enqueue(charge, 7)
+        assert_enqueued(app.sync.inside(connection), charge, {"order": 7})
+        assert_nothing_enqueued(app)
+        connection.rollback()
+    assert_nothing_enqueued(app)
+
+
+def test_a_task_runs_inline_without_a_loop() -> None:
+    assert run(charge, 21) == 42
+    assert attempt(fail).state == "scheduled"
+
+
+async def test_a_task_runs_inline_beside_a_loop() -> None:
+    assert run(charge, 21) == 42
