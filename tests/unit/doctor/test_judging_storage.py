@@ -1,0 +1,93 @@
+"""What the doctor makes of what it read about storage: tables, without a database."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from penstock.doctor.checks import bloat, partitions, snapshots
+from penstock.doctor.checks.bloat import Relation, Relations
+from penstock.doctor.checks.partitions import Ahead, Gap
+from penstock.doctor.checks.snapshots import Hidden, Holder, Snapshots
+from penstock.doctor.limits import Limits
+
+LIMITS = Limits()
+SOMEDAY = date(2026, 7, 18)
+MILLION = 1_000_000
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("holder", "verdict"),
+    [
+        (Holder("session", 5, seconds=899, pid=1), "ok"),
+        (Holder("session", 5, seconds=900, pid=1), "warning"),
+        (Holder("session", 5, seconds=14_400, pid=1), "error"),
+        # Where the age is known, it counts alone.
+        (Holder("session", 200 * MILLION, seconds=1, pid=1), "ok"),
+        (Holder("prepared", 5, seconds=900, name="order"), "warning"),
+        (Holder("slot", 4 * MILLION, name="standby"), "ok"),
+        (Holder("slot", 5 * MILLION, name="standby"), "warning"),
+        (Holder("slot", 100 * MILLION, name="standby"), "error"),
+        (Holder("standby", 5 * MILLION, pid=1, application="berlin"), "warning"),
+    ],
+)
+def test_a_holder_of_a_snapshot(holder: Holder, verdict: str) -> None:
+    [finding] = snapshots.judge(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+    assert finding.verdict == verdict
+
+
+def test_a_prepared_transaction_with_a_quote_in_its_name_can_be_pasted() -> None:
+    holder = Holder("prepared", 5, seconds=10**6, name="ada's")
+    [finding] = snapshots.judge(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+    assert finding.paste == ("ROLLBACK PREPARED 'ada''s';",)
+
+
+@pytest.mark.parametrize(
+    ("relation", "verdict"),
+    [
+        (dict(bytes=0, live=0), "ok"),
+        # A table just emptied is large, but not too large.
+        (dict(bytes=100 << 20, live=0, expected=0), "ok"),
+        (dict(bytes=GB, live=0, expected=0), "warning"),
+        (dict(bytes=GB, live=MILLION, expected=GB // 3), "ok"),
+        (dict(bytes=GB, live=MILLION, expected=GB // 5), "warning"),
+        # Never analyzed: nobody knows what it should take.
+        (dict(bytes=GB, live=MILLION, expected=None), "ok"),
+        (dict(bytes=0, live=0, dead=99_999), "ok"),
+        (dict(bytes=0, live=0, dead=100_000), "warning"),
+        (dict(bytes=0, live=MILLION, dead=MILLION), "ok"),
+        (dict(bytes=0, live=MILLION, dead=2 * MILLION), "warning"),
+        (dict(bytes=0, live=0, unattended=True), "error"),
+    ],
+)
+def test_a_table(relation: dict[str, Any], verdict: str) -> None:
+    found = Relation(kind="table", name="job", **relation)
+    [finding] = bloat.judge(Relations("penstock", (found,)), LIMITS)
+    assert finding.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("gap", "verdict"),
+    [
+        (None, "ok"),
+        (5, "ok"),
+        (4, "warning"),
+        (3, "warning"),
+        (2, "error"),
+        (1, "error"),
+        (0, "error"),
+    ],
+)
+def test_partitions_ahead(gap: int | None, verdict: str) -> None:
+    found = None if gap is None else Gap(gap, 30, SOMEDAY, apart=False)
+    [finding] = partitions.judge(Ahead("penstock", found), LIMITS)
+    assert finding.verdict == verdict
+
+
+def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
+    [finding] = partitions.judge(Ahead("Queue", Gap(0, 30, SOMEDAY, apart=True)), LIMITS)
+    assert finding.paste == (
+        'ALTER TABLE "Queue".job_history ATTACH PARTITION "Queue"."job_history_20260718" '
+        "FOR VALUES FROM ('2026-07-18') TO ('2026-07-19');",
+    )
