@@ -23,19 +23,13 @@ import asyncpg
 
 from penstock.embedded import Server
 from penstock.embedded.locked_file import LockedFile
-from penstock.errors import PenstockError
 from penstock.migrate import migrate
 from penstock.sql import quote
 from penstock.testing.aside import run_aside
+from penstock.testing.errors import NoTestDatabase
 from penstock.testing.place import place_for
 
 _numbers = count(1)
-
-
-class TestDatabaseError(PenstockError):
-    """A test could not be given a database; the message says why."""
-
-    __test__ = False  # Its name does not make it a test.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +71,12 @@ class PostgresServer:
         try:
             run_aside(_execute(self.admin_url, command))
         except asyncpg.InsufficientPrivilegeError as error:
-            raise TestDatabaseError(
+            raise NoTestDatabase(
                 f"The role of the test server may not create databases ({error}). "
                 "Give it the right with ALTER ROLE … CREATEDB, or name another role."
             ) from error
         except asyncpg.ObjectInUseError as error:
-            raise TestDatabaseError(
+            raise NoTestDatabase(
                 f"Somebody is still connected to the template {name}, so it cannot be cloned. "
                 "Close every connection and pool that the penstock_template fixture opens."
             ) from error

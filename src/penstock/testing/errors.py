@@ -1,7 +1,8 @@
-"""What the tools for tests raise of their own: assertions, so that a test fails and not breaks."""
+"""What the tools for tests raise of their own: mostly assertions, so that a test just fails."""
 
 from __future__ import annotations
 
+from penstock.errors import PenstockError
 from penstock.job import AttemptError
 
 # What the settle notes when a handler returns one of these.
@@ -14,6 +15,10 @@ class NotDrained(AssertionError):
 
 class AttemptFailed(AssertionError):
     """An attempt failed although its handler raised nothing; the message says how."""
+
+
+class NoTestDatabase(PenstockError):
+    """A test could not be given a database; the message says why."""
 
 
 def surprise(error: AttemptError) -> Exception | None:
