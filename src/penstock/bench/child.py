@@ -6,9 +6,12 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
 
 from penstock.bench.errors import BenchFailed
-from penstock.bench.messages import Finished, Message, Orders, Progress, Ready, decode, line
+from penstock.bench.messages import Finished, Message, Progress, Ready, decode, line
 
 LONGEST_LINE = 256 * 1024 * 1024
 START_SECONDS = 60.0
@@ -96,14 +99,15 @@ class Child:
 
 @asynccontextmanager
 async def children(
-    command: Sequence[str], orders: Orders, count: int = 1
+    command: Sequence[str], orders: msgspec.Struct, count: int = 1, *, folder: Path | None = None
 ) -> AsyncIterator[list[Child]]:
-    """Processes that are ready to go."""
+    """Processes that are ready to go, each with its orders, started in the folder."""
     started: list[Child] = []
     try:
         for _ in range(count):
             process = await asyncio.create_subprocess_exec(
                 *command,
+                cwd=folder,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,

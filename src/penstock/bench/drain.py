@@ -68,7 +68,7 @@ async def drain(
     async with children(command or place.worker, orders, processes) as started:
         for child in started:
             await child.go()
-        await _settled(started, jobs, on_progress)
+        await all_settled(started, jobs, on_progress)
         finished = [await child.stop() for child in started]
     if left := await place.left():
         raise BenchFailed(f"The drain has ended, but {left} of {jobs} jobs are still live.")
@@ -76,7 +76,7 @@ async def drain(
     return Drain(timeline, tuple(finished))
 
 
-async def _settled(started: Sequence[Child], jobs: int, on_progress: OnProgress) -> None:
+async def all_settled(started: Sequence[Child], jobs: int, on_progress: OnProgress) -> None:
     """Wait until the processes have settled all jobs among them."""
     # One bell for all of them.
     changed = asyncio.Event()
