@@ -14,7 +14,7 @@ DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans)
 TYPING_TESTS = $(wildcard tests/typing)
 
-.PHONY: help demo test test-embedded test-debian test-chaos check bench bench-pgqueuer bench-report schema clean
+.PHONY: help demo test test-embedded test-debian test-chaos check bench bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -52,18 +52,19 @@ endif
 bench: $(STAMP) ## Measure throughput and latency on this machine
 	$(BIN)/penstock bench
 
-bench-pgqueuer: $(STAMP) ## Compare with PgQueuer on this machine
-	$(BIN)/python benchmarks/peers.py
+# With all of them the page is written anew; with some, only the table is shown.
+bench-peers: $(STAMP) ## Compare with other queues, or some: make bench-peers PEERS="awa oban"
+	$(BIN)/python -m benchmarks.compare $(or $(PEERS),--json benchmarks/results/peers.json)
+	$(if $(PEERS),,$(BIN)/python -m benchmarks.page)
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results
-	$(BIN)/python benchmarks/plot.py
-	$(BIN)/python benchmarks/report.py
+	$(BIN)/python -m benchmarks.page
 
 schema: $(STAMP) ## Write schema.sql anew from the migrations
 	$(BIN)/python -m penstock.migrate.schema
 
 clean: ## Remove everything that can be made again
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .bench build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # hatchling comes first, pinned, so that the build needs no environment of its own.

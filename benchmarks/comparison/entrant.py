@@ -1,0 +1,64 @@
+"""A peer in this run: its environment, what it says of itself, and the settings it runs with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from benchmarks.comparison.environment import ROOT, CannotInstall
+from benchmarks.peers.peer import Facts, Settings
+from penstock.bench.errors import BenchFailed
+from penstock.bench.live import Live
+
+
+@dataclass
+class Entrant:
+    """One that takes part."""
+
+    key: str
+    interpreter: str  # of its own environment
+    facts: Facts
+    version: str
+    python: str
+    settings: Settings
+    tried: dict[str, float] = field(default_factory=dict)  # the sweep, in jobs a second
+    fault: str | None = None  # why it takes part no longer
+
+    @classmethod
+    def asked(cls, key: str, interpreter: str) -> Entrant:
+        """The peer as it describes itself; CannotInstall if it has nothing to say."""
+        command = (interpreter, "-m", "benchmarks.peers", key, "facts")
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if answer.returncode:
+            last = answer.stderr.strip().splitlines()[-1:]
+            raise CannotInstall(f"it does not start: {' '.join(last)}")
+        about: dict[str, Any] = json.loads(answer.stdout)
+        facts = msgspec.convert(about, Facts)
+        return cls(key, interpreter, facts, about["version"], about["python"], facts.settings)
+
+    @contextmanager
+    def or_out(self, live: Live) -> Iterator[None]:
+        """Whatever goes wrong ends its part in the run, with the reason, and not the run."""
+        try:
+            yield
+        except (BenchFailed, TimeoutError) as error:
+            self.fault = str(error) or "It did not answer in time."
+            live.warn(f"{self.facts.name} is out: {self.fault}")
+
+    def command(self, role: str) -> tuple[str, ...]:
+        return (self.interpreter, "-m", "benchmarks.peers", self.key, role)
+
+    def variants(self) -> list[Settings]:
+        """The settings of its file, and each that the sweep tries instead."""
+        return [self.facts.settings, *({**self.facts.settings, **one} for one in self.facts.tried)]
+
+
+def spelled(settings: Settings) -> str:
+    """Settings in one line."""
+    return ", ".join(f"{name} {value:,}" for name, value in settings.items()) or "defaults"

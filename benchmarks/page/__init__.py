@@ -1,0 +1,4 @@
+"""Writes the numbers of docs/benchmarks.md anew from benchmarks/results; it measures nothing.
+
+python -m benchmarks.page
+"""

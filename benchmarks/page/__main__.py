@@ -1,0 +1,26 @@
+"""Fills docs/benchmarks.md and draws its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.page import bench, peers, plot_bench, plot_peers
+from benchmarks.page.markdown import fill
+from benchmarks.page.results import DOCS, read, runs
+
+compared = read("peers")
+BLOCKS: dict[str, Callable[[], str]] = {
+    "setting": bench.setting,
+    "rates": bench.rates,
+    "limits": bench.limits,
+    "peers": partial(peers.rates, compared),
+    "losses": partial(peers.losses, compared),
+    "settings": partial(peers.settings, compared),
+    "promises": partial(peers.promises, compared),
+}
+
+page = DOCS / "benchmarks.md"
+page.write_text(fill(page.read_text(), BLOCKS))
+plot_bench.draw(runs()[0])
+plot_peers.draw(compared)
