@@ -62,8 +62,8 @@ def judge(reached: Reached, limits: Limits) -> Sequence[Finding]:
             )
         ]
     seen = (
-        f"PostgreSQL {server.version} answers in {_short(reached.latency)}; the role is "
-        f"{server.role}, the database {server.database}."
+        f"PostgreSQL {server.version} answers in {_short(reached.latency)}; role {server.role}, "
+        f"database {server.database}."
     )
     if reached.latency > limits.latency_warning:
         return [
@@ -110,7 +110,7 @@ def unreachable(url: str, problem: Exception) -> Finding:
 
 
 def _short(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else span(seconds)
+    return f"{seconds * 1000:.2f} ms" if seconds < 0.01 else span(seconds)
 
 
 CONNECTION = Check(
