@@ -84,15 +84,17 @@ class Penstock(Client):
 
             app.use_database("postgresql://localhost/shop_test")
 
-        What is not given stays; a URL and a folder replace each other, and the `listen_url` too.
+        What is not given stays; a URL and a folder replace each other, and drop the `listen_url`.
         """
         changes: dict[str, Any] = {}
         if url is not None:
-            changes |= {"url": url, "data_dir": None, "listen_url": listen_url}
+            changes |= {"url": url, "data_dir": None, "listen_url": None}
         elif data_dir is not None:
             changes |= {"url": None, "data_dir": str(data_dir), "listen_url": None}
         if schema is not None:
             changes["schema"] = schema
+        if listen_url is not None:
+            changes["listen_url"] = listen_url
         if changes:
             self._link.lead_to(replace(self.database, **changes))
 
