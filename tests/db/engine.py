@@ -88,6 +88,13 @@ class Engine:
         rows = await self.call("settle_v1", ids=ids, tokens=tokens, now=self.now, **given)
         return {row["id"]: row["answer"] for row in rows}
 
+    async def keeps_waiting(self) -> bool:
+        """Whether somebody waits for a lock that this connection's transaction holds."""
+        return await self.connection.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted "
+            "AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+        )
+
     async def answers(self, function: str, *ids: int, **arguments: Any) -> dict[int, str]:
         """What cancel, retry or delete answered."""
         rows = await self.call(function, ids=list(ids), **arguments)

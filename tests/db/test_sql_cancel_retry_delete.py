@@ -12,12 +12,6 @@ from tests.db.engine import NOON, Engine
 from tests.fixtures.until import until
 
 
-async def waits_for_a_lock(watcher: Engine, waiting: Engine) -> bool:
-    pid = waiting.connection.get_server_pid()
-    blockers = "SELECT pg_blocking_pids($1) <> '{}'"
-    return bool(await watcher.connection.fetchval(blockers, pid))
-
-
 @pytest.mark.parametrize("state", ["ready", "scheduled", "running"])
 async def test_a_live_job_is_cancelled_at_once(engine: Engine, state: str) -> None:
     engine.now = NOON
@@ -69,7 +63,7 @@ async def test_a_cancel_waits_for_the_settle_that_is_under_way_and_tells_its_end
     async with asyncio.TaskGroup() as group, other.connection.transaction():
         await other.settle([attempt])
         cancelling = group.create_task(engine.answers("cancel_v1", attempt["id"]))
-        await until(lambda: waits_for_a_lock(other, engine), what="the cancel to wait")
+        await until(other.keeps_waiting, what="the cancel to wait")
     assert cancelling.result() == {attempt["id"]: "completed"}
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.signal") == 0
 
@@ -81,7 +75,7 @@ async def test_a_cancel_waits_for_the_retry_outcome_that_is_under_way_and_ends_t
     async with asyncio.TaskGroup() as group, other.connection.transaction():
         await other.settle([attempt], states="ready")
         cancelling = group.create_task(engine.answers("cancel_v1", attempt["id"]))
-        await until(lambda: waits_for_a_lock(other, engine), what="the cancel to wait")
+        await until(other.keeps_waiting, what="the cancel to wait")
     assert cancelling.result() == {attempt["id"]: "cancelled"}
     assert (await engine.job(attempt["id"]))["state"] == "cancelled"
 
@@ -176,7 +170,7 @@ async def test_two_retries_at_the_same_time_bring_the_job_back_once(
     async with asyncio.TaskGroup() as group, other.connection.transaction():
         assert await other.answers("retry_v1", attempt["id"]) == {attempt["id"]: "ready"}
         second = group.create_task(engine.answers("retry_v1", attempt["id"]))
-        await until(lambda: waits_for_a_lock(other, engine), what="the second to wait")
+        await until(other.keeps_waiting, what="the second to wait")
     assert second.result() == {attempt["id"]: "ready"}
     assert await engine.states() == {attempt["id"]: "ready"}
 

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.db.engine import NOON, Engine
-from tests.fixtures.database import Database
+from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 
 NOTIFY = json.dumps({"notify": True})
@@ -169,17 +169,12 @@ async def test_a_key_is_free_again_after_its_time(engine: Engine) -> None:
 async def test_of_two_open_transactions_with_one_key_the_second_waits_for_the_first(
     engine: Engine, other: Engine, ending: str
 ) -> None:
-    async def waits() -> bool:
-        pid = engine.connection.get_server_pid()
-        blockers = "SELECT pg_blocking_pids($1) <> '{}'"
-        return bool(await other.connection.fetchval(blockers, pid))
-
     transaction = other.connection.transaction()
     await transaction.start()
     [(first, _)] = await add(other, "a")
     async with asyncio.TaskGroup() as group:
         second = group.create_task(add(engine, "a"))
-        await until(waits, what="the second enqueue to wait")
+        await until(other.keeps_waiting, what="the second enqueue to wait")
         await (transaction.commit() if ending == "commit" else transaction.rollback())
     [(id, duplicate)] = second.result()
     assert duplicate == (ending == "commit")
@@ -201,7 +196,7 @@ async def test_keys_in_different_orders_do_not_deadlock(engine: Engine, other: E
 async def listening(database: Database, *channels: str) -> AsyncIterator[list[tuple[str, str]]]:
     """What arrives on channels of the schema, until the block ends."""
     heard: list[tuple[str, str]] = []
-    async with database.connect() as connection:
+    async with connected(database.direct_url) as connection:
 
         def hear(_: object, __: int, channel: str, payload: object) -> None:
             heard.append((channel.removeprefix("penstock."), str(payload)))

@@ -134,15 +134,10 @@ async def test_of_two_who_want_to_lead_at_the_same_moment_one_does(
     engine: Engine, other: Engine
 ) -> None:
     one, two = await engine.lease(), await engine.lease()
-    pid = other.connection.get_server_pid()
-
-    async def waits() -> bool:
-        return bool(await engine.connection.fetchval("SELECT pg_blocking_pids($1) <> '{}'", pid))
-
     async with asyncio.TaskGroup() as group, engine.connection.transaction():
         assert await elect(engine, one)
         second = group.create_task(elect(other, two))
-        await until(waits, what="the second one to wait for the first")
+        await until(engine.keeps_waiting, what="the second one to wait for the first")
     assert not second.result()
 
 

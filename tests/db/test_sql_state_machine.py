@@ -64,7 +64,7 @@ class Play:
 
     def __init__(self, database: Database) -> None:
         self._loop = asyncio.new_event_loop()
-        self.engine = Engine(self.run(asyncpg.connect(database.url)))
+        self.engine = Engine(self.run(asyncpg.connect(database.url, statement_cache_size=0)))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(coroutine)

@@ -14,6 +14,7 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, cut_connections, gathered, reaches, worker_of
 
 
+@pytest.mark.told
 async def test_an_async_handler_gets_a_cancelled_error(app: Penstock) -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 

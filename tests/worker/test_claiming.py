@@ -192,6 +192,7 @@ async def late_job(
     return late.id, transaction
 
 
+@pytest.mark.told
 async def test_a_job_committed_late_behind_the_mark_is_found_by_its_notification(
     app: Penstock, note, connection: asyncpg.Connection
 ) -> None:
@@ -214,6 +215,7 @@ async def test_without_a_notification_it_is_found_by_the_next_look(
         assert await app.wait(late, timeout=5) == "late"
 
 
+@pytest.mark.told
 async def test_a_look_around_takes_a_twentieth_of_the_time_at_most(app: Penstock) -> None:
     worker = worker_of(app, rescan=0.1)
     async with worker:
@@ -235,6 +237,7 @@ async def test_looking_alone_suffices(app: Penstock, note, monkeypatch: pytest.M
         assert await app.wait(await app.enqueue(note.options(delay=0.1), "later"), timeout=5)
 
 
+@pytest.mark.told
 async def test_more_than_one_claim_s_worth_is_claimed_without_more_news(app: Penstock) -> None:
     claimed = gathered(app, JobsClaimed)
     done = threading.Event()

@@ -36,6 +36,7 @@ async def test_a_worker_says_what_it_serves_and_which_version_it_is(
     assert told["missing_resources"] == {}
 
 
+@pytest.mark.told
 async def test_a_worker_says_when_it_hears_of_new_jobs(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:

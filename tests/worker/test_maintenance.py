@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
+import pytest
 
 from penstock import Penstock
 from penstock.events import LeaderChanged
@@ -26,6 +27,7 @@ async def test_one_of_many_workers_leads(app: Penstock) -> None:
             assert sum(map(leads, workers)) == 1
 
 
+@pytest.mark.told
 async def test_when_the_leader_stops_another_leads_at_once(app: Penstock) -> None:
     """The seat is told to be vacant; nobody waits for the term to end."""
     first = worker_of(app, election=0.1, term=60)

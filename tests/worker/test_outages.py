@@ -52,6 +52,7 @@ async def connected_again(database: Database, kind: str) -> bool:
         )
 
 
+@pytest.mark.told
 async def test_the_listener_looks_around_after_it_was_away(
     app: Penstock, database: Database
 ) -> None:

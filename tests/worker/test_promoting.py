@@ -4,11 +4,14 @@ import asyncio
 import statistics
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from penstock import Context, Fixed, Penstock
 from tests.fixtures.until import until
 from tests.fixtures.worker import counted, crew_of, worker_of
 
 
+@pytest.mark.told
 async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app: Penstock) -> None:
     late: list[float] = []
 
@@ -30,6 +33,7 @@ async def test_scheduled_jobs_start_within_a_tenth_of_a_second_of_being_due(app:
         assert len(calls) <= 3 * 7
 
 
+@pytest.mark.told
 async def test_an_idle_promoter_looks_seldom(app: Penstock) -> None:
     @app.task
     async def note() -> None: ...

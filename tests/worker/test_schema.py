@@ -2,16 +2,19 @@
 
 import asyncio
 
+import pytest
+
 from penstock import Penstock
 from tests.fixtures.database import Database
 from tests.fixtures.worker import reaches, worker_of
 
 
+@pytest.mark.told
 async def test_two_queues_in_one_database_know_nothing_of_each_other(
     app: Penstock, database: Database
 ) -> None:
     """Their jobs, notifications, signals and leaders are their own."""
-    other = Penstock(database.url, schema='Second "queue"')
+    other = Penstock(database.url, schema='Second "queue"', listen_url=database.direct_url)
     await other.migrate()
     stopped = asyncio.Event()
 

@@ -112,6 +112,7 @@ async def test_a_thread_sees_that_it_should_stop(app: Penstock) -> None:
     assert (await app.get(enqueued)).state == "ready"
 
 
+@pytest.mark.told
 async def test_a_released_job_is_taken_by_another_worker_within_a_second(app: Penstock) -> None:
     taken: list[float] = []
 
