@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from penstock import Penstock
+from tests.fixtures.django_database import database_settings
 
 Work = Callable[[Any], Any]
 
@@ -166,7 +167,7 @@ class Django(BlockingCaller):
         if not settings.configured:
             settings.configure(USE_TZ=True)
             django.setup()
-        connection = ConnectionHandler({"default": django_database(self.url)})["default"]
+        connection = ConnectionHandler({"default": database_settings(self.url)})["default"]
         try:
             connection.set_autocommit(False)
             result = use(connection)
@@ -188,16 +189,3 @@ BLOCKING = (Psycopg, AlchemyOnPsycopg, AlchemyOnPsycopg2, AlchemySession, Django
 
 def alchemy_url(url: str, driver: str) -> str:
     return url.replace("postgresql://", f"postgresql+{driver}://", 1)
-
-
-def django_database(url: str) -> dict[str, Any]:
-    """An address as Django's settings have it."""
-    given = psycopg.conninfo.conninfo_to_dict(url)
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": given["dbname"],
-        "USER": given.get("user", ""),
-        "PASSWORD": given.get("password", ""),
-        "HOST": given.get("host", ""),
-        "PORT": str(given.get("port", "")),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from penstock.client import Enqueued, Link, Portal
 from penstock.config import Database
 from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
 from penstock.integrations.django.settings import ProjectSettings, is_task_backend
-from penstock.integrations.django.surroundings import ProjectTasks
+from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections
 from penstock.store import adapt, drive
 from penstock.tasks import TaskDecorator
 from penstock.worker import Worker
@@ -51,6 +52,11 @@ class DjangoPenstock(Penstock):
     def sync(self) -> SyncProject:
         """The calls for code that blocks, on Django's connection: part of its transaction."""
         return SyncProject(self, self._portal)
+
+    async def close(self) -> None:
+        """Let go of the database, and of what handlers have kept open."""
+        await super().close()
+        await asyncio.to_thread(close_kept_connections)
 
     def worker(self, *args: Any, **settings: Any) -> Worker:
         """A worker that also runs the tasks of django.tasks; see Penstock.worker."""

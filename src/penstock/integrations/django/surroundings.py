@@ -18,6 +18,9 @@ from penstock.tasks import Registry, Task
 
 AnyTask = Task[..., Any]
 
+# Django's connections that outlive a job; a thread ends without closing its own.
+_kept: set[Any] = set()
+
 
 class ProjectTasks(Registry):
     """Tasks whose handlers run as Django's code expects; what users call directly stays as is."""
@@ -61,6 +64,15 @@ def usable_connections() -> Iterator[None]:
         yield
     finally:
         close_old_connections()
+        _kept.update(each for each in connections.all(initialized_only=True) if each.connection)
+
+
+def close_kept_connections() -> None:
+    """Close what CONN_MAX_AGE has kept open in the threads of workers that are gone."""
+    while _kept:
+        connection = _kept.pop()
+        connection.inc_thread_sharing()
+        connection.close()
 
 
 @asynccontextmanager

@@ -1,0 +1,5 @@
+from django.db import models
+
+
+class Bread(models.Model):
+    name = models.CharField(max_length=50)
