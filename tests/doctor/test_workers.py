@@ -120,7 +120,7 @@ async def test_resources_that_are_open_are_fine(app: Penstock, examined: Examine
 async def test_a_worker_leads(app: Penstock, examined: Examined) -> None:
     async def leads() -> bool:
         [finding] = await examined("leader", leaderless=0)
-        return finding.verdict is OK and "ada has led" in finding.seen
+        return finding.verdict is OK and "ada leads" in finding.seen
 
     async with worker_of(app, name="ada"):
         await until(leads, what="the worker to lead")

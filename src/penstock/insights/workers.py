@@ -21,6 +21,7 @@ class _Info(Struct, frozen=True):
     penstock: str | None = None
     queues: dict[str, int] = {}
     tasks: tuple[str, ...] = ()
+    hears: bool = True
     missing_resources: dict[str, str] = {}
 
 
@@ -45,7 +46,19 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     queues: dict[str, int]
     """The slots for each queue it serves."""
     tasks: tuple[str, ...]
+    hears: bool
+    """Whether it is told of new jobs at once, and need not look for them."""
     missing_resources: dict[str, str]
+
+    @property
+    def age(self) -> float:
+        """Seconds since it took its lease."""
+        return (self.renewed_at - self.started_at).total_seconds() + self.silent
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a heartbeat after which it counts as lost."""
+        return (self.expires_at - self.renewed_at).total_seconds()
 
     @property
     def slots(self) -> int:

@@ -1,5 +1,6 @@
 """What the doctor makes of what it read about workers and jobs: tables, without a database."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,20 +19,51 @@ from penstock.doctor.checks import (
     workers,
 )
 from penstock.doctor.checks.failed import Failures
-from penstock.doctor.checks.leader import Leadership, Seat
 from penstock.doctor.checks.lost import Lost, LostJobs
 from penstock.doctor.checks.overdue import Due, Overdue
 from penstock.doctor.checks.stuck import Stuck
 from penstock.doctor.checks.unserved import Service
-from penstock.doctor.leases import Info, Lease
 from penstock.doctor.limits import Limits
 from penstock.doctor.waiting import Waiting
+from penstock.insights import Count, WorkerInsight
 
 LIMITS = Limits()
+NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
 
 
-def lease(worker: str = "ada", *, age: float = 600, silent: float = 5, **info: Any) -> Lease:
-    return Lease(1, worker, age, silent, length=60, alive=silent < 60, info=Info(**info))
+def worker(
+    name: str = "ada",
+    *,
+    age: float = 600,
+    silent: float = 5,
+    is_leader: bool = False,
+    penstock: str | None = "1.0",
+    queues: dict[str, int] | None = None,
+    tasks: tuple[str, ...] = (),
+    hears: bool = True,
+    missing_resources: dict[str, str] | None = None,
+) -> WorkerInsight:
+    """A worker with a lease of a minute, which began and was last heard of so long ago."""
+    return WorkerInsight(
+        lease="1",
+        name=name,
+        kind="worker",
+        is_alive=silent < 60,
+        is_leader=is_leader,
+        started_at=NOON - timedelta(seconds=age),
+        renewed_at=NOON - timedelta(seconds=silent),
+        expires_at=NOON + timedelta(seconds=60 - silent),
+        silent=silent,
+        running=Count(0),
+        host="cellar",
+        pid=4711,
+        python="3.13",
+        penstock=penstock,
+        queues=queues or {},
+        tasks=tasks,
+        hears=hears,
+        missing_resources=missing_resources or {},
+    )
 
 
 def verdicts(findings: Any) -> list[str]:
@@ -39,67 +71,69 @@ def verdicts(findings: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("leases", "expected"),
+    ("found", "expected"),
     [
-        ([lease()], ["ok"]),
-        ([lease(silent=29)], ["ok"]),
-        ([lease(silent=31)], ["warning"]),
-        ([lease(), lease(silent=61)], ["warning"]),
+        ([worker()], ["ok"]),
+        ([worker(silent=29)], ["ok"]),
+        ([worker(silent=31)], ["warning"]),
+        ([worker(), worker(silent=61)], ["warning"]),
         ([], ["warning"]),
-        ([lease(silent=61)], ["warning", "warning"]),
+        ([worker(silent=61)], ["warning", "warning"]),
     ],
 )
-def test_workers(leases: list[Lease], expected: list[str]) -> None:
-    assert verdicts(workers.judge(leases, LIMITS)) == expected
+def test_workers(found: list[WorkerInsight], expected: list[str]) -> None:
+    assert verdicts(workers.judge(found, LIMITS)) == expected
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
-    [([], "skipped"), (["1.0"], "ok"), (["1.0", "1.0"], "ok"), (["1.0", ""], "warning")],
+    [([], "skipped"), (["1.0"], "ok"), (["1.0", "1.0"], "ok"), (["1.0", None], "warning")],
 )
-def test_versions(found: list[str], expected: str) -> None:
-    assert verdicts(versions.judge([lease(penstock=each) for each in found], LIMITS)) == [expected]
+def test_versions(found: list[str | None], expected: str) -> None:
+    assert verdicts(versions.judge([worker(penstock=each) for each in found], LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("leases", "expected"),
+    ("found", "expected"),
     [
         ([], "ok"),
-        ([lease()], "ok"),
-        ([lease(missing_resources={"Model": "down"})], "error"),
-        ([lease(missing_resources={"Model": "down"}), lease()], "warning"),
-        ([lease(missing_resources={"Model": "not yet"}, age=10)], "ok"),
+        ([worker()], "ok"),
+        ([worker(missing_resources={"Model": "down"})], "error"),
+        ([worker(missing_resources={"Model": "down"}), worker()], "warning"),
+        ([worker(missing_resources={"Model": "not yet"}, age=10)], "ok"),
     ],
 )
-def test_resources(leases: list[Lease], expected: str) -> None:
-    assert verdicts(resources.judge(leases, LIMITS)) == [expected]
+def test_resources(found: list[WorkerInsight], expected: str) -> None:
+    assert verdicts(resources.judge(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("seat", "oldest", "expected"),
+    ("found", "expected"),
     [
-        (Seat("ada", 60, alive=True), 600, "ok"),
-        (Seat("ada", 60, alive=False), 600, "error"),
-        (None, 600, "error"),
-        (None, 14, "ok"),
-        (None, None, "skipped"),
+        ([worker(), worker(is_leader=True)], "ok"),
+        ([worker(), worker(is_leader=True, silent=61)], "error"),
+        ([worker()], "error"),
+        ([worker(age=14)], "ok"),
+        ([worker(age=14), worker()], "error"),
+        ([], "skipped"),
+        ([worker(silent=61)], "skipped"),
     ],
 )
-def test_a_leader(seat: Seat | None, oldest: float | None, expected: str) -> None:
-    assert verdicts(leader.judge(Leadership(seat, oldest), LIMITS)) == [expected]
+def test_a_leader(found: list[WorkerInsight], expected: str) -> None:
+    assert verdicts(leader.judge(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("leases", "expected"),
+    ("found", "expected"),
     [
         ([], "skipped"),
-        ([lease(hears=True)], "ok"),
-        ([lease(hears=False, age=10)], "ok"),
-        ([lease(hears=False), lease()], "warning"),
+        ([worker(hears=True)], "ok"),
+        ([worker(hears=False, age=10)], "ok"),
+        ([worker(hears=False), worker()], "warning"),
     ],
 )
-def test_notifications(leases: list[Lease], expected: str) -> None:
-    assert verdicts(notifications.judge(leases, LIMITS)) == [expected]
+def test_notifications(found: list[WorkerInsight], expected: str) -> None:
+    assert verdicts(notifications.judge(found, LIMITS)) == [expected]
 
 
 def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -> Waiting:
@@ -107,31 +141,40 @@ def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -
 
 
 @pytest.mark.parametrize(
-    ("waiting", "leases", "expected"),
+    ("waiting", "found", "expected"),
     [
         ([], [], ["ok"]),
         ([line("mail")], [], ["error"]),
         ([line("mail", seconds=29)], [], ["ok"]),
         ([line("mail", paused=5.0)], [], ["ok"]),
-        ([line("mail")], [lease(queues={"default": 1}, tasks=frozenset({"greet"}))], ["error"]),
-        ([line("mail")], [lease(queues={"mail": 1}, tasks=frozenset({"greet"}))], ["ok"]),
-        ([line("mail")], [lease(queues={"mail": 1}, tasks=frozenset())], ["error"]),
+        ([line("mail")], [worker(queues={"default": 1}, tasks=("greet",))], ["error"]),
+        ([line("mail")], [worker(queues={"mail": 1}, tasks=("greet",))], ["ok"]),
+        ([line("mail")], [worker(queues={"mail": 1}, tasks=("other",))], ["error"]),
         # Two workers of one queue: it is enough that one of them has the task.
         (
             [line("mail")],
-            [lease(queues={"mail": 1}), lease(queues={"mail": 1}, tasks=frozenset({"greet"}))],
+            [
+                worker(queues={"mail": 1}, tasks=("other",)),
+                worker(queues={"mail": 1}, tasks=("greet",)),
+            ],
+            ["ok"],
+        ),
+        # One that names no tasks may have any.
+        (
+            [line("mail")],
+            [worker(queues={"mail": 1}, tasks=("other",)), worker(queues={"mail": 1})],
             ["ok"],
         ),
         # One finding a queue without a worker, one a task that its workers do not have.
         (
             [line("bulk", "a"), line("bulk", "b"), line("mail", "a"), line("mail", "b")],
-            [lease(queues={"mail": 1})],
+            [worker(queues={"mail": 1}, tasks=("other",))],
             ["error", "error", "error"],
         ),
     ],
 )
-def test_service(waiting: list[Waiting], leases: list[Lease], expected: list[str]) -> None:
-    findings = unserved.judge(Service(tuple(waiting), tuple(leases)), LIMITS)
+def test_service(waiting: list[Waiting], found: list[WorkerInsight], expected: list[str]) -> None:
+    findings = unserved.judge(Service(tuple(waiting), tuple(found)), LIMITS)
     assert verdicts(findings) == expected
 
 

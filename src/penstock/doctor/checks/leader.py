@@ -4,44 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, skipped
-from penstock.doctor.leases import leases, living
 from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
-from penstock.doctor.wording import span
+from penstock.doctor.workforce import living, workforce
+from penstock.insights import WorkerInsight
 
 
-class Seat(Struct, frozen=True):
-    """Who was elected last, if that worker's lease is still there, and whether the term runs."""
-
-    worker: str | None
-    since: float
-    alive: bool
-
-
-class Leadership(Struct, frozen=True):
-    """`oldest` is the age of the oldest living worker, if there is one."""
-
-    seat: Seat | None
-    oldest: float | None
-
-
-async def read(patient: Patient) -> Leadership:
-    seats = await patient.ask(Seat, "examine_leader")
-    ages = [lease.age for lease in living(await leases(patient))]
-    return Leadership(seats[0] if seats else None, max(ages, default=None))
-
-
-def judge(leadership: Leadership, limits: Limits) -> Sequence[Finding]:
-    seat = leadership.seat
-    if seat is not None and seat.alive:
-        return [ok(f"The worker {seat.worker} has led the maintenance for {span(seat.since)}.")]
-    if leadership.oldest is None:
+def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+    alive = living(workers)
+    if not alive:
         return [skipped("No worker is alive.")]
-    if leadership.oldest < limits.leaderless:
+    for worker in alive:
+        if worker.is_leader:
+            return [ok(f"The worker {worker.name} leads the maintenance.")]
+    if max(worker.age for worker in alive) < limits.leaderless:
         return [ok("The workers have only just started; one of them will lead in a moment.")]
     return [
         error(
@@ -53,4 +30,4 @@ def judge(leadership: Leadership, limits: Limits) -> Sequence[Finding]:
     ]
 
 
-LEADER = Check("leader", Group.WORKERS, "Does a worker lead the maintenance?", read, judge)
+LEADER = Check("leader", Group.WORKERS, "Does a worker lead the maintenance?", workforce, judge)

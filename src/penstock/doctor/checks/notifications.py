@@ -6,25 +6,22 @@ from collections.abc import Sequence
 
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, ok, skipped, warning
-from penstock.doctor.leases import Lease, leases, living
 from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
 from penstock.doctor.wording import listed
+from penstock.doctor.workforce import living, workforce
+from penstock.insights import WorkerInsight
 
 
-async def read(patient: Patient) -> list[Lease]:
-    return living(await leases(patient))
-
-
-def judge(alive: Sequence[Lease], limits: Limits) -> Sequence[Finding]:
+def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+    alive = living(workers)
     if not alive:
         return [skipped("No worker is alive.")]
-    deaf = [lease for lease in alive if lease.age >= limits.starting and not lease.info.hears]
+    deaf = [worker for worker in alive if worker.age >= limits.starting and not worker.hears]
     if not deaf:
         return [ok("Every worker hears of new jobs at once.")]
     return [
         warning(
-            f"No notification reaches {listed(lease.worker for lease in deaf)}: new jobs begin "
+            f"No notification reaches {listed(worker.name for worker in deaf)}: new jobs begin "
             "only when the worker looks for them, every second.",
             "A pooler in transaction mode keeps them. Give the workers Postgres's own address to "
             "listen on, one connection each:",
@@ -34,5 +31,5 @@ def judge(alive: Sequence[Lease], limits: Limits) -> Sequence[Finding]:
 
 
 NOTIFICATIONS = Check(
-    "notifications", Group.WORKERS, "Are workers told of new jobs at once?", read, judge
+    "notifications", Group.WORKERS, "Are workers told of new jobs at once?", workforce, judge
 )

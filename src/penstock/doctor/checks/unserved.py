@@ -9,25 +9,26 @@ from msgspec import Struct
 
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok
-from penstock.doctor.leases import Lease, leases, living
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.doctor.waiting import Waiting, waiting
 from penstock.doctor.wording import counted, listed, span
+from penstock.doctor.workforce import living, workforce
+from penstock.insights import WorkerInsight
 
 
 class Service(Struct, frozen=True):
     """What waits, ordered by queue, and who is there for it."""
 
     waiting: tuple[Waiting, ...]
-    alive: tuple[Lease, ...]
+    alive: tuple[WorkerInsight, ...]
 
-    def of(self, queue: str) -> list[Lease]:
-        return [lease for lease in self.alive if queue in lease.info.queues]
+    def of(self, queue: str) -> list[WorkerInsight]:
+        return [worker for worker in self.alive if queue in worker.queues]
 
 
 async def read(patient: Patient) -> Service:
-    return Service(tuple(await waiting(patient)), tuple(living(await leases(patient))))
+    return Service(tuple(await waiting(patient)), tuple(living(await workforce(patient))))
 
 
 def judge(service: Service, limits: Limits) -> Sequence[Finding]:
@@ -52,13 +53,18 @@ def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
     )
 
 
-def _by_task(lines: Sequence[Waiting], workers: Sequence[Lease], limits: Limits) -> list[Finding]:
-    known = frozenset[str]().union(*(lease.info.tasks for lease in workers))
+def _by_task(
+    lines: Sequence[Waiting], workers: Sequence[WorkerInsight], limits: Limits
+) -> list[Finding]:
+    # A worker that names no tasks is none of ours, and may have any.
+    if not all(worker.tasks for worker in workers):
+        return []
+    known = {task for worker in workers for task in worker.tasks}
     return [
         error(
             f"The queue {line.queue} has {counted(line.jobs, 'job', limits.sample_jobs)} of the "
             f"task {line.task}, which none of its workers has; the oldest has waited for "
-            f"{span(line.seconds)}. Its workers: {listed(lease.worker for lease in workers)}.",
+            f"{span(line.seconds)}. Its workers: {listed(worker.name for worker in workers)}.",
             "Deploy the code that has it, or register the task with the app that they run.",
             f"penstock jobs show {line.example}",
         )

@@ -7,28 +7,24 @@ from collections.abc import Sequence
 
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, ok, skipped, warning
-from penstock.doctor.leases import Lease, leases, living
 from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
 from penstock.doctor.wording import listed
+from penstock.doctor.workforce import living, workforce
+from penstock.insights import WorkerInsight
 
 
-async def read(patient: Patient) -> list[Lease]:
-    return living(await leases(patient))
-
-
-def judge(alive: Sequence[Lease], _: Limits) -> Sequence[Finding]:
+def judge(workers: Sequence[WorkerInsight], _: Limits) -> Sequence[Finding]:
     by_version: dict[str, list[str]] = defaultdict(list)
-    for lease in alive:
-        by_version[lease.info.penstock or "unknown"].append(lease.worker)
+    for worker in living(workers):
+        by_version[worker.penstock or "unknown"].append(worker.name)
     if not by_version:
         return [skipped("No worker is alive.")]
     if len(by_version) == 1:
         return [ok(f"All workers run Penstock {next(iter(by_version))}.")]
-    workers = "; ".join(f"{each}: {listed(names)}" for each, names in sorted(by_version.items()))
+    told = "; ".join(f"{each}: {listed(names)}" for each, names in sorted(by_version.items()))
     return [
         warning(
-            f"Workers run different versions of Penstock: {workers}.",
+            f"Workers run different versions of Penstock: {told}.",
             "That is fine during a deploy. If none is under way, one was not finished: restart the "
             "workers of the old version.",
         )
@@ -39,6 +35,6 @@ VERSIONS = Check(
     "versions",
     Group.WORKERS,
     "Do all workers run the same version of Penstock?",
-    read,
+    workforce,
     judge,
 )

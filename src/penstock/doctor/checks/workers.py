@@ -6,21 +6,17 @@ from collections.abc import Sequence
 
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, ok, warning
-from penstock.doctor.leases import Lease, leases, living
 from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
 from penstock.doctor.wording import counted, listed, span
+from penstock.doctor.workforce import living, workforce
+from penstock.insights import WorkerInsight
 
 
-async def read(patient: Patient) -> list[Lease]:
-    return await leases(patient)
-
-
-def judge(all_leases: Sequence[Lease], limits: Limits) -> Sequence[Finding]:
-    alive = living(all_leases)
-    lost = [lease for lease in all_leases if not lease.alive]
+def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+    alive = living(workers)
+    lost = [worker for worker in workers if not worker.is_alive]
     findings = [
-        _late(lease) for lease in alive if lease.silent > limits.silent_share * lease.length
+        _late(worker) for worker in alive if worker.silent > limits.silent_share * worker.patience
     ]
     if not alive:
         findings.append(
@@ -30,37 +26,38 @@ def judge(all_leases: Sequence[Lease], limits: Limits) -> Sequence[Finding]:
         findings.append(_lost(lost))
     if findings:
         return findings
-    names = listed(lease.worker for lease in alive)
+    names = listed(worker.name for worker in alive)
     return [ok(f"{counted(len(alive), 'worker')} alive, each heard of lately: {names}.")]
 
 
-def _late(lease: Lease) -> Finding:
+def _late(worker: WorkerInsight) -> Finding:
     return warning(
-        f"The worker {_who(lease)} has not renewed its lease for {span(lease.silent)}; after "
-        f"{span(lease.length)} it counts as lost, and its jobs are run elsewhere.",
+        f"The worker {_who(worker)} has not renewed its lease for {span(worker.silent)}; after "
+        f"{span(worker.patience)} it counts as lost, and its jobs are run elsewhere.",
         "Look at its log: it may be cut off from the database, frozen, or short of CPU.",
     )
 
 
-def _lost(lost: Sequence[Lease]) -> Finding:
+def _lost(lost: Sequence[WorkerInsight]) -> Finding:
     return warning(
-        f"{counted(len(lost), 'worker')} ended without giving the lease back, within the last "
-        f"hours: {listed(map(_who, lost))}.",
+        f"{counted(len(lost), 'worker')} ended without giving the lease back: "
+        f"{listed(map(_who, lost))}.",
         "Something killed them, such as the kernel for want of memory. Their jobs were taken back; "
         "what was lost three times has failed as worker_lost:",
         "penstock jobs list --state failed",
     )
 
 
-def _who(lease: Lease) -> str:
-    info = lease.info
-    return f"{lease.worker} (process {info.pid} on {info.host})" if info.pid else lease.worker
+def _who(worker: WorkerInsight) -> str:
+    if worker.pid is None:
+        return worker.name
+    return f"{worker.name} (process {worker.pid} on {worker.host})"
 
 
 WORKERS = Check(
     "workers",
     Group.WORKERS,
     "Are there workers, and do they renew their leases?",
-    read,
+    workforce,
     judge,
 )
