@@ -5,18 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from inspect import Parameter, signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 import penstock
+import pytest_penstock
 from penstock import config
+from penstock.integrations.django import settings as django
 from penstock.tasks.options import Options, OptionValues
 from penstock.tasks.settings import Settings, TaskValues
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
-SOURCE = Path(penstock.__file__).parent
+SOURCES = [*Path(penstock.__file__).parent.rglob("*.py"), Path(pytest_penstock.__file__)]
 ROW = re.compile(r"^\| `(\w+)` \|(?: (.+?) \|)?", re.MULTILINE)
 REQUIRED = "required"
 
@@ -101,11 +104,17 @@ def test_every_group_of_settings_is_documented() -> None:
     assert given <= CODE["Penstock"].keys()
 
 
+def test_the_settings_of_a_django_project_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = SimpleNamespace(DATABASES={"default": {}})
+    monkeypatch.setattr(django, "settings", project)
+    defaults = django.ProjectSettings.read()
+    names = {name: getattr(defaults, name.lower()) for name in django.CHECKS}
+    assert documented("Django") == names
+
+
 def test_every_environment_variable_is_documented() -> None:
     used = {
-        name
-        for path in SOURCE.rglob("*.py")
-        for name in re.findall(r"PENSTOCK_[A-Z_]*[A-Z]", path.read_text())
+        name for path in SOURCES for name in re.findall(r"PENSTOCK_[A-Z_]*[A-Z]", path.read_text())
     }
     [section] = re.findall(r"^## Environment$(.*?)^## ", PAGE.read_text(), re.M | re.S)
     assert set(re.findall(r"^\| `(PENSTOCK_\w+)` \|", section, re.M)) == used
