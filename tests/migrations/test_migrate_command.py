@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli.commands import Commands
+from penstock.cli.commands import Command, Commands
 from penstock.cli.migrate import migrate
 from penstock.migrate import migrate as apply_all
 from penstock.sql import migrations
@@ -18,7 +18,7 @@ from tests.fixtures.database import Database
 ALL = [name for _, name in migrations()]
 
 app = typer.Typer(cls=Commands)
-app.command()(migrate)
+app.command(cls=Command)(migrate)
 
 
 @app.callback()

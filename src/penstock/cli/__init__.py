@@ -5,24 +5,21 @@ What a command needs is imported when it runs, so that `penstock --help` answers
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from penstock.cli import bench, db, demo, doctor, migrate, work
-from penstock.cli.commands import Commands
-
-app = typer.Typer(
-    name="penstock",
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Boxes and colours are for people at a terminal.
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+from penstock.cli import (
+    bench,
+    db,
+    demo,
+    doctor,
+    migrate,
+    work,
 )
+from penstock.cli.commands import Command, group
+
+app = group("penstock")
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,12 +59,12 @@ def penstock(
     """
 
 
-app.command("work")(work.work)
-app.command("migrate")(migrate.migrate)
-app.add_typer(db.app, name="db")
-app.command("demo")(demo.demo)
-app.command("bench")(bench.bench)
-app.command("doctor")(doctor.doctor)
+app.command("work", cls=Command)(work.work)
+app.command("doctor", cls=Command, short_help="Find what is wrong, and what to do.")(doctor.doctor)
+app.command("migrate", cls=Command)(migrate.migrate)
+app.add_typer(db.app)
+app.command("demo", cls=Command)(demo.demo)
+app.command("bench", cls=Command)(bench.bench)
 
 
 def main() -> None:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli.commands import examples
+from penstock.cli.output import Output
+from penstock.cli.spread import spread
+from penstock.cli.where import Server
 
+
+@examples(
+    "penstock bench --jobs 20000 --rounds 1",
+    "penstock bench --jobs 5000 --rounds 1 --processes 2 --json > bench.json",
+)
+@spread
 def bench(
+    *,
     jobs: Annotated[int, typer.Option(help="How many jobs each drain works off.")] = 100_000,
     rounds: Annotated[int, typer.Option(help="How often; the medians are shown.")] = 3,
-    database_url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="PENSTOCK_DATABASE_URL",
-            help="A server of your own, to use instead of the embedded one.",
-            show_default=False,
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="PENSTOCK_DATA_DIR",
-            help="The folder of the embedded server; .penstock unless given.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     processes: Annotated[
         int, typer.Option(help="Also measure so many worker processes against one.")
     ] = 1,
@@ -40,29 +32,20 @@ def bench(
     dead: Annotated[
         int, typer.Option(help="Also drain past so many dead entries that cannot be cleaned up.")
     ] = 0,
+    place: Server,
+    output: Output,
 ) -> None:
-    """Measure throughput and latency, and compare them with what Postgres gives a bare loop.
+    """Measure throughput and latency here.
 
-    It works in a schema of its own, which it drops at the end.
-
-    \b
-    penstock bench
-    penstock bench --jobs 20000 --rounds 1
-    penstock bench --database-url postgresql://… --json > bench.json
+    They are compared with what Postgres gives a bare loop. It works in a schema of its own, which
+    it drops at the end.
     """
-    from rich.console import Console
-
     from penstock.bench.document import measure
     from penstock.bench.live import Live
     from penstock.bench.plan import Plan
     from penstock.bench.table import table
-    from penstock.config import Database
     from penstock.worker.process import run
 
     plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead)
-    database = Database.of(database_url, data_dir=None if data_dir is None else str(data_dir))
-    document = run(measure(plan, database, Live()))
-    if as_json:
-        typer.echo(json.dumps(document))
-    else:
-        Console().print(table(document))
+    document = run(measure(plan, place.database(), Live()))
+    output.show(document, lambda: table(document))

@@ -1,32 +1,147 @@
-"""How every command ends: an error is one message, and Ctrl-C is no error."""
+"""How every command explains itself, and how it ends: an error is one message, Ctrl-C is none."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from penstock.cli.exits import Exit, exit_of
+from penstock.cli.output import print_json, say
 from penstock.errors import PenstockError
 
-INTERRUPTED = 130  # as shells have it: 128 + SIGINT
+F = TypeVar("F", bound=Callable[..., None])
+
+_WANTS_JSON = "penstock.json"
+# Boxes and colours are for people at a terminal.
+MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
+
+
+# What is not here comes last.
+ORDER = (
+    *("work", "enqueue", "jobs", "queues", "workers", "stats", "top"),
+    *("doctor", "migrate", "db", "demo", "bench", "completion"),
+)
 
 
 class CommandError(PenstockError):
-    """A command cannot do what it was asked; the message says why."""
+    """A command cannot do what it was asked; the message says why.
+
+    `details` are for programs: they are in the JSON document beside the message.
+    """
+
+    def __init__(self, message: str, **details: Any) -> None:
+        self.details = details
+        super().__init__(message)
+
+
+def examples(*lines: str) -> Callable[[F], F]:
+    """Decorate a command with examples, which its help ends with, and which tests run."""
+
+    def decorate(command: F) -> F:
+        command.examples = lines  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def group(name: str, help: str | None = None) -> typer.Typer:
+    """Some commands under one name."""
+    return typer.Typer(
+        name=name,
+        help=help,
+        cls=Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=MARKUP,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+class Command(TyperCommand):
+    """One command; its help ends with its examples."""
+
+    # Any: some versions of Typer carry a click of their own.
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        lines = getattr(self.callback, "examples", ())
+        if lines:
+            _write_section("Examples", lines, formatter, is_rich=self.rich_markup_mode is not None)
 
 
 class Commands(TyperGroup):
-    """The commands of `penstock`."""
+    """Some commands, with one way to end."""
 
-    # Any: some versions of Typer carry a click of their own.
+    def list_commands(self, ctx: Any) -> list[str]:
+        """As people need them; Typer would put groups behind single commands."""
+        return sorted(super().list_commands(ctx), key=_place)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_WANTS_JSON] = ctx.meta.get(_WANTS_JSON) or "--json" in args
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        if ctx.parent is None:
+            lines = [f"{code.value:>3}  {code.meaning}" for code in Exit]
+            is_rich = self.rich_markup_mode is not None
+            _write_section("Exit codes", lines, formatter, is_rich=is_rich)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+        except (KeyboardInterrupt, typer.Abort) as error:
+            _abort(error)
         except PenstockError as error:
-            if ctx.params.get("traceback"):
+            if ctx.find_root().params.get("traceback"):
                 raise
-            typer.echo(str(error), err=True)
-            raise typer.Exit(1) from None
+            _fail(error, as_json=ctx.meta[_WANTS_JSON])
+        except Exception as error:
+            # Usage: Typer says it with the command's help beside.
+            if ctx.meta[_WANTS_JSON] and hasattr(error, "format_message"):
+                _print_error("usage", error.format_message(), Exit.USAGE)
+                ctx.meta[_WANTS_JSON] = False  # told; a group within a group would tell it again
+            raise
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _abort(error: BaseException) -> NoReturn:
+    """Ctrl-C, also at a question; or a question that nobody is there to answer."""
+    if isinstance(error.__context__, EOFError):
+        say("\nNobody answers. Nothing was changed; --yes answers in advance.")
+        raise typer.Exit(Exit.ERROR) from None
+    raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
+    code = exit_of(error)
+    say(str(error))
+    if as_json:
+        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+        _print_error(kind, str(error), code, **getattr(error, "details", {}))
+    raise typer.Exit(code) from None
+
+
+def _print_error(kind: str, message: str, code: Exit, **details: Any) -> None:
+    print_json({"error": {"kind": kind, "message": message, "exit_code": int(code), **details}})
+
+
+def _write_section(title: str, lines: Any, formatter: Any, *, is_rich: bool) -> None:
+    if not is_rich:
+        formatter.write(f"\n{title}:\n" + "".join(f"  {line}\n" for line in lines))
+        return
+    from rich.panel import Panel
+    from rich.text import Text
+
+    from penstock.cli.output import terminal
+
+    text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+    terminal().print(Panel(text, title=title, title_align="left", border_style="dim"))

@@ -1,172 +1,125 @@
 """`penstock db`: the embedded Postgres from the terminal."""
 
-import json
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from penstock.embedded import Server, Status
-from penstock.errors import EmbeddedError
+from penstock.cli import where
+from penstock.cli.commands import Command, examples, group
+from penstock.cli.exits import Exit
+from penstock.cli.output import Output, say
+from penstock.cli.spread import spread
 
-NOT_RUNNING = 3  # the exit code that init scripts use for it
+if TYPE_CHECKING:
+    from penstock.embedded import Server, Status
 
-app = typer.Typer(
-    name="db",
-    no_args_is_help=True,
-    help="Start, stop and reach the Postgres that comes with Penstock.",
-)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="PENSTOCK_DATA_DIR",
-        help="The folder of the server; .penstock in the current folder unless given.",
-        readable=False,  # checked by the server, whose message names the remedy
-        show_default=False,
-    ),
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        envvar="PENSTOCK_DATABASE_URL",
-        help="A server of your own, to use instead of the embedded one.",
-        show_default=False,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+app = group("db", "Start, stop and reach the embedded Postgres.")
 
 
-@app.command()
-def start(
-    data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
-) -> None:
-    """Start the server and leave it running.
-
-    \b
-    penstock db start
-    penstock db start --data-dir /srv/penstock
-    penstock db start --json | jq -r .url
-    """
-    if database_url:
+@app.command("start", cls=Command)
+@examples("penstock db start", "penstock db start --data-dir shop.pg", "penstock db start --json")
+@spread
+def start(place: where.Server, output: Output) -> None:
+    """Start the server and leave it running."""
+    if (url := place.database().url) is not None:
         _nothing_to("start")
-        if as_json:
-            _print_json({"url": database_url})
+        _show(output, {"url": url}, "")
         return
-    with _plain_errors():
-        server = Server(data_dir)
-        server.start()
-        status, url = server.status(), server.url()
-    if as_json:
-        _print_json({"url": url, **_fields(status)})
-    else:
-        typer.echo(f"Postgres {status.version} runs in {status.data_dir}, process {status.pid}.")
-        typer.echo(f"Its URL is {url}")
-        typer.echo("It runs until `penstock db stop`.")
+    server = _server(place)
+    server.start()
+    status = server.status()
+    told = (
+        f"Postgres {status.version} runs in {status.data_dir}, process {status.pid}.\n"
+        f"Its URL is {server.url()}\n"
+        "It runs until `penstock db stop`."
+    )
+    _show(output, {"url": server.url(), **asdict(status)}, told)
 
 
-@app.command()
-def stop(data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Stop the server, even if somebody uses it.
-
-    \b
-    penstock db stop
-    """
-    if database_url:
+@app.command("stop", cls=Command)
+@examples("penstock db stop", "penstock db stop --json")
+@spread
+def stop(place: where.Server, output: Output) -> None:
+    """Stop the server, even if somebody uses it."""
+    if place.database().url is not None:
         _nothing_to("stop")
+        _show(output, {"stopped": False}, "")
         return
-    with _plain_errors():
-        server = Server(data_dir)
-        before = server.status()
-        server.stop()
-    if not before.running:
-        typer.echo(f"No server runs in {before.data_dir}.")
-        return
-    typer.echo(f"The server in {before.data_dir} has stopped.")
-    if before.holders:
-        typer.echo(f"It was in use by {_processes(before)}.")
+    server = _server(place)
+    before = server.status()
+    server.stop()
+    told = f"No server runs in {before.data_dir}."
+    if before.running:
+        used = f"\nIt was in use by {_processes(before)}." if before.holders else ""
+        told = f"The server in {before.data_dir} has stopped.{used}"
+    _show(output, {"stopped": before.running, "data_dir": before.data_dir}, told)
 
 
-@app.command()
-def status(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Say whether the server runs; the exit code is 0 if it does and 3 if not.
-
-    \b
-    penstock db status
-    penstock db status --json
-    """
-    with _plain_errors():
-        found = Server(data_dir).status()
-    if as_json:
-        _print_json(_fields(found))
-    else:
-        typer.echo(_described(found))
-    raise typer.Exit(0 if found.running else NOT_RUNNING)
+@app.command("status", cls=Command)
+@examples("penstock db status", "penstock db status --json")
+@spread
+def status(place: where.Folder, output: Output) -> None:
+    """Say whether the server runs; the exit code is 0 if it does and 3 if not."""
+    found = _server(place).status()
+    _show(output, asdict(found), _described(found))
+    raise typer.Exit(Exit.OK if found.running else Exit.NO)
 
 
-@app.command()
-def url(
-    data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
-) -> None:
-    """Print the URL for the application, whose role is no superuser.
-
-    \b
-    psql "$(penstock db url)"
-    penstock db url --json
-    """
-    running = True
-    with _plain_errors():
-        if database_url is None:
-            server = Server(data_dir)
-            database_url, running = server.url(), server.status().running
-    if not running:
-        typer.echo("The server does not run now; start it with `penstock db start`.", err=True)
-    if as_json:
-        _print_json({"url": database_url})
-    else:
-        typer.echo(database_url)
+@app.command("url", cls=Command)
+@examples("penstock db url", 'psql "$(penstock db url)" -c "SELECT 1"', "penstock db url --json")
+@spread
+def url(place: where.Server, output: Output) -> None:
+    """Print the URL for the application, whose role is no superuser."""
+    found = place.database().url
+    if found is None:
+        server = _server(place)
+        found = server.url()
+        if not server.status().running:
+            say("The server does not run now; start it with `penstock db start`.")
+    _show(output, {"url": found}, found)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def psql(
-    context: typer.Context, data_dir: DataDir = None, database_url: DatabaseUrl = None
-) -> None:
+@app.command(
+    "psql",
+    cls=Command,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+@examples("penstock db psql", "penstock db psql -c 'SELECT now()'")
+@spread
+def psql(context: typer.Context, place: where.Server) -> None:
     """Open psql on the database; what follows is passed to it.
 
     The server is started if need be, and runs as long as psql does.
-
-    \b
-    penstock db psql
-    penstock db psql -c 'SELECT now()'
     """
-    with _plain_errors():
-        server = Server(data_dir)
-        program = server.binaries().program("psql")
-        if database_url is None:
-            hold = server.acquire()
-            hold.outlive_exec()
-            database_url = hold.url
-    os.execv(program, [str(program), *context.args, "--dbname", database_url])
+    server = _server(place)
+    program = server.binaries().program("psql")
+    found = place.database().url
+    if found is None:
+        hold = server.acquire()
+        hold.outlive_exec()
+        found = hold.url
+    os.execv(program, [str(program), *context.args, "--dbname", found])
 
 
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    try:
-        yield
-    except EmbeddedError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+def _server(place: where.Folder) -> Server:
+    from penstock.embedded import Server
+
+    return Server(place.data_dir)
+
+
+def _show(output: Output, document: dict[str, Any], told: str) -> None:
+    if output.as_json or told:
+        output.show(document, lambda: told)
 
 
 def _nothing_to(verb: str) -> None:
-    typer.echo(
+    say(
         f"There is nothing to {verb}: PENSTOCK_DATABASE_URL or --database-url names a server of "
-        "your own, so the embedded one is not used.",
-        err=True,
+        "your own, so the embedded one is not used."
     )
 
 
@@ -182,14 +135,3 @@ def _described(status: Status) -> str:
 def _processes(status: Status) -> str:
     pids = sorted(set(status.holders))
     return f"process{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids))}"
-
-
-def _fields(status: Status) -> dict[str, Any]:
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(status).items()
-    }
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document))

@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.commands import examples
+from penstock.cli.exits import Exit
+from penstock.cli.output import Output, say
+from penstock.cli.spread import spread
+
 # The numbers of the plan, whose module would bring asyncpg and all with it.
 JOBS = 4012
 FEWEST = 50
@@ -17,23 +22,18 @@ FolderOption = Annotated[
     Path,
     typer.Option("--folder", help="Where its Postgres, the workers' log and the picture are kept."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as one JSON document.")]
 
 
-def demo(jobs: Jobs = JOBS, folder: FolderOption = FOLDER, as_json: AsJson = False) -> None:
-    """See it work: jobs of several kinds on a Postgres of its own, in half a minute.
+@examples("penstock demo", "penstock demo --jobs 300 --json")
+@spread
+def demo(*, jobs: Jobs = JOBS, folder: FolderOption = FOLDER, output: Output) -> None:
+    """See it work, in half a minute.
 
-    Some are quick, some slow, some run in threads, fail and are tried again, or go to sleep. One
-    kills its worker, and another worker rescues what that one had. The exit code is 1 unless every
-    job ended as it should.
-
-    \b
-    penstock demo
-    penstock demo --jobs 300 --json
+    Jobs of several kinds run on a Postgres of its own. Some are quick, some slow, some run in
+    threads, fail and are tried again, or go to sleep. One kills its worker, and another worker
+    rescues what that one had. The exit code is 1 unless every job ended as it should.
     """
     import asyncio
-    import json
-    import sys
 
     from rich.console import Console
 
@@ -42,9 +42,9 @@ def demo(jobs: Jobs = JOBS, folder: FolderOption = FOLDER, as_json: AsJson = Fal
     from penstock.demo.screen import LiveScreen, PlainScreen
     from penstock.demo.stage import Folder
 
-    console = Console(stderr=as_json)
+    console = Console(stderr=output.as_json)
     screen = LiveScreen(console) if console.is_terminal else PlainScreen(console.file)
-    typer.echo("Starting Postgres …", err=True)
+    say("Starting Postgres …")
     ended = asyncio.run(run_demo(Plan(jobs), Folder(folder), screen))
-    typer.echo(json.dumps(ended.as_dict()) if as_json else str(ended))
-    sys.exit(0 if ended.is_as_expected else 1)
+    output.show(ended.as_dict(), lambda: str(ended))
+    raise typer.Exit(Exit.OK if ended.is_as_expected else Exit.ERROR)

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `25s`, `1h30m`, `500ms`, or plain seconds."""
+"""Lengths of time as people write them: `25s`, `1h30m`, `2d`, `500ms`, or plain seconds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 import typer
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def seconds(text: str | float) -> float:
@@ -24,5 +24,7 @@ def seconds(text: str | float) -> float:
 def _sum(text: str) -> float:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise typer.BadParameter(f"{text!r} is no length of time; write 25s, 1h30m, 500ms or 25")
+        raise typer.BadParameter(
+            f"{text!r} is no length of time; write 25s, 1h30m, 2d, 500ms or 25"
+        )
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

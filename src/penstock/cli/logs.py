@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+PANEL = "Logs"
 
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -24,11 +29,18 @@ class LogLevel(StrEnum):
     error = "error"
 
 
-def log_to_stderr(form: LogFormat, level: LogLevel) -> None:
-    """Send all log lines of this process to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form is LogFormat.json else TextLines())
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+@dataclass(frozen=True)
+class Logs:
+    """How a process writes its log."""
+
+    log_format: Annotated[LogFormat, typer.Option(rich_help_panel=PANEL)] = LogFormat.text
+    log_level: Annotated[LogLevel, typer.Option(rich_help_panel=PANEL)] = LogLevel.info
+
+    def to_stderr(self) -> None:
+        """Send all log lines of this process to stderr."""
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(JsonLines() if self.log_format is LogFormat.json else TextLines())
+        logging.basicConfig(handlers=[handler], level=self.log_level.upper(), force=True)
 
 
 class TextLines(logging.Formatter):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.commands import CommandError
+from penstock.cli.commands import CommandError, examples
+from penstock.cli.confirm import confirm
+from penstock.cli.exits import Exit
+from penstock.cli.output import Output
+from penstock.cli.spread import spread
+from penstock.cli.where import Where
 
 if TYPE_CHECKING:
     from penstock.config import Database
     from penstock.migrate import MigrationStatus
-
-PENDING = 3
 
 ShowStatus = Annotated[
     bool, typer.Option("--status", help="List the migrations; the exit code is 3 if one is due.")
@@ -41,65 +41,41 @@ To = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        help="The address of a Postgres; PENSTOCK_DATABASE_URL, else the embedded one.",
-        show_default=False,
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="The folder of the embedded Postgres; PENSTOCK_DATA_DIR, else .penstock.",
-        show_default=False,
-    ),
-]
-Schema = Annotated[
-    str | None,
-    typer.Option(
-        help="The schema for the tables; PENSTOCK_SCHEMA, else penstock.", show_default=False
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
+@examples(
+    "penstock migrate",
+    "penstock migrate --schema jobs",
+    "penstock migrate --status --json",
+    "penstock migrate --sql > penstock.sql",
+    "penstock migrate --to 0 --yes",
+)
+@spread
 def migrate(
+    *,
     show_status: ShowStatus = False,
     show_sql: ShowSql = False,
     to: To = None,
     yes: Yes = False,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    schema: Schema = None,
-    as_json: AsJson = False,
+    where: Where,
+    output: Output,
 ) -> None:
-    """Make the tables in the database, or bring them up to date.
+    """Make the tables, or bring them up to date.
 
     All that is due is applied in one transaction; any number of processes may do so at once.
-
-    \b
-    penstock migrate                                the embedded Postgres
-    penstock migrate --database-url postgresql://…  one of your own
-    penstock migrate --status
-    penstock migrate --sql > penstock.sql           to apply it by other means
-    penstock migrate --to 0                         remove everything, jobs included
     """
     if show_status and (show_sql or to is not None):
         raise typer.BadParameter("--status goes with neither --sql nor --to")
-    if show_sql and as_json:
+    if show_sql and output.as_json:
         raise typer.BadParameter("--sql prints SQL, not JSON")
 
-    from penstock.config import Database
-
-    folder = None if data_dir is None else str(data_dir)
-    database = Database.of(database_url, data_dir=folder, schema=schema)
+    database = where.database()
     if show_sql:
         typer.echo(_sql(database, to), nl=False)
     elif show_status:
-        _print_status(database, as_json)
+        _print_status(database, output)
     else:
-        _apply(database, to, yes, as_json)
+        _apply(database, to, yes, output)
 
 
 def _sql(database: Database, to: int | None) -> str:
@@ -113,22 +89,19 @@ def _sql(database: Database, to: int | None) -> str:
     return sql_text(database.schema, applied=applied, to=to)
 
 
-def _print_status(database: Database, as_json: bool) -> None:
+def _print_status(database: Database, output: Output) -> None:
     from penstock.migrate import status
 
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
     due = [each.name for each in found if each.applied_at is None]
-    if as_json:
-        document = {"schema": database.schema, "migrations": [_fields(each) for each in found]}
-        typer.echo(json.dumps(document | {"due": due}))
-    else:
-        for each in found:
-            typer.echo(f"{each.name}  {_described(each)}")
-    raise typer.Exit(PENDING if due else 0)
+    document = {"schema": database.schema, "migrations": found, "due": due}
+    told = "\n".join(f"{each.name}  {_described(each)}" for each in found)
+    output.show(document, lambda: told)
+    raise typer.Exit(Exit.NO if due else Exit.OK)
 
 
-def _apply(database: Database, to: int | None, yes: bool, as_json: bool) -> None:
+def _apply(database: Database, to: int | None, yes: bool, output: Output) -> None:
     from penstock.migrate import migrate, status
 
     with _reached(database) as url:
@@ -136,23 +109,19 @@ def _apply(database: Database, to: int | None, yes: bool, as_json: bool) -> None
             found = asyncio.run(status(url, schema=database.schema))
             _ask([each.name for each in found if each.applied_at and each.number > to], database)
         names = asyncio.run(migrate(url, schema=database.schema, to=to))
-    if as_json:
-        typer.echo(json.dumps({"schema": database.schema, "changed": names}))
-    elif names:
-        typer.echo(f"The schema {database.schema} was changed by {', '.join(names)}.")
-    else:
-        typer.echo(f"The schema {database.schema} is up to date.")
+    told = f"The schema {database.schema} is up to date."
+    if names:
+        told = f"The schema {database.schema} was changed by {', '.join(names)}."
+    output.show({"schema": database.schema, "changed": names}, lambda: told)
 
 
 def _ask(undone: list[str], database: Database) -> None:
-    if not undone:
-        return
-    typer.echo(
-        f"This undoes {', '.join(undone)} in the schema {database.schema}. What those migrations "
-        "made is dropped with all that is in it: jobs are lost, and cannot be brought back.",
-        err=True,
-    )
-    typer.confirm("Go on?", abort=True, err=True)
+    if undone:
+        confirm(
+            f"This undoes {', '.join(undone)} in the schema {database.schema}. What those "
+            "migrations made is dropped with all that is in it: jobs are lost, and cannot be "
+            "brought back."
+        )
 
 
 @contextmanager
@@ -188,8 +157,3 @@ def _described(migration: MigrationStatus) -> str:
         return "due"
     unknown = "" if migration.known else ", by a newer version of Penstock"
     return f"applied {migration.applied_at:%Y-%m-%d %H:%M:%S} UTC{unknown}"
-
-
-def _fields(migration: MigrationStatus) -> dict[str, Any]:
-    at = migration.applied_at
-    return asdict(migration) | {"applied_at": at and at.isoformat()}

@@ -1,29 +1,90 @@
-"""Open an app for a command, with a clear message when its database cannot be used."""
+"""Open the queue for a command, with a clear message when its database cannot be used."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from penstock.app import Penstock
 from penstock.cli.commands import CommandError
-from penstock.store import failures
+from penstock.cli.where import Where
+from penstock.config import Database
+from penstock.embedded import Server
+from penstock.errors import SchemaMissing
+from penstock.insights import Insights
+from penstock.store import Pool, failures, open_pool
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A queue that was reached: to change it, and to look at it."""
+
+    app: Penstock
+    pool: Pool
+
+    @property
+    def insights(self) -> Insights:
+        return Insights(self.app.store, self.pool)
+
+
+@asynccontextmanager
+async def reached(where: Where) -> AsyncIterator[Reached]:
+    """The queue that the options name. An embedded server is started, but none is made."""
+    database = where.database()
+    if database.url is None:
+        _expect_server(database)
+    app = Penstock(database.url, data_dir=database.data_dir, schema=database.schema)
+    async with opened(app), looking(app) as pool:
+        with plain_errors(app):
+            yield Reached(app, pool)
 
 
 @asynccontextmanager
 async def opened(app: Penstock) -> AsyncIterator[None]:
     """The app, open; closed in any case."""
-    try:
+    with plain_errors(app):
         await app.open()
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise CommandError(_explained(app, error)) from error
     try:
         yield
     finally:
         await app.close()
+
+
+@asynccontextmanager
+async def looking(app: Penstock) -> AsyncIterator[Pool]:
+    """Connections for those who look, apart from the app's own."""
+    pool = await open_pool(app.url, size=2, name="penstock cli")
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def _expect_server(database: Database) -> None:
+    server = Server(database.data_dir)
+    if server.status().socket_dir is None:
+        raise CommandError(
+            f"There is no database: none is named, and no embedded one is in {server.data_dir}. "
+            "Give --database-url or set PENSTOCK_DATABASE_URL, or make an embedded one with "
+            "`penstock db start`."
+        )
+
+
+@contextmanager
+def plain_errors(app: Penstock) -> Iterator[None]:
+    """What the driver raises, in words."""
+    try:
+        yield
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+            raise
+        if failures.is_schema_missing(error):
+            raise SchemaMissing(app.database.schema) from error
+        raise CommandError(_explained(app, error)) from error
 
 
 def _explained(app: Penstock, error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -13,13 +12,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from penstock.app import Penstock
 from penstock.cli.opening import opened
-from penstock.cli.queues import queues_of
+from penstock.cli.serving import queues_of
 from penstock.cli.target import find_app
+from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
 from penstock.worker import Tally, Worker
 from penstock.worker.fleet import Fleet
@@ -39,9 +38,7 @@ class Given:
 
     target: str
     queues: tuple[str, ...]
-    database_url: str | None
-    data_dir: Path | None
-    schema: str | None
+    where: Where
     lease: float
     heartbeat: float
     stop_wait: float
@@ -55,9 +52,9 @@ class Drained:
     tally: Tally
     seconds: float
 
-    def as_json(self) -> str:
+    def as_document(self) -> dict[str, int | float]:
         counts = {"settled": self.tally.settled, **self.tally.as_dict()}
-        return json.dumps({**counts, "seconds": round(self.seconds, 3)})
+        return {**counts, "seconds": round(self.seconds, 3)}
 
     def __str__(self) -> str:
         counts = [f"{count:,} {word}" for word, count in self.tally.as_dict().items() if count]
@@ -110,7 +107,7 @@ async def keep_fleet(command: Sequence[str], processes: int) -> int:
 async def _worker(given: Given) -> AsyncIterator[Worker]:
     """The worker on its open app, told of signals from the very start."""
     app = find_app(given.target)
-    app.use_database(given.database_url, data_dir=given.data_dir, schema=given.schema)
+    given.where.lead(app)
     worker = _configured(app, given)
     stop = _Stop(worker)
     _on_stop_signals(stop.signalled)

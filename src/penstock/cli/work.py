@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli.commands import examples
 from penstock.cli.duration import seconds
-from penstock.cli.logs import LogFormat, LogLevel, log_to_stderr
+from penstock.cli.logs import Logs
+from penstock.cli.output import Output
+from penstock.cli.spread import spread
+from penstock.cli.where import Where
 
 WORK = "What to work on"
 DRAIN = "Work off and leave"
-DATABASE = "Another database than the app's own"
 LIFE = "Life and death"
-LOGS = "Logs"
 
 Target = Annotated[
     str,
@@ -59,26 +60,6 @@ For = Annotated[
         rich_help_panel=DRAIN,
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="With --drain: one JSON document.", rich_help_panel=DRAIN),
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(help="The address of a Postgres.", show_default=False, rich_help_panel=DATABASE),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="The folder of an embedded Postgres.", show_default=False, rich_help_panel=DATABASE
-    ),
-]
-Schema = Annotated[
-    str | None,
-    typer.Option(
-        help="The schema with the queue's tables.", show_default=False, rich_help_panel=DATABASE
-    ),
-]
 Lease = Annotated[
     float,
     typer.Option(
@@ -109,8 +90,6 @@ StopWait = Annotated[
         rich_help_panel=LIFE,
     ),
 ]
-LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", rich_help_panel=LOGS)]
-LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", rich_help_panel=LOGS)]
 StopWithStdin = Annotated[
     bool,
     typer.Option(
@@ -119,36 +98,38 @@ StopWithStdin = Annotated[
 ]
 
 
+@examples(
+    "penstock work shop",
+    "penstock work shop:app --queue mail:5 --queue default:50 --processes 2",
+    "penstock work shop --drain --for 25s --json",
+)
+@spread
 def work(
+    *,
     target: Target,
     queue: Queue = None,
     processes: Processes = 1,
     drain: Drain = False,
     limit: Limit = None,
     longest: For = None,
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    schema: Schema = None,
     lease: Lease = 60.0,
     heartbeat: Heartbeat = None,
     stop_wait: StopWait = 20.0,
-    log_format: LogFormatOption = LogFormat.text,
-    log_level: LogLevelOption = LogLevel.info,
+    logs: Logs,
+    where: Where,
+    output: Output,
     stop_with_stdin: StopWithStdin = False,
 ) -> None:
     """Run the jobs of an app.
 
-    \b
-    penstock work shop.jobs
-    penstock work shop.jobs:app --queue documents:50 --queue email:5 --processes 4
-    penstock work shop.jobs --drain --for 25s --json     for hosts that are driven by cron
+    It works on the app's own database, unless another is given. With --drain it leaves when there
+    is nothing more to do, as hosts that are driven by cron want it; --json goes with that.
     """
-    if not drain and (limit is not None or longest is not None or as_json):
+    if not drain and (limit is not None or longest is not None or output.as_json):
         raise typer.BadParameter("--limit, --for and --json go with --drain")
     if drain and processes > 1:
         raise typer.BadParameter("--drain works in one process")
-    log_to_stderr(log_format, log_level)
+    logs.to_stderr()
 
     from penstock.cli import service
     from penstock.worker.process import run
@@ -158,9 +139,7 @@ def work(
     given = service.Given(
         target=target,
         queues=tuple(queue or ()),
-        database_url=database_url,
-        data_dir=data_dir,
-        schema=schema,
+        where=where,
         lease=lease,
         heartbeat=lease / 6 if heartbeat is None else heartbeat,
         stop_wait=stop_wait,
@@ -170,7 +149,7 @@ def work(
         run(service.serve(given))
         service.leave()
     drained = run(service.drain(given, limit, longest))
-    typer.echo(drained.as_json() if as_json else str(drained))
+    output.show(drained.as_document(), lambda: str(drained))
     service.leave()
 
 

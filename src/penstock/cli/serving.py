@@ -24,8 +24,13 @@ def queues_of(app: Penstock, given: Sequence[str]) -> dict[str, int]:
 
 
 def _parsed(text: str) -> tuple[str, int]:
-    """A name may have colons of its own; a number behind the last one is the slots."""
+    """A name may have colons of its own: then the number of slots must follow."""
     name, colon, slots = text.rpartition(":")
-    if colon and slots.isdecimal():
-        return name, int(slots)
-    return text, DEFAULT_SLOTS
+    if not colon:
+        return text, DEFAULT_SLOTS
+    if not slots.isdecimal():
+        raise CommandError(
+            f"In --queue {text}, what follows the last colon is no number of slots. Write "
+            f"{name}:{DEFAULT_SLOTS}; or {text}:{DEFAULT_SLOTS}, if {text} is the queue's name."
+        )
+    return name, int(slots)

@@ -1,0 +1,52 @@
+"""How a command ends, as a number."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from penstock.errors import (
+    IdempotencyMismatch,
+    JobCancelled,
+    JobConflict,
+    JobFailed,
+    JobNotFound,
+    PenstockError,
+    WaitTimeout,
+)
+
+
+class Exit(IntEnum):
+    """The exit codes of every command, with what they mean."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        made = int.__new__(cls, code)
+        made._value_ = code
+        made.meaning = meaning
+        return made
+
+    OK = 0, "Done."
+    ERROR = 1, "It could not be done; the message says why."
+    USAGE = 2, "The command line makes no sense."
+    NO = 3, "The answer is no: no such job, no server runs, a migration is due, something is wrong."
+    CONFLICT = 4, "Some jobs were left as they are: their state, or a key, does not allow it."
+    FAILED = 5, "The job that was waited for has failed or was cancelled."
+    TIMEOUT = 6, "The job that was waited for has not ended in time."
+    STALLED = 70, "A worker's event loop was blocked for five minutes."
+    INTERRUPTED = 130, "Interrupted by Ctrl-C."
+
+
+_CODES: dict[type[PenstockError], Exit] = {
+    JobNotFound: Exit.NO,
+    JobConflict: Exit.CONFLICT,
+    IdempotencyMismatch: Exit.CONFLICT,
+    JobFailed: Exit.FAILED,
+    JobCancelled: Exit.FAILED,
+    WaitTimeout: Exit.TIMEOUT,
+}
+
+
+def exit_of(error: PenstockError) -> Exit:
+    """The exit code that an error means."""
+    return _CODES.get(type(error), Exit.ERROR)
