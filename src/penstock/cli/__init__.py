@@ -14,6 +14,7 @@ from penstock.cli import (
     db,
     demo,
     doctor,
+    jobs,
     migrate,
     work,
 )
@@ -60,6 +61,7 @@ def penstock(
 
 
 app.command("work", cls=Command)(work.work)
+app.add_typer(jobs.app)
 app.command("doctor", cls=Command, short_help="Find what is wrong, and what to do.")(doctor.doctor)
 app.command("migrate", cls=Command)(migrate.migrate)
 app.add_typer(db.app)

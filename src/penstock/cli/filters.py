@@ -1,0 +1,93 @@
+"""Which jobs: the same filters for looking and for changing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.moment import past
+
+if TYPE_CHECKING:
+    from penstock.cli.opening import Reached
+    from penstock.job import Job
+
+PANEL = "Which jobs"
+PAGE = 500
+
+
+class StateName(StrEnum):
+    scheduled = "scheduled"
+    ready = "ready"
+    running = "running"
+    blocked = "blocked"
+    completed = "completed"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+def _option(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, show_default=False, rich_help_panel=PANEL, **more)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Jobs that agree in all that is given."""
+
+    state: Annotated[list[StateName] | None, _option("Jobs in this state; may be repeated.")] = None
+    queue: Annotated[str | None, _option("Jobs of this queue.")] = None
+    task: Annotated[str | None, _option("Jobs of this task, by its name.")] = None
+    tenant: Annotated[str | None, _option("Jobs of this tenant.")] = None
+    subject: Annotated[str | None, _option("Jobs about this, such as document:42.")] = None
+    tag: Annotated[str | None, _option("Jobs with this tag.")] = None
+    since: Annotated[
+        datetime | None,
+        _option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+    ] = None
+    until: Annotated[
+        datetime | None,
+        _option("Jobs enqueued before then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+    async def pages(
+        self,
+        reached: Reached,
+        *,
+        states: list[StateName] | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+    ) -> AsyncIterator[tuple[tuple[Job, ...], str | None]]:
+        """Pages of jobs, newest first, each with where the next one begins.
+
+        `states` hold where the filter names none.
+        """
+        insights = reached.insights
+        oldest = 0 if self.since is None else await insights.last_before(self.since)
+        if self.until is not None:
+            newest = await insights.last_before(self.until)
+            after = str(min(newest + 1, int(after or newest + 1)))
+        chosen: Any = [str(state) for state in self.state or states or ()]
+        while True:
+            page = await reached.app.list(
+                state=chosen or None,
+                queue=self.queue,
+                task=self.task,
+                tenant=self.tenant,
+                subject=self.subject,
+                tag=self.tag,
+                after=after,
+                limit=size,
+            )
+            jobs = tuple(job for job in page.jobs if int(job.id) > oldest)
+            after = page.after if len(jobs) == len(page.jobs) else None
+            yield jobs, after
+            if after is None:
+                return

@@ -1,0 +1,124 @@
+"""One job: everything about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.screens import style
+from penstock.cli.words import at, length
+from penstock.insights import JobInsight, Moment, Progress
+from penstock.job import AttemptError, Job
+
+INDENT = (0, 0, 0, 2)
+
+
+def job_page(seen: JobInsight) -> RenderableType:
+    """All that is known about a job, the most wanted first."""
+    job = seen.job
+    parts: list[RenderableType] = [_title(job), _facts(seen)]
+    parts += _section("arguments", _json(job.args))
+    if job.result is not None:
+        parts += _section("result", _json(job.result))
+    for number, error in enumerate(job.errors):
+        before = job.errors[number - 1] if number else None
+        parts += _section(_heading(error), _error(error, before))
+    parts += _section("timeline", _timeline(seen.timeline, seen.place.at))
+    return Group(*parts)
+
+
+def progress_line(progress: Progress, *, width: int = 30) -> Table:
+    """How far a job is: a bar if the handler said how much there is, and its words."""
+    line = Table.grid(padding=(0, 1))
+    words = f"{progress.done:g}" + (f" of {progress.total:g}" if progress.total else "")
+    said = Text(progress.message or "", no_wrap=True, overflow="ellipsis")
+    if progress.share is None:
+        line.add_row(words, said)
+    else:
+        line.add_row(ProgressBar(1.0, progress.share, width=width), words, said)
+    return line
+
+
+def _title(job: Job) -> Text:
+    return Text.assemble(
+        ("Job ", "bold"), (job.id, "bold"), "  ", (job.task, "bold cyan"), "  ",
+        style.state(job.state), (f" ({job.reason})" if job.reason else ""),
+    )  # fmt: skip
+
+
+def _facts(seen: JobInsight) -> Table:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style=style.FAINT, no_wrap=True)
+    facts.add_column()
+    for name, value in _named(seen):
+        if value is not None and value != "":
+            facts.add_row(f"  {name}", value)
+    return facts
+
+
+def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
+    job, place = seen.job, seen.place
+    for wait in seen.waits:
+        yield "why it waits", Text(wait.message, "yellow")
+    if job.state == "running":
+        yield "worker", place.worker
+    if place.progress is not None:
+        yield "progress", progress_line(place.progress)
+    yield "queue", job.queue + (f", priority {job.priority}" if job.priority else "")
+    yield "attempts", _attempts(job)
+    yield "tenant", job.tenant
+    yield "subject", job.subject
+    yield "requested by", job.requested_by
+    yield "tags", ", ".join(job.tags)
+    yield "timeout", None if job.timeout is None else length(job.timeout)
+    yield "deadline", None if job.deadline is None else f"{at(job.deadline)} UTC"
+    yield "meta", _json(job.meta) if job.meta else None
+
+
+def _attempts(job: Job) -> str:
+    lost = f", {job.losses} lost their worker" if job.losses else ""
+    return f"{job.attempt} begun, {job.failures} of at most {job.max_attempts} failed{lost}"
+
+
+def _section(title: str, content: RenderableType) -> list[RenderableType]:
+    return [Text(), Text(title, "bold"), Padding(content, INDENT)]
+
+
+def _json(value: Any) -> Text:
+    return Text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _heading(error: AttemptError) -> str:
+    when = f", {at(error.at)} UTC" if error.at else ""
+    worker = f", worker {error.worker}" if error.worker else ""
+    return f"attempt {error.attempt}: {error.kind}{when}{worker}"
+
+
+def _error(error: AttemptError, before: AttemptError | None) -> Text:
+    text = Text.assemble((f"{error.type}: {error.message}".rstrip(": "), "red"))
+    if error.traceback and before is not None and before.traceback == error.traceback:
+        return text.append("\n(the traceback is that of the attempt before)", style.FAINT)
+    return text.append(f"\n{error.traceback.rstrip()}", style.FAINT) if error.traceback else text
+
+
+def _timeline(moments: tuple[Moment, ...], now: Any) -> Table:
+    lines = Table.grid(padding=(0, 2))
+    before: Any = None
+    for moment in moments:
+        since = "" if before is None else f"+ {length((moment.at - before).total_seconds())}"
+        to_come = moment.at > now + timedelta(seconds=1)
+        lines.add_row(
+            Text(f"{at(moment.at)} UTC", style.FAINT),
+            Text(since, style.FAINT, justify="right"),
+            Text(moment.what, "italic" if to_come else ""),
+        )
+        before = moment.at
+    return lines

@@ -1,0 +1,89 @@
+"""Many jobs: a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from penstock.cli.screens import style
+from penstock.cli.words import ago, length
+from penstock.job import Job
+
+ROOMY = 120
+
+
+def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
+    """Jobs as a table; columns that would be empty are left out."""
+    if not jobs:
+        return style.nothing("There are no such jobs.")
+    now = datetime.now(UTC)
+    never = 1_000_000
+    sheet = style.Sheet(width)
+    sheet.column("id")
+    sheet.column("state")
+    sheet.column("task", most=max(16, width // 4))
+    sheet.column("queue", most=16)
+    sheet.column("tries", right=True)
+    sheet.column("enqueued", right=True)
+    sheet.column("tenant", most=20, above=ROOMY if any(job.tenant for job in jobs) else never)
+    sheet.column("subject", most=24, above=ROOMY if any(job.subject for job in jobs) else never)
+    sheet.column("", elastic=True)
+    for job in jobs:
+        sheet.row(
+            job.id,
+            style.state(job.state),
+            job.task,
+            job.queue,
+            Text(str(job.attempt), "" if job.attempt else style.FAINT),
+            ago((now - job.created_at).total_seconds()),
+            job.tenant,
+            job.subject or "",
+            note(job, now),
+        )
+    return sheet.table
+
+
+def note(job: Job, now: datetime) -> Text:
+    """The one thing to know about a job in its state."""
+    match job.state:
+        case "failed":
+            return Text(_failure(job), "red")
+        case "cancelled":
+            return Text(job.reason or "", style.FAINT)
+        case "completed" if job.finished_at and job.attempted_at:
+            return Text(f"took {_between(job.attempted_at, job.finished_at)}", style.FAINT)
+        case "running" if job.attempted_at:
+            return Text(f"for {_between(job.attempted_at, now)}")
+        case "ready" if job.ready_at:
+            return Text(f"waits for {_between(job.ready_at, now)}")
+        case "scheduled" if job.run_at:
+            return Text(f"{_when(job.run_at, now)}{_because(job)}")
+        case _:
+            return Text("")
+
+
+def _failure(job: Job) -> str:
+    error = job.last_error
+    if error is None:
+        return job.reason or ""
+    said = error.message.partition("\n")[0]
+    return f"{job.reason}: {error.type}: {said}" if said else f"{job.reason}: {error.type}"
+
+
+def _because(job: Job) -> str:
+    if job.reason:
+        return f", {job.reason}"
+    if job.failures and job.last_error:
+        return f" after {job.last_error.type} ({job.failures}/{job.max_attempts})"
+    return ""
+
+
+def _when(due: datetime, now: datetime) -> str:
+    return f"due in {_between(now, due)}" if due > now else f"due {_between(due, now)} ago"
+
+
+def _between(begin: datetime, end: datetime) -> str:
+    return length((end - begin).total_seconds())

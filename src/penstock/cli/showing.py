@@ -1,0 +1,69 @@
+"""What `penstock jobs show` does: a job as it is, or until it has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import typer
+
+from penstock.cli.exits import Exit
+from penstock.cli.opening import Reached, reached
+from penstock.cli.output import Output, terminal
+from penstock.cli.screens.job import job_page
+from penstock.cli.where import Where
+from penstock.client.waiting import Patience
+from penstock.errors import WaitTimeout
+from penstock.insights import JobInsight
+from penstock.job import COMPLETED
+
+
+def document(seen: JobInsight) -> dict[str, Any]:
+    """One job for programs: its own fields, and beside them what explains them."""
+    job: dict[str, Any] = msgspec.to_builtins(seen.job)
+    return job | {
+        "worker": seen.place.worker,
+        "progress": seen.place.progress,
+        "waits": seen.waits,
+        "timeline": seen.timeline,
+    }
+
+
+def show(seen: JobInsight, output: Output) -> None:
+    output.show(document(seen), lambda: job_page(seen))
+
+
+async def show_job(job: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        seen = await queue.insights.job(job)
+    show(seen, output)
+
+
+async def follow_job(job: str, where: Where, output: Output, timeout: float | None) -> None:
+    """Show it until it has ended; the exit code says how."""
+    async with reached(where) as queue:
+        seen = await until_ended(queue, job, timeout)
+    show(seen, output)
+    raise typer.Exit(exit_of_job(seen))
+
+
+def exit_of_job(seen: JobInsight) -> Exit:
+    return Exit.OK if seen.job.state == COMPLETED else Exit.FAILED
+
+
+async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobInsight:
+    """Wait for a job's end, and meanwhile draw it on stderr if that is a terminal."""
+    from rich.live import Live
+
+    patience = Patience(timeout)
+    console = terminal(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            seen = await queue.insights.job(job)
+            if seen.job.is_final:
+                return seen
+            if console.is_terminal:
+                live.update(job_page(seen), refresh=True)
+            if patience.is_over:
+                raise WaitTimeout(job, seen.job.state, timeout or 0.0)
+            await patience.pause()
