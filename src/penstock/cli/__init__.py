@@ -16,7 +16,10 @@ from penstock.cli import (
     doctor,
     jobs,
     migrate,
+    queues,
+    stats,
     work,
+    workers,
 )
 from penstock.cli.commands import Command, group
 
@@ -62,6 +65,9 @@ def penstock(
 
 app.command("work", cls=Command)(work.work)
 app.add_typer(jobs.app)
+app.add_typer(queues.app)
+app.command("workers", cls=Command)(workers.workers)
+app.command("stats", cls=Command)(stats.stats)
 app.command("doctor", cls=Command, short_help="Find what is wrong, and what to do.")(doctor.doctor)
 app.command("migrate", cls=Command)(migrate.migrate)
 app.add_typer(db.app)
