@@ -14,6 +14,7 @@ from penstock.cli import (
     db,
     demo,
     doctor,
+    enqueue,
     jobs,
     migrate,
     queues,
@@ -64,6 +65,7 @@ def penstock(
 
 
 app.command("work", cls=Command)(work.work)
+app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(queues.app)
 app.command("workers", cls=Command)(workers.workers)

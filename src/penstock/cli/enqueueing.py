@@ -1,0 +1,131 @@
+"""What `penstock enqueue` does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import IO, Any
+
+import typer
+
+from penstock.cli.commands import CommandError
+from penstock.cli.opening import Reached, looking, opened, plain_errors, reached
+from penstock.cli.output import Output, say, terminal
+from penstock.cli.requests import (
+    MakeRequest,
+    Values,
+    by_name,
+    checked_by,
+    from_line,
+    object_from,
+)
+from penstock.cli.showing import exit_of_job, show, until_ended
+from penstock.cli.target import find_app
+from penstock.cli.where import Where
+from penstock.cli.words import counted, length
+from penstock.client import Enqueued
+from penstock.errors import PenstockError
+from penstock.tasks import Request
+
+BATCH = 1000
+
+
+async def enqueue_one(
+    task: str,
+    args: str,
+    target: str | None,
+    values: Values,
+    where: Where,
+    output: Output,
+    patience: tuple[bool, float | None],
+) -> None:
+    """Enqueue a job, and wait for its end if that is wanted."""
+    wait, timeout = patience
+    arguments = object_from(args, "What is given as arguments")
+    async with _reached(target, where) as (queue, make):
+        request = make(task, arguments, values)
+        [job] = await queue.app.enqueue_many([request])
+        if not wait:
+            output.show(job, lambda: _told(job, request))
+            return
+        if not output.as_json:
+            say(_told(job, request))
+        seen = await until_ended(queue, job.id, timeout)
+    show(seen, output)
+    raise typer.Exit(exit_of_job(seen))
+
+
+async def enqueue_lines(
+    task: str | None, target: str | None, values: Values, where: Where, output: Output
+) -> None:
+    """Enqueue a job for each line of stdin, a batch at a time."""
+    jobs: list[Enqueued[Any]] = []
+    async with _reached(target, where) as (queue, make):
+        requests = _requests(sys.stdin, task, values, make)
+        with terminal(stderr=True).status("…") as status:
+            while True:
+                try:
+                    batch = list(islice(requests, BATCH))
+                except PenstockError as error:
+                    raise CommandError(
+                        f"{error} {_before(len(jobs))}", enqueued=len(jobs)
+                    ) from error
+                if not batch:
+                    break
+                jobs += await queue.app.enqueue_many(batch)
+                status.update(f"{counted(len(jobs), 'job')} …")
+    duplicates = sum(job.duplicate for job in jobs)
+    document = {
+        "enqueued": len(jobs) - duplicates,
+        "duplicates": duplicates,
+        "ids": [job.id for job in jobs],
+    }
+    output.show(document, lambda: _counted(len(jobs) - duplicates, duplicates))
+
+
+@asynccontextmanager
+async def _reached(target: str | None, where: Where) -> AsyncIterator[tuple[Reached, MakeRequest]]:
+    """The queue, and how requests for it are made: by the app's code if one is named."""
+    if target is None:
+        async with reached(where) as queue:
+            yield queue, by_name
+        return
+    app = find_app(target)
+    where.lead(app)
+    async with opened(app), looking(app) as pool:
+        with plain_errors(app):
+            yield Reached(app, pool), checked_by(app)
+
+
+def _requests(
+    lines: IO[str], task: str | None, values: Values, make: MakeRequest
+) -> Iterator[Request[Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            read = object_from(line, "It")
+            yield from_line(read, values, make) if task is None else make(task, read, values)
+        except (PenstockError, typer.BadParameter) as error:
+            raise CommandError(f"Line {number}: {error}") from error
+
+
+def _before(stored: int) -> str:
+    if not stored:
+        return "Nothing was enqueued."
+    return f"The first {counted(stored, 'job')} had been enqueued by then."
+
+
+def _told(job: Enqueued[Any], request: Request[Any]) -> str:
+    if job.duplicate:
+        key = request.options.idempotency_key
+        return f"Nothing was enqueued: the key {key} belongs to job {job.id}."
+    due = f", due in {length(request.options.delay)}" if request.options.delay else ""
+    return f"Job {job.id} was enqueued: {request.task} in the queue {request.options.queue}{due}."
+
+
+def _counted(enqueued: int, duplicates: int) -> str:
+    again = f", {counted(duplicates, 'duplicate')} left out" if duplicates else ""
+    return f"{counted(enqueued, 'job')} {'was' if enqueued == 1 else 'were'} enqueued{again}."

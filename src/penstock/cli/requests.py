@@ -1,0 +1,79 @@
+"""Requests from JSON: by a task's name alone, or checked against an app's task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from penstock.app import Penstock
+from penstock.cli.commands import CommandError
+from penstock.cli.duration import seconds
+from penstock.cli.moment import moment
+from penstock.tasks import Options, Request
+from penstock.tasks.name import TASK_NAME
+from penstock.tasks.options import matching
+from penstock.tasks.payload import ARGS_LIMIT, encode_object
+
+Values = Mapping[str, Any]
+MakeRequest = Callable[[str, dict[str, Any], Values], Request[Any]]
+
+# How JSON has what an option takes.
+_READ: dict[str, Callable[[Any], float | datetime]] = {
+    "delay": seconds,
+    "timeout": seconds,
+    "run_at": moment,
+    "deadline": moment,
+}
+
+
+def by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
+    """A request for a task that is known elsewhere."""
+    name = matching("task", task, TASK_NAME)
+    return Request(name, encode_object(args, ARGS_LIMIT), 1, Options().updated(values))
+
+
+def checked_by(app: Penstock) -> MakeRequest:
+    """Requests as the app itself would make them."""
+
+    def make(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
+        known = app.tasks.get(task)
+        try:
+            return known.options(**values).prepare(**args)
+        except TypeError as error:
+            raise CommandError(f"The arguments do not fit the task {task!r}: {error}.") from error
+
+    return make
+
+
+def object_from(text: str, what: str) -> dict[str, Any]:
+    """A JSON object, or an error that says what it should have been."""
+    try:
+        read = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise CommandError(f"{what} is no JSON: {error}. Write it like {EXAMPLE}.") from error
+    if not isinstance(read, dict):
+        raise CommandError(f"{what} is no JSON object. Write it like {EXAMPLE}.")
+    return read
+
+
+EXAMPLE = """'{"order": 42}'"""
+
+
+def from_line(line: dict[str, Any], defaults: Values, make: MakeRequest) -> Request[Any]:
+    """A request from a whole line: task, args, and options by their names in Python."""
+    fields = dict(line)
+    task, args = fields.pop("task", None), fields.pop("args", {})
+    if not isinstance(task, str) or not isinstance(args, dict):
+        raise CommandError('A line has a "task", a name, and may have "args", an object.')
+    options = {name: _read(name, value) for name, value in fields.items()}
+    try:
+        return make(task, args, {**defaults, **options})
+    except TypeError as error:
+        raise CommandError(str(error)) from error
+
+
+def _read(name: str, value: Any) -> Any:
+    return _READ[name](value) if name in _READ and isinstance(value, str | int | float) else value
