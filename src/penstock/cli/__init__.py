@@ -19,6 +19,7 @@ from penstock.cli import (
     migrate,
     queues,
     stats,
+    top,
     work,
     workers,
 )
@@ -61,6 +62,7 @@ def penstock(
     penstock demo                                   see it work
     penstock migrate --database-url postgresql://…  make the tables
     penstock work shop.jobs --queue email:5         run a worker
+    penstock top                                    watch it
     """
 
 
@@ -70,6 +72,7 @@ app.add_typer(jobs.app)
 app.add_typer(queues.app)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
+app.command("top", cls=Command)(top.top)
 app.command("doctor", cls=Command, short_help="Find what is wrong, and what to do.")(doctor.doctor)
 app.command("migrate", cls=Command)(migrate.migrate)
 app.add_typer(db.app)
