@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
+from penstock.cli.exits import Exit
 from tests.cli.command import Commands
 
 
@@ -11,21 +12,26 @@ def test_version(bare: Commands) -> None:
     assert bare.run("--version").stdout == f"penstock {version('penstock')}\n"
 
 
+COMMANDS = (
+    *("work", "enqueue", "jobs", "queues", "workers", "stats", "top"),
+    *("doctor", "migrate", "db", "demo", "bench", "completion"),
+)
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_help_names_every_command_without_boxes(bare: Commands, flag: str) -> None:
+def test_help_names_every_command_in_order_without_boxes(bare: Commands, flag: str) -> None:
     shown = bare.run(flag)
     assert shown.returncode == 0
-    for command in ("work", "migrate", "db", "demo", "bench"):
-        assert f"\n  {command} " in shown.stdout
+    listed = shown.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert tuple(line.split()[0] for line in listed.splitlines()) == COMMANDS
     assert "╭" not in shown.stdout
+    assert "..." not in listed
 
 
-@pytest.mark.parametrize("command", ["work", "migrate", "db", "demo", "bench"])
-def test_the_help_of_a_command_has_an_example(bare: Commands, command: str) -> None:
-    shown = bare.run(command, "--help")
-    assert shown.returncode == 0
-    if command != "db":
-        assert f"penstock {command}" in shown.stdout.partition("Options")[0].partition("\n")[2]
+def test_help_names_the_exit_codes(bare: Commands) -> None:
+    shown = bare.run("--help").stdout
+    for code in Exit:
+        assert f"{code.value:>3}  {code.meaning}" in shown
 
 
 def test_an_error_is_one_message_and_a_traceback_only_on_request(bare: Commands) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli import (
     bench,
+    completion,
     db,
     demo,
     doctor,
@@ -78,8 +79,10 @@ app.command("migrate", cls=Command)(migrate.migrate)
 app.add_typer(db.app)
 app.command("demo", cls=Command)(demo.demo)
 app.command("bench", cls=Command)(bench.bench)
+app.command("completion", cls=Command)(completion.completion)
 
 
 def main() -> None:
     """What the installed `penstock` runs."""
+    completion.answer_shells()
     app(prog_name="penstock")
