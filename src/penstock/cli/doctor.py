@@ -15,7 +15,7 @@ from penstock.cli.duration import seconds
 
 if TYPE_CHECKING:
     from penstock.config import Database
-    from penstock.doctor import Code
+    from penstock.doctor import Code, Report
     from penstock.doctor.check import AnyCheck
 
 SICK = 3
@@ -111,42 +111,40 @@ def doctor(
         code, database = None, Database.of(database_url, data_dir=folder, schema=schema)
     else:
         code, database = _code(app, database_url, folder, schema)
-    _examine(database, chosen, code, timeout, strict=strict, verbose=verbose, as_json=as_json)
-
-
-def _examine(
-    database: Database,
-    chosen: Sequence[AnyCheck],
-    code: Code | None,
-    timeout: float,
-    *,
-    strict: bool,
-    verbose: bool,
-    as_json: bool,
-) -> None:
-    import asyncio
-
-    from rich.console import Console
-
-    from penstock.cli.findings import show
-    from penstock.doctor import Limits, Verdict, examine
-
-    with _reached(database) as url:
-        report = asyncio.run(
-            examine(
-                url,
-                schema=database.schema,
-                checks=chosen,
-                limits=Limits(reading=timeout),
-                code=code,
-            )
-        )
+    report = _examined(database, chosen, code, timeout)
     if as_json:
         typer.echo(json.dumps(report.as_document()))
     else:
-        show(report, Console(), verbose=verbose)
-    allowed = {Verdict.OK} if strict else {Verdict.OK, Verdict.WARNING}
-    raise typer.Exit(0 if report.verdict in allowed else SICK)
+        _show(report, verbose)
+    raise typer.Exit(0 if _is_well(report, strict) else SICK)
+
+
+def _examined(
+    database: Database, checks: Sequence[AnyCheck], code: Code | None, timeout: float
+) -> Report:
+    import asyncio
+
+    from penstock.doctor import Limits, examine
+
+    limits = Limits(reading=timeout)
+    with _reached(database) as url:
+        return asyncio.run(
+            examine(url, schema=database.schema, checks=checks, limits=limits, code=code)
+        )
+
+
+def _show(report: Report, verbose: bool) -> None:
+    from rich.console import Console
+
+    from penstock.cli.findings import show
+
+    show(report, Console(), verbose=verbose)
+
+
+def _is_well(report: Report, strict: bool) -> bool:
+    from penstock.doctor import Verdict
+
+    return report.verdict in ({Verdict.OK} if strict else {Verdict.OK, Verdict.WARNING})
 
 
 def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[AnyCheck]:

@@ -104,8 +104,10 @@ def _all_skipped(checks: Sequence[AnyCheck], reason: Finding) -> list[Result]:
 
 
 async def _leave(connection: Connection) -> None:
-    if not connection.is_closed():
+    try:
         await connection.close(timeout=1)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()
 
 
 def place(url: str) -> str:

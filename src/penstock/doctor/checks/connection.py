@@ -35,13 +35,15 @@ class Reached(Struct, frozen=True):
 
 async def read(patient: Patient) -> Reached:
     [server] = await patient.ask(Server, "examine_server")
-    taken = []
-    for _ in range(TRIES):
-        began = time.monotonic()
-        # One way there and one back, which a statement with parameters would not be.
-        await patient.connection.execute("SELECT")
-        taken.append(time.monotonic() - began)
-    return Reached(server, median(taken))
+    async with patient.bounded():
+        return Reached(server, median([await _round_trip(patient) for _ in range(TRIES)]))
+
+
+async def _round_trip(patient: Patient) -> float:
+    began = time.monotonic()
+    # One way there and one back, which a statement with parameters would not be.
+    await patient.connection.execute("SELECT")
+    return time.monotonic() - began
 
 
 def judge(reached: Reached, limits: Limits) -> Sequence[Finding]:

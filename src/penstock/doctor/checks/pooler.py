@@ -28,9 +28,9 @@ class Backend(Struct, frozen=True):
 
 
 async def read(patient: Patient) -> Way:
-    if not await stands_between(patient.connection):
-        return Way(pooled=False)
-    return Way(pooled=True, shared=await _is_shared(patient))
+    async with patient.bounded():
+        pooled = await stands_between(patient.connection)
+    return Way(pooled, shared=pooled and await _is_shared(patient))
 
 
 async def _is_shared(patient: Patient) -> bool:
