@@ -1,0 +1,93 @@
+"""`manage.py penstock`: the whole command line, with the project's app and database."""
+
+import asyncio
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from penstock.integrations.django import DjangoPenstock, enqueue
+from tests.django.bakery.jobs import add, bake
+from tests.django.bakery.models import Bread
+from tests.django.manage import ROOT, environment, manage
+from tests.fixtures.database import Database
+
+WORK = ("penstock", "work", "--drain")
+
+
+def test_a_worker_runs_the_projects_jobs(app: DjangoPenstock, database: Database) -> None:
+    enqueue(bake, "rye")
+    enqueue(add.options(queue="elsewhere"), 1, 2)
+    ended = manage(database.url, "penstock", "work", "--drain", "--json")
+    assert json.loads(ended.stdout)["completed"] == 1
+    assert Bread.objects.get().name == "rye"
+    # Without QUEUES it serves the queues that the project's tasks name.
+    assert "serves default, oven." in ended.stderr
+    ended = manage(database.url, "penstock", "work", "--drain", "--json", "--queue", "elsewhere")
+    assert json.loads(ended.stdout)["completed"] == 1
+
+
+def test_djangos_own_options_go_along(app: DjangoPenstock, database: Database) -> None:
+    enqueue(bake, "rye")
+    manage(
+        database.url,
+        *("penstock", "work", "--drain"),
+        *("--settings", "tests.django.bakery.settings", f"--pythonpath={ROOT}"),
+    )
+    assert Bread.objects.count() == 1
+
+
+def test_the_other_commands_have_the_projects_database(
+    app: DjangoPenstock, database: Database
+) -> None:
+    ended = manage(database.url, "penstock", "migrate", "--status", "--json")
+    assert json.loads(ended.stdout)["due"] == []
+    assert "Run the jobs of an app" in manage(database.url, "penstock").stdout
+    assert "Run the jobs of an app" in manage(database.url, "penstock", "--help").stdout
+    assert "Run the jobs of an app" in manage(database.url, "help", "penstock").stdout
+    assert "--queue" in manage(database.url, "penstock", "work", "--help").stdout
+
+
+def test_what_is_wrong_is_the_exit_code(database: Database) -> None:
+    assert "No such command" in manage(database.url, "penstock", "bake", code=2).stderr
+    assert "cannot be reached" in manage("host=/nowhere dbname=x", *WORK, code=1).stderr
+
+
+def test_a_wrong_setting_stops_the_project(tmp_path: Path, database: Database) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "from tests.django.bakery.settings import *\nPENSTOCK = {'QUEUES': {'oven': 0}}\n"
+    )
+    ended = manage(database.url, "check", f"--pythonpath={tmp_path}", "--settings=wrong", code=1)
+    assert 'The setting PENSTOCK["QUEUES"] is' in ended.stderr
+
+
+def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PENSTOCK_DATABASE_URL", "PENSTOCK_SCHEMA", "PYTHONPATH"):
+        monkeypatch.setenv(name, "is restored after the test")
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "stdout", said := io.StringIO())
+    call_command("penstock", "migrate", "--status")
+    assert "0001_engine  applied" in said.getvalue()
+
+
+async def test_several_processes_share_the_work(database: Database, use: object) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-B", "-m", "django", "penstock", "work", "--processes", "2"),
+        cwd="/",
+        env=environment(database.url),
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    serving = 0
+    while serving < 2:
+        line = await asyncio.wait_for(process.stderr.readline(), timeout=30)
+        assert line, "It ended."
+        serving += b"serves default, oven." in line
+    process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(process.communicate(), timeout=30)
+    assert process.returncode == 0

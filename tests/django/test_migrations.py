@@ -1,0 +1,97 @@
+"""`manage.py migrate` brings Penstock's schema, and takes it away."""
+
+import io
+from collections.abc import AsyncIterator
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.test import override_settings
+
+from penstock import sql
+from tests.django.conftest import Use
+from tests.fixtures.database import Database, connected, create, drop
+from tests.fixtures.server import PostgresServer
+
+SCHEMAS = "SELECT array_agg(nspname ORDER BY nspname) FROM pg_namespace WHERE nspname LIKE 'pen%'"
+APPLIED = "SELECT array_agg(number) FROM penstock.migration"
+
+
+@pytest.fixture
+async def empty(postgres: PostgresServer) -> AsyncIterator[Database]:
+    """A database without tables."""
+    database = await create(postgres, source="template1")
+    yield database
+    async with connected(postgres.admin_url) as admin:
+        await drop(admin, database)
+
+
+def asked(query: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return cursor.fetchone()[0]
+
+
+def migrate(*arguments: str) -> str:
+    said = io.StringIO()
+    call_command("migrate", *arguments, stdout=said, no_color=True)
+    return said.getvalue()
+
+
+def test_there_is_one_migration_for_each_of_penstocks() -> None:
+    ours = {name for app, name in MigrationLoader(None).disk_migrations if app == "penstock"}
+    assert ours == {name for _, name in sql.migrations()}
+
+
+def test_the_schema_comes_with_the_projects_own_tables(empty: Database, use: Use) -> None:
+    use(empty.url)
+    assert "Applying penstock.0001_engine... OK" in migrate()
+    assert asked(SCHEMAS) == ["penstock"]
+    assert asked(APPLIED) == [1]
+    assert "No migrations to apply" in migrate()
+
+
+def test_the_schema_goes_when_it_is_taken_back(empty: Database, use: Use) -> None:
+    use(empty.url)
+    migrate()
+    migrate("penstock", "zero")
+    assert asked("SELECT to_regclass('penstock.job')") is None
+    migrate()
+    assert asked("SELECT count(*) FROM penstock.job") == 0
+
+
+def test_a_schema_that_is_there_already_is_left_alone(database: Database, use: Use) -> None:
+    use(database.url)
+    assert "Applying penstock.0001_engine... OK" in migrate()
+    assert asked(APPLIED) == [1]
+
+
+def test_the_schema_may_have_another_name(empty: Database, use: Use) -> None:
+    use(empty.url)
+    with override_settings(PENSTOCK={"SCHEMA": "pen stock"}):
+        migrate()
+    assert asked(SCHEMAS) == ["pen stock"]
+
+
+def test_other_databases_of_the_project_get_no_schema(empty: Database, use: Use) -> None:
+    use(empty.url)
+    with override_settings(PENSTOCK={"DATABASE": "lite"}):
+        migrate()
+    assert asked(SCHEMAS) is None
+
+
+def test_the_sql_can_be_looked_at_first(empty: Database, use: Use) -> None:
+    use(empty.url)
+    forwards, backwards = io.StringIO(), io.StringIO()
+    call_command("sqlmigrate", "penstock", "0001", stdout=forwards)
+    call_command("sqlmigrate", "penstock", "0001", backwards=True, stdout=backwards)
+    assert 'CREATE SCHEMA IF NOT EXISTS "penstock"' in forwards.getvalue()
+    assert 'CREATE TABLE "penstock".job (' in forwards.getvalue()
+    assert 'DELETE FROM "penstock".migration WHERE number = 1' in backwards.getvalue()
+    assert asked(SCHEMAS) is None
+
+
+def test_there_is_nothing_for_makemigrations_to_make(empty: Database, use: Use) -> None:
+    use(empty.url)
+    call_command("makemigrations", "penstock", check_changes=True, dry_run=True, verbosity=0)

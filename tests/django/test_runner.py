@@ -1,0 +1,30 @@
+"""A project's own tests, on the test database that Django makes."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.django.manage import manage
+from tests.fixtures.database import Database, connected
+from tests.fixtures.server import PostgresServer
+
+TESTS = ("test", "tests.django.bakery", "-p", "by_django.py", "--no-input", "-v", "2")
+
+
+@pytest.fixture
+async def kept(postgres: PostgresServer, database: Database) -> AsyncIterator[Database]:
+    """A database whose test database is dropped in the end, though Django keeps it."""
+    yield database
+    async with connected(postgres.admin_url) as admin:
+        await admin.execute(f"DROP DATABASE IF EXISTS test_{database.name}")
+
+
+def test_the_test_database_has_the_schema_and_jobs_come_and_go_with_their_tests(
+    kept: Database,
+) -> None:
+    first = manage(kept.admin_url, *TESTS, "--keepdb")
+    assert "Applying penstock.0001_engine... OK" in first.stdout
+    assert "Ran 3 tests" in first.stderr
+    again = manage(kept.admin_url, *TESTS, "--keepdb")
+    assert "Applying penstock" not in again.stdout
+    assert "Ran 3 tests" in again.stderr
