@@ -16,8 +16,8 @@ from penstock.bench.drain import all_settled
 from penstock.bench.errors import BenchFailed
 from penstock.bench.live import Live
 from penstock.bench.messages import Finished
-from penstock.bench.place import Connection
 from penstock.bench.timeline import Timeline
+from penstock.store.connection import Connection
 
 LOOK_EVERY = 0.002
 COMPLETION_SECONDS = 60.0

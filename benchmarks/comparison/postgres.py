@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import psutil
 
-from penstock.bench.place import Connection
 from penstock.sql import quote
+from penstock.store.connection import Connection
 
 
 class Postgres:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import asyncpg
 
 from penstock.store import Store
+from penstock.store.connection import Connection
 
 CLAIM = 500
 LEASE_SECONDS = 3600.0
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Rows = list[asyncpg.Record]
 
 

@@ -9,8 +9,8 @@ from statistics import median
 
 from penstock.bench.child import Child, children, module
 from penstock.bench.errors import BenchFailed
+from penstock.bench.ground import Ground
 from penstock.bench.messages import Finished, Orders
-from penstock.bench.place import Place
 from penstock.bench.timeline import Timeline
 
 CEILING = module("penstock.bench.ceiling")
@@ -55,7 +55,7 @@ class Drain:
 
 
 async def drain(
-    place: Place,
+    ground: Ground,
     jobs: int,
     on_progress: OnProgress,
     *,
@@ -64,15 +64,15 @@ async def drain(
     overlapped: bool = False,
 ) -> Drain:
     """Let processes work off all that is there; from the first claim to the last settle."""
-    orders = Orders(place.url, place.schema, overlapped)
-    async with children(command or place.worker, orders, processes) as started:
+    orders = Orders(ground.url, ground.schema, overlapped)
+    async with children(command or ground.worker, orders, processes) as started:
         for child in started:
             await child.go()
         await all_settled(started, jobs, on_progress)
         finished = [await child.stop() for child in started]
-    if left := await place.left():
+    if left := await ground.left():
         raise BenchFailed(f"The drain has ended, but {left} of {jobs} jobs are still live.")
-    timeline = Timeline.of(await place.first_claim(), [one.samples for one in finished])
+    timeline = Timeline.of(await ground.first_claim(), [one.samples for one in finished])
     return Drain(timeline, tuple(finished))
 
 

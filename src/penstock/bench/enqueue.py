@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from penstock.bench.place import Place
+from penstock.bench.ground import Ground
 
 
-async def single_rate(place: Place, jobs: int) -> float:
+async def single_rate(ground: Ground, jobs: int) -> float:
     """Jobs a second; each is durable before the next is sent."""
-    await place.clear()
-    await place.enqueue(0)
+    await ground.clear()
+    await ground.enqueue(0)
     began = time.monotonic()
     for number in range(jobs):
-        await place.enqueue(number)
+        await ground.enqueue(number)
     return jobs / (time.monotonic() - began)

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 
 import asyncpg
 
@@ -14,10 +15,10 @@ from penstock.app import Penstock
 from penstock.bench import snapshot, tasks
 from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
-from penstock.bench.place import Connection, on_our_clock
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.sql import quote
+from penstock.store.connection import Connection
 
 WORKER = module("penstock.bench.worker")
 AT_ONCE = 100_000
@@ -86,7 +87,7 @@ class Ground:
     async def first_claim(self) -> float:
         """When the first claim began, on this machine's monotonic clock."""
         claimed = await self.connection.fetchval("SELECT min(attempted_at) FROM job_history")
-        return await on_our_clock(self.connection, claimed)
+        return await _on_our_clock(self.connection, claimed)
 
     async def left(self) -> int:
         """How many jobs are still live."""
@@ -125,3 +126,10 @@ async def _address(database: Database) -> AsyncIterator[str]:
         yield hold.url
     finally:
         await asyncio.to_thread(hold.release)
+
+
+async def _on_our_clock(connection: Connection, at: datetime) -> float:
+    """A time of the server's clock on this machine's monotonic one."""
+    before = time.monotonic()
+    now: datetime = await connection.fetchval("SELECT clock_timestamp()")
+    return (before + time.monotonic()) / 2 - (now - at).total_seconds()

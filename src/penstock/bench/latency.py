@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from penstock.bench.child import children
+from penstock.bench.ground import Ground
 from penstock.bench.live import Live
 from penstock.bench.messages import Orders
-from penstock.bench.place import Place
 
 A_SECOND = 50
 WARM_UP = 25
@@ -31,16 +31,16 @@ class Latency:
         return cls(cuts[49], cuts[94], cuts[98])
 
 
-async def pick_up(place: Place, jobs: int, live: Live) -> Latency:
+async def pick_up(ground: Ground, jobs: int, live: Live) -> Latency:
     """Enqueue single jobs at a gentle pace; the first, which open connections, do not count."""
-    await place.clear()
-    orders = Orders(place.url, place.schema)
-    async with children(place.worker, orders) as [child]:
+    await ground.clear()
+    orders = Orders(ground.url, ground.schema)
+    async with children(ground.worker, orders) as [child]:
         await child.go()
         asked: dict[int, float] = {}
         for number in range(WARM_UP + jobs):
             asked[number] = time.monotonic()
-            await place.enqueue_stamp(number)
+            await ground.enqueue_stamp(number)
             live.progress(number, WARM_UP + jobs)
             await asyncio.sleep(max(0.0, asked[number] + 1 / A_SECOND - time.monotonic()))
         await child.settled(len(asked), within=PICK_UP_SECONDS)

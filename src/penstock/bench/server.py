@@ -7,7 +7,7 @@ import platform
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.bench.place import Connection
+from penstock.store.connection import Connection
 
 SETTINGS = """
 SELECT current_setting('server_version') AS postgres,
