@@ -1,6 +1,7 @@
 """`penstock doctor` as people and monitoring run it: its output and its exit code."""
 
 import json
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -140,7 +141,7 @@ def test_checks_are_listed_and_chosen_by_name(penstock: Commands) -> None:
 def test_it_makes_no_database_where_none_is(tmp_path: Path) -> None:
     run = Commands(tmp_path, None).run("doctor")
     assert run.returncode == COULD_NOT
-    assert "There is no database to examine" in run.stderr
+    assert "There is no database" in run.stderr
     assert not (tmp_path / ".penstock").exists()
 
 
@@ -154,6 +155,34 @@ async def test_an_app_is_compared_with_what_waits(penstock: Commands, shop: Shop
     assert "the app bare has no such task" in " ".join(bare.stdout.split())
     missing = penstock.run("doctor", "--app", "nowhere")
     assert missing.returncode == COULD_NOT
+
+
+def pasted(run: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    """The arguments of the `penstock` commands that a report says to run."""
+    findings = [each for check in json.loads(run.stdout)["checks"] for each in check["findings"]]
+    lines = [shlex.split(line) for finding in findings for line in finding["paste"]]
+    return [arguments for program, *arguments in lines if program == "penstock"]
+
+
+async def test_a_command_to_paste_heals(penstock: Commands, shop: Shop) -> None:
+    await shop.app.pause("mail")
+    await shop.app.enqueue(shop.send, "nowhere", 0)
+    check = ("doctor", "--only", "paused-queues", "--strict")
+    ill = penstock.run(*check, "--json")
+    assert ill.returncode == SICK
+    [command] = pasted(ill)
+    assert penstock.run(*command).returncode == HEALTHY
+    assert penstock.run(*check).returncode == HEALTHY
+
+
+async def test_the_commands_about_failed_jobs_can_be_run(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    await shop.app.enqueue_many([shop.fail.prepare() for _ in range(10)])
+    penstock.run("work", "shop", "--drain", "--queue", "default")
+    [show, listing] = pasted(penstock.run("doctor", "--only", "failed-jobs", "--json"))
+    assert "no such customer" in penstock.run(*show).stdout
+    assert "shop.fail" in penstock.run(*listing).stdout
 
 
 def test_verbose_shows_what_each_check_asks(penstock: Commands) -> None:

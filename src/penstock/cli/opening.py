@@ -36,7 +36,7 @@ async def reached(where: Where) -> AsyncIterator[Reached]:
     """The queue that the options name. An embedded server is started, but none is made."""
     database = where.database()
     if database.url is None:
-        _expect_server(database)
+        expect_server(database)
     app = Penstock(database.url, data_dir=database.data_dir, schema=database.schema)
     async with opened(app), looking(app) as pool:
         with plain_errors(app):
@@ -64,7 +64,8 @@ async def looking(app: Penstock) -> AsyncIterator[Pool]:
         await pool.close()
 
 
-def _expect_server(database: Database) -> None:
+def expect_server(database: Database) -> None:
+    """Raise if there is no embedded server yet: none is made for a look."""
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
         raise CommandError(

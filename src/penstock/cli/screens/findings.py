@@ -9,8 +9,8 @@ from textwrap import wrap
 from rich.console import Console
 from rich.text import Text
 
+from penstock.cli.words import counted
 from penstock.doctor import Finding, Report, Result, Verdict
-from penstock.doctor.wording import counted
 
 STYLES = {
     Verdict.OK: "green",
@@ -21,11 +21,12 @@ STYLES = {
 VERDICT_WIDTH = 9
 NAME_WIDTH = 20
 INDENT = 2 + VERDICT_WIDTH + NAME_WIDTH
+WIDEST = 110
 
 
 def show(report: Report, console: Console, *, verbose: bool) -> None:
     """Print a report. What is to be pasted is never wrapped."""
-    width = console.width if console.is_terminal else 100
+    width = min(console.width, WIDEST)
     for line in _lines(report, width, verbose):
         console.print(line, soft_wrap=True)
 
