@@ -4,7 +4,7 @@ from penstock.store.claim import Attempt, Line
 from penstock.store.connection import Connection, connect
 from penstock.store.drivers import adapt, drive
 from penstock.store.pool import Executor, Pool, open_pool
-from penstock.store.pooler import hears, stands_between
+from penstock.store.pooler import hears, lends, stands_between
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
 from penstock.store.statement import Statement
@@ -26,6 +26,7 @@ __all__ = [
     "hears",
     "job_from",
     "key_of",
+    "lends",
     "open_pool",
     "stands_between",
 ]

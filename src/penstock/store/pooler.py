@@ -14,6 +14,10 @@ import asyncpg
 
 from penstock.store.connection import Connection
 
+SERVER = "SELECT pg_backend_pid()"
+# Lent in turn, our second look gets another server; the last one first, others get the one that we
+# had. Unless somebody comes between: then the next round shows it.
+LOOKS = 5
 ECHO_WAIT = 2.0
 
 
@@ -29,13 +33,32 @@ async def stands_between(connection: Connection) -> bool:
     return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
 
 
+async def lends(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) -> bool:
+    """Whether a pooler lends us a server for one transaction at a time: its transaction mode.
+
+        if await lends(connection, pool): ...
+
+    Seen when we get another server than before, or others get ours. It leaves nothing behind.
+    """
+    ours, theirs = set[int](), set[int]()
+    for _ in range(LOOKS):
+        ours.update([await connection.fetchval(SERVER), await connection.fetchval(SERVER)])
+        theirs.add(await others.fetchval(SERVER))
+        if len(ours) > 1 or ours & theirs:
+            return True
+    return False
+
+
 async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) -> bool:
     """Whether what other sessions notify reaches this connection.
 
         if not await hears(connection, pool): ...
 
-    A pooler in transaction mode takes a LISTEN and never delivers: only an echo tells.
+    In transaction mode a pooler takes a LISTEN and never delivers; and it stays on the server. So
+    the mode is asked first, and then an echo tells for sure.
     """
+    if await stands_between(connection) and await lends(connection, others):
+        return False
     heard = asyncio.Event()
     channel = f"penstock.echo.{secrets.token_hex(8)}"
 
