@@ -12,9 +12,11 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server; the rest gives the same answer on any version.
 SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans)
+DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
+PGBOUNCER_TESTS := tests/pgbouncer tests/db tests/worker
 TYPING_TESTS = $(wildcard tests/typing)
 
-.PHONY: help demo test test-embedded test-debian test-chaos check bench bench-peers bench-report schema clean
+.PHONY: help demo test test-embedded test-debian test-pgbouncer test-chaos check bench bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -23,7 +25,7 @@ help: ## Show this list
 demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
 	$(BIN)/penstock demo
 
-test: test-embedded test-debian ## Run all tests on Postgres 18, the queue's also on Debian's 15
+test: test-embedded test-debian test-pgbouncer ## Run all tests on Postgres 18, the queue's also on Debian's 15 and behind PgBouncer
 
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
 	$(BIN)/pytest
@@ -32,10 +34,15 @@ test-debian: $(STAMP) ## Run the queue's tests on Debian's PostgreSQL 15, where 
 ifeq ($(SERVER_TESTS),)
 	@echo "There are no tests of the queue yet, so the run on PostgreSQL 15 is left out."
 else
-	@if scripts/install-debian-postgres; \
+	@if scripts/install-debian postgresql-15 $(DEBIAN_PG_BIN)/initdb; \
 	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SERVER_TESTS); \
 	else echo "LEFT OUT: the run on Debian's PostgreSQL 15 (see the reason above)."; fi
 endif
+
+test-pgbouncer: $(STAMP) ## Run the queue's tests behind PgBouncer in transaction mode, where it can be had
+	@if scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER); \
+	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(PGBOUNCER_TESTS); \
+	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
 
 test-chaos: $(STAMP) ## Run the long form of the fault tests
 	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos
