@@ -11,6 +11,7 @@ from benchmarks.comparison.postgres import Database
 from penstock.bench.child import children
 
 WARM_UP = 20
+LONGEST = 600.0
 
 
 async def install(entrant: Entrant, database: Database) -> None:
@@ -42,4 +43,4 @@ async def paced(
 async def _told(entrant: Entrant, role: str, orders: Orders) -> Mapping[int, float]:
     async with children(entrant.command(role), orders, folder=ROOT) as [child]:
         await child.go()
-        return (await child.stop()).stamps
+        return (await child.stop(within=LONGEST)).stamps

@@ -34,10 +34,11 @@ class Entrant:
     def asked(cls, key: str, interpreter: str) -> Entrant:
         """The peer as it describes itself; CannotInstall if it has nothing to say."""
         command = (interpreter, "-m", "benchmarks.peers", key, "facts")
-        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if answer.returncode:
-            last = answer.stderr.strip().splitlines()[-1:]
-            raise CannotInstall(f"it does not start: {' '.join(last)}")
+        try:
+            answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", None) or str(error)
+            raise CannotInstall(f"it does not start: {said.strip().splitlines()[-1]}") from error
         about: dict[str, Any] = json.loads(answer.stdout)
         facts = msgspec.convert(about, Facts)
         return cls(key, interpreter, facts, about["version"], about["python"], facts.settings)

@@ -49,7 +49,11 @@ class Environment:
         self._stamp.write_text(done)
 
     def _pins(self) -> str:
-        return hashlib.sha256(self._requirements.read_bytes()).hexdigest()
+        """A fingerprint of what is pinned; Penstock's own is in the files of the project."""
+        files = [self._requirements]
+        if self.name == "penstock":
+            files += [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+        return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -12,6 +12,7 @@ from benchmarks.page.results import Document, load, machine, postgres
 OURS = "penstock"
 PROMISES = (
     ("core", "core"),
+    ("claim", "a claim takes"),
     ("completion", "the end of a job is written"),
     ("history", "finished jobs"),
     ("fence", "fence against a worker that was given up"),

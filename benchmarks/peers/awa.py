@@ -22,6 +22,7 @@ FACTS = Facts(
         {"max_workers": 256},
         {"max_workers": 512},
         {"max_workers": 2048, "claim_batch_size": 1024},
+        {"max_workers": 4096, "claim_batch_size": 2048},
         {"claim_batch_size": 1024},
     ),
     reasons=(
@@ -33,7 +34,8 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Rust",
-        completion="in batches of up to 512 or after 1 ms; each job keeps its place till then",
+        claim="by `claim_batch_size`, durable",
+        completion="in batches of up to 512 or after 1 ms, durable; a job keeps its place so long",
         history="kept, in compact form, until its ring of segments has come round",
         fence="the number of the claim",
         liveness="a heartbeat per job, and a deadline where one is set",

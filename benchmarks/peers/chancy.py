@@ -20,7 +20,13 @@ FACTS = Facts(
     home="https://github.com/TkTech/chancy",
     jobs=30_000,
     settings={"concurrency": 1000, "flush": 0.05},
-    tried=({"concurrency": 100}, {"concurrency": 300}, {"concurrency": 3000}, {"flush": 1.0}),
+    tried=(
+        {"concurrency": 100},
+        {"concurrency": 300},
+        {"concurrency": 3000},
+        {"concurrency": 10_000},
+        {"flush": 1.0},
+    ),
     reasons=(
         "`concurrency`: it claims as many jobs as there are free places.",
         "`AsyncExecutor`: no thread or process between the loop and a handler.",
@@ -32,7 +38,9 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        completion="in batches every `send_outgoing_interval`; the next jobs do not wait for it",
+        claim="as many as there are places, durable",
+        completion="every `send_outgoing_interval`, a statement per job, many in one durable "
+        "transaction; the next jobs do not wait",
         history="kept until pruned, in the same table",
         fence="a random id per job and claim",
         liveness="a heartbeat per worker",

@@ -22,7 +22,14 @@ FACTS = Facts(
     needs=(3, 12),
     jobs=12_000,
     settings={"limit": 100, "debounce": 0.005},
-    tried=({"limit": 10}, {"limit": 30}, {"limit": 300}, {"limit": 1000}, {"debounce": 0.0}),
+    tried=(
+        {"limit": 10},
+        {"limit": 30},
+        {"limit": 300},
+        {"limit": 1000},
+        {"debounce": 0.0},
+        {"limit": 300, "debounce": 0.0},
+    ),
     reasons=(
         "`limit`: it claims as many jobs as there are free places.",
         "An async `process`, so that no thread is needed.",
@@ -31,7 +38,8 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        completion="a statement per job, many in one transaction, before the next claim",
+        claim="as many as there are places, durable",
+        completion="a statement per job, many in one durable transaction, before the next claim",
         history="kept for a day, in the same table",
         fence="the time of the claim",
         liveness="a heartbeat per queue and process; jobs are rescued by age",

@@ -17,6 +17,7 @@ class Promises:
     """What a rate does not show: queues that promise different things do different work."""
 
     core: str
+    claim: str  # how many jobs at once, and whether its commit waits for the disk
     completion: str  # when the end of a job is written, and how
     history: str
     fence: str  # what stops a worker that was given up from settling a job that is another's now

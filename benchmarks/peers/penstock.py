@@ -19,7 +19,9 @@ FACTS = Facts(
     reasons=("The defaults: what somebody who just installed it gets.",),
     promises=Promises(
         core="Python",
-        completion="in batches, while the next ones run; the worker waits for each commit",
+        claim="by the hundred; the commit does not wait for the disk, since after a crash of the "
+        "server the jobs are ready again",
+        completion="in batches as they come, durable; the next jobs do not wait for it",
         history="kept, in partitions by day",
         fence="a random token per job and claim",
         liveness="one lease per worker",

@@ -23,7 +23,13 @@ FACTS = Facts(
     home="https://github.com/janbjorge/pgqueuer",
     jobs=100_000,
     settings={"batch_size": 1000, "managers": 1},
-    tried=({"batch_size": 100}, {"batch_size": 300}, {"batch_size": 3000}, {"managers": 2}),
+    tried=(
+        {"batch_size": 100},
+        {"batch_size": 300},
+        {"batch_size": 3000},
+        {"managers": 2},
+        {"batch_size": 300, "managers": 2},
+    ),
     reasons=(
         "`batch_size` is both the jobs of a claim and the completions of a write.",
         "asyncpg from a pool, the quicker of its drivers here, so that claims and completions "
@@ -35,8 +41,9 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        completion="in batches of `batch_size`, or after 0.1 s; the next jobs do not wait for it",
-        history="kept, three rows of a log per job, without the payload",
+        claim="by `batch_size`, durable, with a row in the log",
+        completion="in batches of `batch_size` or after 0.1 s, durable; the next jobs do not wait",
+        history="a row of the log for each change, without the payload",
         fence="none: settled by id",
         liveness="a heartbeat per job, written in batches",
         delivery="at least once",

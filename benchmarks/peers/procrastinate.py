@@ -22,19 +22,20 @@ FACTS = Facts(
         {"concurrency": 20, "workers": 1},
         {"concurrency": 100, "workers": 1},
         {"workers": 4},
-        {"concurrency": 100, "workers": 4},
+        {"workers": 8},
     ),
     reasons=(
         "`concurrency`: completions are written side by side, while a worker claims one job "
         "after the other.",
         "Several workers in the process, so that there are several claims at a time.",
-        "A pool of 30 connections, so that none waits for one; the default is 4.",
+        "A pool of 40 connections, so that none waits for one; the default is 4.",
         "Finished jobs stay, which is its default; `delete_jobs` would leave no record.",
         "Async handlers, `LISTEN`, psycopg's binary build.",
     ),
     promises=Promises(
         core="Python",
-        completion="one statement and one commit per job, before its place is free",
+        claim="one job, durable, with an event",
+        completion="a statement and a durable commit per job, before its place is free",
         history="kept, with an event per change",
         fence="none: settled by id and state",
         liveness="a heartbeat per worker; stalled jobs are retried by a task of one's own",
@@ -46,7 +47,7 @@ FACTS = Facts(
 
 
 def _app(url: str) -> App:
-    return App(connector=PsycopgConnector(conninfo=url, min_size=4, max_size=30))
+    return App(connector=PsycopgConnector(conninfo=url, min_size=4, max_size=40))
 
 
 async def install(url: str) -> None:

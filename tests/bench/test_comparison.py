@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+
 from benchmarks.comparison import document
 from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.environment import CannotInstall, Environment
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.table import ROWS
-
 from penstock.bench.live import Live
 from tests.fixtures.server import PostgresServer
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from benchmarks.comparison.entrant import spelled
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.spread import Spread

@@ -41,11 +41,11 @@ class Child:
         await self._input.drain()
         self._finished = asyncio.create_task(self._listen())
 
-    async def stop(self) -> Finished:
-        """Let it stop; what it saw."""
+    async def stop(self, *, within: float = STOP_SECONDS) -> Finished:
+        """Let it finish; what it saw."""
         assert self._finished is not None
         self._input.close()
-        async with asyncio.timeout(STOP_SECONDS):
+        async with asyncio.timeout(within):
             finished = await self._finished
             await self._process.wait()
         return finished
