@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 from penstock.doctor.code import Code
 from penstock.doctor.limits import Limits
-from penstock.sql import statement
-from penstock.store import Connection
-from penstock.store.bounded import bounded
+from penstock.store import Connection, Store
+from penstock.store.bounded import BoundedReader
 
 T = TypeVar("T")
 Clock = Callable[[], datetime]
@@ -38,16 +37,16 @@ class Patient:
         self.connection = connection
         self.url = url
         self.schema = schema
+        self.store = Store(schema)
         self.limits = limits
         self.clock = clock
         self.code = code
+        self._reader = BoundedReader(self.store, connection, limits.reading)
 
-    def bounded(self) -> AbstractAsyncContextManager[None]:
-        """A transaction for reading, which may take only so long."""
-        return bounded(self.connection, self.limits.reading)
-
-    async def ask(self, kind: Callable[..., T], name: str, *values: Any) -> list[T]:
+    async def ask(self, kind: Callable[..., T], statement: str, *values: Any) -> list[T]:
         """Each row of a statement as a `kind`, whose fields are named like the columns."""
-        async with self.bounded():
-            rows = await self.connection.fetch(statement(name, self.schema), *values)
-        return [kind(**row) for row in rows]
+        return [kind(**row) for row in await self._reader.rows(statement, *values)]
+
+    def bounds(self) -> AbstractAsyncContextManager[Connection]:
+        """The connection in a transaction for reading, which may take only so long."""
+        return self._reader.bounds()

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from penstock.doctor.patient import Patient
 from penstock.insights import Insights, WorkerInsight
-from penstock.store import Store
 
 
 async def workforce(patient: Patient) -> list[WorkerInsight]:
     """The workers that live, and those that ended without giving their lease back."""
-    async with patient.bounded():
-        found = await Insights(Store(patient.schema), patient.connection).workers()
+    async with patient.bounds() as connection:
+        found = await Insights(patient.store, connection).workers()
     return [worker for worker in found if worker.kind == "worker"]
 
 

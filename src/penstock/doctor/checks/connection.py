@@ -16,6 +16,7 @@ from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.doctor.wording import span
 from penstock.sql import quote
+from penstock.store import Connection
 
 TRIES = 5
 
@@ -35,14 +36,14 @@ class Reached(Struct, frozen=True):
 
 async def read(patient: Patient) -> Reached:
     [server] = await patient.ask(Server, "examine_server")
-    async with patient.bounded():
-        return Reached(server, median([await _round_trip(patient) for _ in range(TRIES)]))
+    async with patient.bounds() as connection:
+        return Reached(server, median([await _round_trip(connection) for _ in range(TRIES)]))
 
 
-async def _round_trip(patient: Patient) -> float:
+async def _round_trip(connection: Connection) -> float:
     began = time.monotonic()
     # One way there and one back, which a statement with parameters would not be.
-    await patient.connection.execute("SELECT")
+    await connection.execute("SELECT")
     return time.monotonic() - began
 
 

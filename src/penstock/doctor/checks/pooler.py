@@ -28,8 +28,8 @@ class Backend(Struct, frozen=True):
 
 
 async def read(patient: Patient) -> Way:
-    async with patient.bounded():
-        pooled = await stands_between(patient.connection)
+    async with patient.bounds() as connection:
+        pooled = await stands_between(connection)
     return Way(pooled, shared=pooled and await _is_shared(patient))
 
 

@@ -34,8 +34,8 @@ class Schema(Struct, frozen=True):
 async def read(patient: Patient) -> Schema:
     name = patient.schema
     try:
-        async with patient.bounded():
-            await check_version(patient.connection, name)
+        async with patient.bounds() as connection:
+            await check_version(connection, name)
     except SchemaError as problem:
         return Schema(name, str(problem))
     functions = newest_functions()
