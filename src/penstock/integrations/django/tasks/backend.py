@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -62,11 +62,12 @@ class PenstockBackend(BaseTaskBackend):
 
     def enqueue(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult:
         self.validate_task(task)
+        run_after = _moment(task)
         request = self._handled(task).prepare(
             args=normalize_json(args),
             kwargs=normalize_json(kwargs),
             backend=self.alias,
-            run_after=task.run_after and task.run_after.isoformat(),
+            run_after=run_after and run_after.isoformat(),
         )
         jobs = project_app().sync
         [enqueued] = jobs.enqueue_many([request])
@@ -99,15 +100,20 @@ class PenstockBackend(BaseTaskBackend):
     def _handled(self, task: Task) -> Handled[..., Any]:
         """The task as Penstock enqueues it, with the options that its jobs get."""
         own = {name: getattr(task, name, None) for name in ("max_attempts", "timeout")}
-        run_at = task.run_after
-        if run_at is not None and timezone.is_naive(run_at):
-            run_at = timezone.make_aware(run_at)
         return as_penstock(task).options(
             **self._defaults | {name: value for name, value in own.items() if value is not None},
             queue=task.queue_name,
             priority=int(task.priority),
-            run_at=run_at and run_at.astimezone(UTC),
+            run_at=_moment(task),
         )
+
+
+def _moment(task: Task) -> datetime | None:
+    """When the task may run; without USE_TZ Django's moments are local ones."""
+    moment: datetime | None = task.run_after
+    if moment is not None and timezone.is_naive(moment):
+        moment = timezone.make_aware(moment)
+    return moment
 
 
 def _checked(alias: str, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ def known_tasks() -> Iterator[Task]:
     seen = set()
     for module in tuple(sys.modules.values()):
         for value in tuple(getattr(module, "__dict__", {}).values()):
-            if isinstance(value, Task) and value.module_path not in seen:
+            if _is_task(value) and value.module_path not in seen:
                 seen.add(value.module_path)
                 yield value
 
@@ -33,9 +33,14 @@ def find_task(path: str) -> Task | None:
     """The task of this path, if its module has been imported."""
     module, _, name = path.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
-    if isinstance(found, Task):
+    if _is_task(found):
         return found
     return next((task for task in known_tasks() if task.module_path == path), None)
+
+
+def _is_task(value: object) -> bool:
+    # Not isinstance, which asks the value: Django's lazy objects would come to life.
+    return issubclass(type(value), Task)
 
 
 def as_penstock(task: Task) -> Handled[..., Any]:
