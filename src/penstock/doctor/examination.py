@@ -11,12 +11,12 @@ import asyncpg
 
 from penstock.doctor.check import AnyCheck
 from penstock.doctor.checks import APP, CHECKS, CONNECTION
-from penstock.doctor.checks.connection import unreachable
 from penstock.doctor.code import Code
 from penstock.doctor.finding import Finding, error, skipped, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Clock, Patient, local_time
 from penstock.doctor.report import Report, Result
+from penstock.doctor.unreachable import unreachable
 from penstock.doctor.wording import span
 from penstock.store import Connection, connect, failures
 

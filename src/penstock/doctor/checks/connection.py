@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from statistics import median
-from urllib.parse import urlsplit
 
-import asyncpg
 from msgspec import Struct
 
 from penstock.doctor.check import Check, Group
@@ -15,7 +13,6 @@ from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.doctor.wording import span
-from penstock.sql import quote
 from penstock.store import Connection
 
 TRIES = 5
@@ -77,39 +74,6 @@ def judge(reached: Reached, limits: Limits) -> Sequence[Finding]:
             )
         ]
     return [ok(seen)]
-
-
-def unreachable(url: str, problem: Exception) -> Finding:
-    """Why there is no connection at all."""
-    parts = urlsplit(url)
-    name = parts.path.lstrip("/") or "the role's own name"
-    match problem:
-        case asyncpg.InvalidCatalogNameError():
-            return error(
-                f"The server has no database {name}.",
-                "Make it, or mend the address:",
-                f"CREATE DATABASE {quote(name)};",
-            )
-        case asyncpg.InvalidAuthorizationSpecificationError():
-            return error(
-                f"The server does not let the role in: {problem}.",
-                "Mend the role's name or password in the address, or the server's pg_hba.conf.",
-            )
-        case asyncpg.TooManyConnectionsError():
-            return error(
-                f"The server takes no more connections: {problem}.",
-                "End what is not needed, put a pooler between, or raise max_connections:",
-                "SELECT usename, application_name, state, count(*) FROM pg_stat_activity "
-                "GROUP BY 1, 2, 3 ORDER BY 4 DESC;",
-            )
-        case asyncpg.PostgresError():
-            return error(f"The server refuses: {problem}.", "Look at the server's log.")
-    why = str(problem) or "it did not answer in time"
-    return error(
-        f"The database cannot be reached: {why}.",
-        "Is it running, is the address right, and does a firewall let it through?",
-        f"pg_isready --host {parts.hostname or 'localhost'} --port {parts.port or 5432}",
-    )
 
 
 def _short(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -81,39 +81,59 @@ def _is_very_old(holder: Holder, limits: Limits) -> bool:
 
 def _finding(holder: Holder, limits: Limits) -> Finding:
     finding = error if _is_very_old(holder, limits) else warning
-    since = f"{counted(holder.transactions, 'transaction')} ago"
-    age = "" if holder.seconds is None else span(holder.seconds)
-    match holder.kind:
-        case "session":
-            return finding(
-                f"Process {holder.pid} of {holder.role} ({holder.application or 'no name'}, "
-                f"{holder.state}) has had a transaction open for {age} and holds back vacuum: "
-                f"{holder.query}",
-                "Let it end, or end it:",
-                f"SELECT pg_terminate_backend({holder.pid});",
-            )
-        case "prepared":
-            return finding(
-                f"The prepared transaction {holder.name} of {holder.role} has waited for {age} and "
-                "holds back vacuum.",
-                "Commit it or roll it back, as its owner or a superuser:",
-                f"ROLLBACK PREPARED '{(holder.name or '').replace(chr(39), chr(39) * 2)}';",
-            )
-        case "slot":
-            return finding(
-                f"The replication slot {holder.name} ({holder.state}) holds back vacuum with a "
-                f"snapshot from {since}.",
-                "Bring its standby back, or end its long queries; if it is gone for good, drop it:",
-                f"SELECT pg_drop_replication_slot('{holder.name}');",
-            )
-    return finding(
+    return finding(*TELL[holder.kind](holder))
+
+
+def _session(holder: Holder) -> tuple[str, ...]:
+    return (
+        f"Process {holder.pid} of {holder.role} ({holder.application or 'no name'}, "
+        f"{holder.state}) has had a transaction open for {span(holder.seconds or 0)} and holds "
+        f"back vacuum: {holder.query}",
+        "Let it end, or end it:",
+        f"SELECT pg_terminate_backend({holder.pid});",
+    )
+
+
+def _prepared(holder: Holder) -> tuple[str, ...]:
+    return (
+        f"The prepared transaction {holder.name} of {holder.role} has waited for "
+        f"{span(holder.seconds or 0)} and holds back vacuum.",
+        "Commit it or roll it back, as its owner or a superuser:",
+        f"ROLLBACK PREPARED {_literal(holder.name or '')};",
+    )
+
+
+def _slot(holder: Holder) -> tuple[str, ...]:
+    return (
+        f"The replication slot {holder.name} ({holder.state}) holds back vacuum with a snapshot "
+        f"from {counted(holder.transactions, 'transaction')} ago.",
+        "Bring its standby back, or end its long queries; if it is gone for good, drop it:",
+        f"SELECT pg_drop_replication_slot({_literal(holder.name or '')});",
+    )
+
+
+def _standby(holder: Holder) -> tuple[str, ...]:
+    return (
         f"The standby {holder.application or holder.name} (process {holder.pid} here) holds back "
-        f"vacuum with a snapshot from {since}.",
+        f"vacuum with a snapshot from {counted(holder.transactions, 'transaction')} ago.",
         "End the long queries there, or switch hot_standby_feedback off there:",
         "SELECT pid, usename, now() - xact_start AS open, query FROM pg_stat_activity "
         "WHERE backend_xmin IS NOT NULL ORDER BY xact_start;  -- on the standby",
         "ALTER SYSTEM SET hot_standby_feedback = off;  -- on the standby, then reload",
     )
+
+
+# What is seen of each kind of holder, what to do, and what to paste.
+TELL: dict[str, Callable[[Holder], tuple[str, ...]]] = {
+    "session": _session,
+    "prepared": _prepared,
+    "slot": _slot,
+    "standby": _standby,
+}
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 SNAPSHOTS = Check(
