@@ -157,6 +157,7 @@ async def test_only_the_queues_named_are_served(app: Penstock) -> None:
     tally = await drain(app, queues=["mail"], scheduled=True)
     assert tally.completed == 1
     await assert_enqueued(app, work, queue="slow")
+    assert (await drain(app, queues="slow", scheduled=True)).completed == 1
 
 
 async def test_a_paused_queue_is_left_alone(app: Penstock) -> None:
@@ -213,6 +214,21 @@ async def test_a_task_that_nobody_knows_is_told(app: Penstock) -> None:
 
     await app.enqueue(unknown)
     with pytest.raises(NotDrained, match=r"of charge_cart cannot be run\. .*mean 'charge_card'"):
+        await drain(app)
+
+
+class Mailer:
+    """A resource that nobody opens."""
+
+
+async def test_time_is_not_let_pass_for_what_only_a_deploy_can_mend(app: Penstock) -> None:
+    @app.task(name="mail", resources=[Mailer])
+    async def mail() -> None: ...
+
+    await app.enqueue(mail)
+    assert (await drain(app, scheduled=True, raises=False)).parked == 1
+    await app.retry((await enqueued(app))[0])
+    with pytest.raises(NotDrained, match="The worker could not open Mailer"):
         await drain(app)
 
 

@@ -25,7 +25,7 @@ STOPPING = Stopping(finish=2.0, cancel=2.0)
 async def drain(
     app: Penstock,
     *,
-    queues: Iterable[str] | None = None,
+    queues: Iterable[str] | str | None = None,
     slots: int = 1,
     scheduled: bool = False,
     twice: bool = False,
@@ -49,7 +49,7 @@ async def drain(
     draining = _Draining(
         app,
         watch,
-        queues=None if queues is None else frozenset(queues),
+        queues=_names(queues),
         slots=slots,
         raises=raises,
         limit=limit,
@@ -123,11 +123,14 @@ class _Draining:
         return self._served(ready) - set(await self._app.paused())
 
     async def next_due(self) -> datetime | None:
-        """When the next of the jobs is due that wait for their time."""
-        waiting = await enqueued(self._app)
-        served = self._served({job.queue for job in waiting})
-        due = [job.run_at for job in waiting if job.state == SCHEDULED and job.queue in served]
-        return min(filter(None, due), default=None)
+        """When the next of the jobs is due that wait for their time, not for what is missing."""
+        due = [
+            job
+            for job in await enqueued(self._app)
+            if job.state == SCHEDULED and job.stuck_since is None
+        ]
+        served = self._served({job.queue for job in due})
+        return min((job.run_at for job in due if job.run_at and job.queue in served), default=None)
 
     def _served(self, queues: set[str]) -> set[str]:
         return queues if self._queues is None else queues & self._queues
@@ -152,3 +155,9 @@ class _Draining:
             f"task {task}. Does it enqueue itself for ever? If not, raise the limit: "
             f"drain(app, limit={self._limit * 10})."
         )
+
+
+def _names(queues: Iterable[str] | str | None) -> frozenset[str] | None:
+    if queues is None:
+        return None
+    return frozenset([queues] if isinstance(queues, str) else queues)
