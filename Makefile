@@ -15,8 +15,11 @@ SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans tes
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 PGBOUNCER_TESTS := tests/pgbouncer tests/db tests/worker
 TYPING_TESTS = $(wildcard tests/typing)
+# django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
+DJANGO_VENV := .venv-django
+DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo test test-embedded test-debian test-pgbouncer test-chaos check bench bench-peers bench-report schema clean
+.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -25,7 +28,7 @@ help: ## Show this list
 demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
 	$(BIN)/penstock demo
 
-test: test-embedded test-debian test-pgbouncer ## Run all tests on Postgres 18, the queue's also on Debian's 15 and behind PgBouncer
+test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on Postgres 18, some also elsewhere: see the next lines
 
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
 	$(BIN)/pytest
@@ -43,6 +46,12 @@ test-pgbouncer: $(STAMP) ## Run the queue's tests behind PgBouncer in transactio
 	@if scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER); \
 	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(PGBOUNCER_TESTS); \
 	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
+
+test-django: ## Run Django's tests with its newest version, where there is a Python 3.12 for it
+	@if python=$$(scripts/find-python 3 12); \
+	then $(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python" \
+		&& $(DJANGO_VENV)/bin/pytest tests/django; \
+	else echo "LEFT OUT: the run with django.tasks (see the reason above)."; fi
 
 test-chaos: $(STAMP) ## Run the long form of the fault tests
 	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos
@@ -71,7 +80,7 @@ schema: $(STAMP) ## Write schema.sql anew from the migrations
 	$(BIN)/python -m penstock.migrate.schema
 
 clean: ## Remove everything that can be made again
-	rm -rf $(VENV) .bench build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DJANGO_VENV) .bench build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # hatchling comes first, pinned, so that the build needs no environment of its own.
@@ -80,4 +89,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,bench]'
+	@touch $@
+
+$(DJANGO_STAMP): pyproject.toml constraints.txt
+	@$(DJANGO_VENV)/bin/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(DJANGO_VENV)
+	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt hatchling editables
+	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt --no-build-isolation --editable . \
+		'django>=6.0' 'psycopg[binary]' pytest pytest-asyncio pytest-timeout
 	@touch $@
