@@ -21,6 +21,7 @@ from penstock.tasks.settings import Settings, TaskValues
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 SOURCES = [*Path(penstock.__file__).parent.rglob("*.py"), Path(pytest_penstock.__file__)]
 ROW = re.compile(r"^\| `(\w+)` \|(?: (.+?) \|)?", re.MULTILINE)
+VARIABLE = re.compile(r"\bPENSTOCK_[A-Z_]*[A-Z]")
 REQUIRED = "required"
 
 
@@ -113,8 +114,6 @@ def test_the_settings_of_a_django_project_are_documented(monkeypatch: pytest.Mon
 
 
 def test_every_environment_variable_is_documented() -> None:
-    used = {
-        name for path in SOURCES for name in re.findall(r"PENSTOCK_[A-Z_]*[A-Z]", path.read_text())
-    }
+    used = {name for path in SOURCES for name in VARIABLE.findall(path.read_text())}
     [section] = re.findall(r"^## Environment$(.*?)^## ", PAGE.read_text(), re.M | re.S)
     assert set(re.findall(r"^\| `(PENSTOCK_\w+)` \|", section, re.M)) == used
