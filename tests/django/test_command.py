@@ -47,6 +47,9 @@ def test_the_other_commands_have_the_projects_database(
 ) -> None:
     ended = manage(database.url, "penstock", "migrate", "--status", "--json")
     assert json.loads(ended.stdout)["due"] == []
+    manage(database.url, "penstock", "enqueue", bake.name, '{"name": "rye"}')
+    ended = manage(database.url, "penstock", "jobs", "list", "--json")
+    assert [job["task"] for job in json.loads(ended.stdout)["jobs"]] == [bake.name]
     assert "Run the jobs of an app" in manage(database.url, "penstock").stdout
     assert "Run the jobs of an app" in manage(database.url, "penstock", "--help").stdout
     assert "Run the jobs of an app" in manage(database.url, "help", "penstock").stdout

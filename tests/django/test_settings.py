@@ -4,6 +4,7 @@ from typing import Any
 
 import django
 import pytest
+from django.db import connections
 from django.db.utils import ConnectionHandler
 from django.test import override_settings
 
@@ -64,6 +65,20 @@ def test_the_name_tasks_is_left_to_others_unless_django_has_its_tasks_run_here()
         assert ProjectSettings.read().modules == ("jobs",)
     if django.VERSION >= (6, 0):
         assert ProjectSettings.read().modules == ("jobs", "tasks")
+
+
+def test_a_backend_of_ones_own_may_be_a_kind_of_penstocks() -> None:
+    pytest.importorskip("django.tasks", reason="django.tasks is in Django from 6.0 on")
+    own = {"BACKEND": "tests.django.bakery.backends.Loud"}
+    with override_settings(TASKS={"default": own}):
+        assert ProjectSettings.read().modules == ("jobs", "tasks")
+
+
+def test_another_databases_address_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r'PENSTOCK\["DATABASE"\] is .lite.; allowed is the alias'
+    ):
+        address_of(connections["lite"])
 
 
 @pytest.mark.parametrize(

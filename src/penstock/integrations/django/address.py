@@ -6,6 +6,8 @@ import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from penstock.errors import ConfigError
+
 HOST = re.compile(r"[A-Za-z0-9._-]+")
 # What psycopg and asyncpg call by the same name. The others say how psycopg itself should work.
 SHARED = (
@@ -29,6 +31,8 @@ SHARED = (
 
 def address_of(connection: Any) -> str:
     """Where this connection of Django's leads, as a URL: the test database during tests."""
+    if connection.vendor != "postgresql":
+        raise ConfigError('PENSTOCK["DATABASE"]', connection.alias, "the alias of a Postgres")
     given = connection.get_connection_params()
     query = {name: given[name] for name in SHARED if given.get(name) is not None}
     if role := connection.settings_dict["OPTIONS"].get("assume_role"):

@@ -13,7 +13,7 @@ class PenstockConfig(AppConfig):
     def ready(self) -> None:
         from penstock.integrations.django import checks
         from penstock.integrations.django.discovery import import_tasks
-        from penstock.integrations.django.settings import ProjectSettings
+        from penstock.integrations.django.project import project_app
 
         checks.register()
-        import_tasks(ProjectSettings.read().modules)
+        import_tasks(project_app().settings.modules)

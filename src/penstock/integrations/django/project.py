@@ -13,7 +13,7 @@ from penstock.app import Penstock, SyncPenstock
 from penstock.client import Enqueued, Link, Portal
 from penstock.config import Database
 from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
-from penstock.integrations.django.settings import ProjectSettings, is_task_backend
+from penstock.integrations.django.settings import ProjectSettings, task_backends
 from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections
 from penstock.store import adapt, drive
 from penstock.tasks import TaskDecorator
@@ -60,7 +60,7 @@ class DjangoPenstock(Penstock):
 
     def worker(self, *args: Any, **settings: Any) -> Worker:
         """A worker that also runs the tasks of django.tasks; see Penstock.worker."""
-        if is_task_backend():
+        if task_backends():
             from penstock.integrations.django.tasks.known import as_penstock, known_tasks
 
             self.tasks.add(*map(as_penstock, known_tasks()))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings
-
 from penstock.integrations.django.project import DjangoPenstock
-from penstock.integrations.django.settings import TASK_BACKEND
+from penstock.integrations.django.settings import task_backends
 from penstock.worker.slots import slots_of
 
 
@@ -20,10 +18,9 @@ def queues_of(app: DjangoPenstock) -> dict[str, int]:
 
 
 def _of_backends() -> Iterator[str]:
-    for backend in getattr(settings, "TASKS", {}).values():
-        if backend.get("BACKEND") == TASK_BACKEND:
-            # An empty list allows any queue: then the tasks say which there are.
-            yield from backend.get("QUEUES", ["default"]) or _of_tasks()
+    for backend in task_backends():
+        # An empty list allows any queue: then the tasks say which there are.
+        yield from backend.get("QUEUES", ["default"]) or _of_tasks()
 
 
 def _of_tasks() -> Iterator[str]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from penstock.config import Database
 from penstock.errors import ConfigError
 from penstock.worker.slots import slots_of
 
-TASK_BACKEND = "penstock.integrations.django.tasks.PenstockBackend"
+TASK_BACKEND = "penstock.integrations.django.tasks.backend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,19 @@ class ProjectSettings:
         return cls(**{key.lower(): value for key, value in checked.items()})
 
 
-def is_task_backend() -> bool:
-    """Whether jobs of this project also come from django.tasks."""
-    backends = getattr(settings, "TASKS", {}).values()
-    return any(backend.get("BACKEND") == TASK_BACKEND for backend in backends)
+def task_backends() -> list[Mapping[str, Any]]:
+    """Those of the project's TASKS whose jobs are Penstock's."""
+    given = getattr(settings, "TASKS", {}).values()
+    return [backend for backend in given if _is_ours(backend.get("BACKEND", ""))]
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        kind = import_string(path)
+    except ImportError:
+        # A Django without tasks does not look at TASKS; one with them complains itself.
+        return False
+    return any(base.__module__ == TASK_BACKEND for base in getattr(kind, "__mro__", ()))
 
 
 def _database(key: str, value: Any) -> str:
@@ -81,7 +91,7 @@ def _modules(key: str, value: Any) -> tuple[str, ...]:
     if value is None:
         # Django's own tasks are written in tasks.py by convention. Without them that name is left
         # to whoever has it already: Celery, most likely.
-        return ("jobs", "tasks") if is_task_backend() else ("jobs",)
+        return ("jobs", "tasks") if task_backends() else ("jobs",)
     is_list = isinstance(value, list | tuple)
     if not is_list or not all(isinstance(name, str) and name.isidentifier() for name in value):
         raise _wrong(key, value, 'names of modules inside your apps, such as ["jobs"]')

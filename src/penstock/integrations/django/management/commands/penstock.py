@@ -36,9 +36,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("command", nargs=argparse.REMAINDER, help="a command, with its options")
 
-    def handle(self, *_: Any, command: Sequence[str], **__: Any) -> None:
+    def handle(self, *_: Any, command: Sequence[str], traceback: bool = False, **__: Any) -> None:
         app = project_app()
         given = _placed(_without_djangos(command), app) or ["--help"]
+        given = ["--traceback", *given] if traceback else given
         os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
         # Further worker processes are started from these.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -61,6 +62,8 @@ def _placed(command: list[str], app: DjangoPenstock) -> list[str]:
     match command:
         case ["work", *options]:
             return ["work", APP, *_queues(options, app), *options]
+        case ["enqueue", *options]:
+            return ["enqueue", f"--app={APP}", *options]
         case _:
             return command
 
