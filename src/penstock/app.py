@@ -42,6 +42,7 @@ class Penstock(Client):
         schema: str | None = None,
         pool_size: int = 8,
         listen_url: str | None = None,
+        prepared_statements: bool | None = None,
         include: Iterable[ModuleType | Task[Any, Any]] = (),
     ) -> None:
         folder = None if data_dir is None else str(data_dir)
@@ -51,6 +52,7 @@ class Penstock(Client):
             schema=schema,
             pool_size=pool_size,
             listen_url=listen_url,
+            prepared_statements=prepared_statements,
         )
         super().__init__(self._link_to(database))
         self._portal = Portal(self._link, self.close)

@@ -22,6 +22,7 @@ class Database:
     """Where the queue lives. Without a URL an embedded Postgres is started in `data_dir`.
 
     Where the URL leads to a pooler that delivers no notifications, `listen_url` may lead past it.
+    `prepared_statements` is for a pooler that can bear them; None has them where none is found.
     """
 
     url: str | None = None
@@ -29,6 +30,7 @@ class Database:
     schema: str = "penstock"
     pool_size: int = 8
     listen_url: str | None = None
+    prepared_statements: bool | None = None
 
     def __post_init__(self) -> None:
         _address("database_url", self.url)
@@ -36,6 +38,8 @@ class Database:
         if not self.schema or len(self.schema.encode()) > 50:
             raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
         _between("pool_size", self.pool_size, 1, 1000)
+        if self.prepared_statements not in (True, False, None):
+            raise ConfigError("prepared_statements", self.prepared_statements, "True, False, None")
 
     @classmethod
     def of(
@@ -46,6 +50,7 @@ class Database:
         schema: str | None = None,
         pool_size: int = 8,
         listen_url: str | None = None,
+        prepared_statements: bool | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Database:
         """Arguments over the environment over the defaults; a folder given beats a URL there."""
@@ -58,6 +63,7 @@ class Database:
             schema=schema or environment.get(SCHEMA) or "penstock",
             pool_size=pool_size,
             listen_url=listen_url,
+            prepared_statements=prepared_statements,
         )
 
 

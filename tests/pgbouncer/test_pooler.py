@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 
-from penstock.store import Pool, connect, hears, lends, open_pool, stands_between
+from penstock.store import Pool, connect, failures, hears, lends, open_pool, stands_between
 from tests.fixtures.database import Database, connected
 from tests.fixtures.pgbouncer import pgbouncer
 
@@ -13,8 +14,8 @@ PREPARED = "SELECT count(*) FROM pg_prepared_statements"
 
 
 @asynccontextmanager
-async def pool_at(url: str) -> AsyncIterator[Pool]:
-    async with await open_pool(url, size=2, name="test") as pool:
+async def pool_at(url: str, prepared: bool | None = None) -> AsyncIterator[Pool]:
+    async with await open_pool(url, size=2, name="test", prepared=prepared) as pool:
         yield pool
 
 
@@ -58,12 +59,20 @@ async def test_without_an_echo_nothing_is_believed(
     await connection.close()
 
 
-async def test_a_pool_prepares_statements_on_direct_connections_alone(database: Database) -> None:
-    async with pool_at(database.direct_url) as direct, pool_at(database.url) as pooled:
-        for pool, expected in ((direct, True), (pooled, False)):
-            for _ in range(3):
-                prepared = await pool.fetchval(PREPARED)
-            assert bool(prepared) == expected
+async def test_a_pool_prepares_statements_on_direct_connections_alone_unless_told_to(
+    database: Database,
+) -> None:
+    async with session_mode(database) as by_session:
+        for url, told, expected in (
+            (database.direct_url, None, True),
+            (database.direct_url, False, False),
+            (database.url, None, False),
+            (by_session, None, False),
+            (by_session, True, True),
+        ):
+            async with pool_at(url, told) as pool:
+                await pool.fetchval(PREPARED)
+                assert bool(await pool.fetchval(PREPARED)) == expected
 
 
 async def test_a_statement_that_is_given_up_is_cancelled_at_the_server(database: Database) -> None:
@@ -73,3 +82,22 @@ async def test_a_statement_that_is_given_up_is_cancelled_at_the_server(database:
         with pytest.raises(TimeoutError):
             await pool.execute(endless, timeout=0.2)
         assert await admin.fetchval(running, endless) == 0
+
+
+async def test_a_statement_that_was_prepared_on_another_server_may_be_tried_again(
+    database: Database,
+) -> None:
+    """Else a pooler that is wrongly said to bear them would fail the jobs to settle."""
+    careless = await asyncpg.connect(database.url)
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            await careless.fetch("SELECT 1 AS one")
+
+    async with connected(database.url) as other, other.transaction():
+        await other.execute("SELECT 1")  # Now there are two servers, to be lent in turn.
+        await ask(1)
+    with pytest.raises(asyncpg.InvalidSQLStatementNameError) as missing:
+        await ask(3)
+    assert failures.is_passing(missing.value)
+    await careless.close()

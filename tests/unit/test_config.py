@@ -11,6 +11,7 @@ from penstock.errors import ConfigError
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (Database, {"url": "mysql://ada:secret@db/shop"}, "database_url"),
     (Database, {"listen_url": "db:5432"}, "listen_url"),
+    (Database, {"prepared_statements": "no"}, "prepared_statements"),
     (Database, {"schema": ""}, "schema"),
     (Database, {"schema": "s" * 51}, "schema"),
     (Database, {"pool_size": 0}, "pool_size"),

@@ -64,6 +64,11 @@ class Link:
                     await anext(self._lasting)
         return self._pool
 
+    async def open_another(self, *, size: int, name: str) -> Pool:
+        """A pool of the caller's own on the same database."""
+        prepared = self.database.prepared_statements
+        return await open_pool(self.url, size=size, name=name, prepared=prepared)
+
     async def _last(self) -> AsyncGenerator[None, None]:
         """Close with the loop, if nobody does before: a loop that ends closes its generators."""
         try:
@@ -91,7 +96,7 @@ class Link:
         if self.database.url is None:
             await self._start_embedded()
         try:
-            pool = await open_pool(self.url, size=self.database.pool_size, name="penstock")
+            pool = await self.open_another(size=self.database.pool_size, name="penstock")
         except BaseException:
             await self._let_go()
             raise

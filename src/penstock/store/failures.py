@@ -34,6 +34,8 @@ _UNSENT = (
 
 # Gone when asked again: serialization, deadlock, lock or statement timeout, out of some resource.
 _PASSING_CLASSES = ("40", "53", "55", "57")
+# A pooler that was not noticed, or said to bear prepared statements, and gave us another server.
+_PREPARED_ELSEWHERE = ("26000", "42P05")
 
 _NO_SCHEMA = ("3F000", "42P01", "42883")
 
@@ -52,7 +54,8 @@ def never_arrived(error: BaseException) -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Whether the statement did not happen, and may well succeed when it is tried again."""
-    return _state(error)[:2] in _PASSING_CLASSES
+    state = _state(error)
+    return state[:2] in _PASSING_CLASSES or state in _PREPARED_ELSEWHERE
 
 
 def is_schema_missing(error: BaseException) -> bool:

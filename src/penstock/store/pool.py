@@ -20,14 +20,17 @@ Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.R
 Executor: TypeAlias = "Own | Adapter"
 
 
-async def open_pool(url: str, *, size: int, name: str) -> Pool:
-    """A pool for statements of ours, none of which leaves a trace on its connection."""
+async def open_pool(url: str, *, size: int, name: str, prepared: bool | None = None) -> Pool:
+    """A pool for statements of ours, none of which leaves a trace on its connection.
+
+    They are `prepared`, as asyncpg does it, unless a pooler stands between or it is said.
+    """
     pool = asyncpg.create_pool(
         url,
         # No floor: while the database is away asyncpg would log each try to restore it.
         min_size=0,
         max_size=size,
-        connect=_Opener(),
+        connect=_Opener(prepared),
         reset=_nothing_to_reset,
         server_settings={"application_name": name},
         **LIMITS,
@@ -36,27 +39,34 @@ async def open_pool(url: str, *, size: int, name: str) -> Pool:
 
 
 class _Opener:
-    """Makes the connections of one pool; the first finds out whether a pooler stands between.
+    """Makes the connections of one pool; the first finds out whether a pooler stands between."""
 
-    Prepared statements stay on the server's side, so they are for direct connections only.
-    """
-
-    def __init__(self) -> None:
-        self._is_direct: bool | None = None
+    def __init__(self, prepared: bool | None) -> None:
+        self._prepared = prepared
+        self._pooled: bool | None = None
 
     async def __call__(self, *place: Any, **settings: Any) -> Any:
-        if self._is_direct is not False:
-            connection = await asyncpg.connect(*place, **settings)
-            if self._is_direct is None:
-                async with _or_give_up(connection):
-                    self._is_direct = not await stands_between(connection)
-            if self._is_direct:
-                return connection
+        prepares = self._prepared is not False
+        connection = await self._connect(place, settings)
+        if self._pooled is None:
+            async with _or_give_up(connection):
+                self._pooled = await stands_between(connection)
+            if self._pooled and self._prepared is None:
+                # Prepared statements stay on the server's side, for its next client to trip over.
+                self._prepared = False
+        if prepares and self._prepared is False:
+            # Found out by this connection, or by another that was opened at the same time.
             await connection.close()
-        connection = await asyncpg.connect(*place, statement_cache_size=0, **settings)
-        async with _or_give_up(connection):
-            await _learn_types(connection)
+            connection = await self._connect(place, settings)
+        if self._pooled:
+            async with _or_give_up(connection):
+                await _learn_types(connection)
         return connection
+
+    async def _connect(self, place: tuple[Any, ...], settings: dict[str, Any]) -> Connection:
+        if self._prepared is False:
+            settings = {**settings, "statement_cache_size": 0}
+        return await asyncpg.connect(*place, **settings)
 
 
 async def _learn_types(connection: Connection) -> None:

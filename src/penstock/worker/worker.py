@@ -15,7 +15,6 @@ from typing import Self
 from penstock.client import Link
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
-from penstock.store import open_pool
 from penstock.tasks import Registry
 from penstock.worker.crew import Crew
 from penstock.worker.drain import run_dry
@@ -84,7 +83,7 @@ class Worker:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
         await self._link.pool()
-        self._pool = await open_pool(self._link.url, size=POOL, name="penstock worker")
+        self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
