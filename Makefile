@@ -59,7 +59,7 @@ test-chaos: $(STAMP) ## Run the long form of the fault tests
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests/conftest.py tests/fixtures $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/page $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif

@@ -24,6 +24,8 @@ from penstock.bench.live import Live
 from penstock.embedded import Server
 from penstock.worker.process import run
 
+WIDTH = 110
+
 
 def main(
     peers: Annotated[
@@ -54,7 +56,8 @@ def main(
     result = run(_compare(keys, plan, database_url))
     if output is not None:
         output.write_text(json.dumps(result, indent=1) + "\n")
-    Console().print(table(result))
+    # Where there is no terminal, rich would cut the numbers off at 80 columns.
+    Console(width=max(Console().width, WIDTH)).print(table(result))
     for name, reason in result["left_out"].items():
         typer.echo(f"{name} is left out: {reason}", err=True)
 

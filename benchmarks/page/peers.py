@@ -28,10 +28,14 @@ def rates(run: Document) -> str:
         ["jobs of a drain", *(f"{peer['jobs']:,}" for peer in peers)],
         *([name, *(cell(peer.get(key), digits) for peer in peers)] for key, name, digits in ROWS),
     ]
-    return (
-        f"{postgres(run)} on {machine(run)}; medians of {run['rounds']} rounds, with the least and "
-        f"the most. {load(run)}\n\n{table(['', *map(named, peers)], rows)}{left_out(run)}"
-    )
+    where = f"{postgres(run)} on {machine(run)}; {rounds(run)}. {load(run)}"
+    return f"{where}\n\n{table(['', *map(named, peers)], rows)}{left_out(run)}"
+
+
+def rounds(run: Document) -> str:
+    if run["rounds"] == 1:
+        return "one round"
+    return f"medians of {run['rounds']} rounds, with the least and the most"
 
 
 def named(peer: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ def draw(run: Document) -> None:
     busy = f"\n{load(run).strip('*')}" if is_disturbed(run) else ""
     figure.suptitle(
         f"No-op jobs, one worker process each, {postgres(run)}, Python {run['python']}, "
-        f"medians of {run['rounds']} rounds{busy}",
+        f"rounds: {run['rounds']}{busy}",
         fontsize=10,
     )
     save(figure, "bench-peers.png")

@@ -34,7 +34,7 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Rust",
-        claim="by `claim_batch_size`, durable",
+        claim="up to `claim_batch_size` jobs, durable",
         completion="in batches of up to 512 or after 1 ms, durable; a job keeps its place so long",
         history="kept, in compact form, until its ring of segments has come round",
         fence="the number of the claim",

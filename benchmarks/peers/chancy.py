@@ -38,7 +38,7 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        claim="as many as there are places, durable",
+        claim="as many jobs as there are places, durable",
         completion="every `send_outgoing_interval`, a statement per job, many in one durable "
         "transaction; the next jobs do not wait",
         history="kept until pruned, in the same table",

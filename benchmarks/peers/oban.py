@@ -38,7 +38,7 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        claim="as many as there are places, durable",
+        claim="as many jobs as there are places, durable",
         completion="a statement per job, many in one durable transaction, before the next claim",
         history="kept for a day, in the same table",
         fence="the time of the claim",

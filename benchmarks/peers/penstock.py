@@ -19,7 +19,7 @@ FACTS = Facts(
     reasons=("The defaults: what somebody who just installed it gets.",),
     promises=Promises(
         core="Python",
-        claim="by the hundred; the commit does not wait for the disk, since after a crash of the "
+        claim="hundreds of jobs; the commit does not wait for the disk, since after a crash of the "
         "server the jobs are ready again",
         completion="in batches as they come, durable; the next jobs do not wait for it",
         history="kept, in partitions by day",

@@ -41,7 +41,7 @@ FACTS = Facts(
     ),
     promises=Promises(
         core="Python",
-        claim="by `batch_size`, durable, with a row in the log",
+        claim="`batch_size` jobs, durable, with a row of the log for each",
         completion="in batches of `batch_size` or after 0.1 s, durable; the next jobs do not wait",
         history="a row of the log for each change, without the payload",
         fence="none: settled by id",
