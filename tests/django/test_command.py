@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from django.core.management import call_command
 from penstock.integrations.django import DjangoPenstock, enqueue
 from tests.django.bakery.jobs import add, bake
 from tests.django.bakery.models import Bread
-from tests.django.manage import ROOT, environment, manage
+from tests.django.manage import ROOT, manage
 from tests.fixtures.database import Database
 
 WORK = ("penstock", "work", "--drain")
@@ -72,17 +73,17 @@ def test_a_wrong_setting_stops_the_project(tmp_path: Path, database: Database) -
 def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PENSTOCK_DATABASE_URL", "PENSTOCK_SCHEMA", "PYTHONPATH"):
         monkeypatch.setenv(name, "is restored after the test")
-    monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status")
     assert "0001_engine  applied" in said.getvalue()
 
 
-async def test_several_processes_share_the_work(database: Database, use: object) -> None:
+async def test_further_processes_find_the_project(database: Database) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-B", "-m", "django", "penstock", "work", "--processes", "2"),
+        *("--settings", "tests.django.bakery.settings", "--pythonpath", str(ROOT)),
         cwd="/",
-        env=environment(database.url),
+        env={"BAKERY_DATABASE": database.url, "PATH": os.environ["PATH"]},
         stderr=subprocess.PIPE,
     )
     assert process.stderr is not None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import sysconfig
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -16,6 +18,7 @@ from penstock.integrations.django.project import DjangoPenstock, project_app
 from penstock.integrations.django.queues import queues_of
 
 APP = "penstock.integrations.django.worker"
+INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 class Command(BaseCommand):
@@ -37,34 +40,28 @@ class Command(BaseCommand):
         parser.add_argument("command", nargs=argparse.REMAINDER, help="a command, with its options")
 
     def handle(self, *_: Any, command: Sequence[str], traceback: bool = False, **__: Any) -> None:
-        app = project_app()
-        given = _placed(_without_djangos(command), app) or ["--help"]
+        from penstock.cli import app as penstock
+
+        given = _placed(_without_djangos(command), project_app()) or ["--help"]
         given = ["--traceback", *given] if traceback else given
-        os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
-        # Further worker processes are started from these.
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        sys.argv = ["penstock", *given]
-        try:
-            _run(given)
-        except SystemExit as end:
-            if end.code:
-                raise
-
-
-def _run(given: Sequence[str]) -> None:
-    from penstock.cli import app
-
-    app(args=list(given), prog_name="manage.py penstock")
+        with _as_if_typed(given):
+            try:
+                penstock(args=given, prog_name="manage.py penstock")
+            except SystemExit as end:
+                if end.code:
+                    raise
 
 
 def _placed(command: list[str], app: DjangoPenstock) -> list[str]:
-    """The command with what this project knows: its app, and the queues to serve."""
+    """The command with what this project knows: its app, its database, the queues to serve."""
     match command:
         case ["work", *options]:
+            os.environ["PYTHONPATH"] = os.pathsep.join(_project_folders())
             return ["work", APP, *_queues(options, app), *options]
         case ["enqueue", *options]:
             return ["enqueue", f"--app={APP}", *options]
         case _:
+            os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
             return command
 
 
@@ -72,6 +69,22 @@ def _queues(options: Sequence[str], app: DjangoPenstock) -> list[str]:
     if any(each.partition("=")[0] == "--queue" for each in options):
         return []
     return [f"--queue={name}:{slots}" for name, slots in queues_of(app).items()]
+
+
+def _project_folders() -> Iterator[str]:
+    """Where this process finds the project's code: further processes of a worker need it too."""
+    installed = tuple(sysconfig.get_path(name) for name in INSTALLED)
+    return (each for each in sys.path if each and not each.startswith(installed))
+
+
+@contextmanager
+def _as_if_typed(given: Sequence[str]) -> Iterator[None]:
+    """The command line as `penstock` would have it: it starts further processes by it."""
+    before, sys.argv = sys.argv, ["penstock", *given]
+    try:
+        yield
+    finally:
+        sys.argv = before
 
 
 def _without_djangos(command: Sequence[str]) -> list[str]:
