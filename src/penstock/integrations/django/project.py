@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -56,7 +57,9 @@ class DjangoPenstock(Penstock):
     async def close(self) -> None:
         """Let go of the database, and of what handlers have kept open."""
         await super().close()
-        await asyncio.to_thread(close_kept_connections)
+        # Python may be ending: then it starts no more threads, and takes the connections along.
+        with suppress(RuntimeError):
+            await asyncio.to_thread(close_kept_connections)
 
     def worker(self, *args: Any, **settings: Any) -> Worker:
         """A worker that also runs the tasks of django.tasks; see Penstock.worker."""
