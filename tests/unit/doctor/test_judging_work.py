@@ -178,6 +178,11 @@ def test_service(waiting: list[Waiting], found: list[WorkerInsight], expected: l
     assert verdicts(findings) == expected
 
 
+def test_jobs_that_wait_a_moment_for_nobody_are_not_called_served() -> None:
+    [finding] = unserved.judge(Service((line("mail", seconds=5),), ()), LIMITS)
+    assert "there is no worker" in finding.seen
+
+
 def test_paused_queues_are_told_one_by_one() -> None:
     lines = [line("bulk", paused=60.0), line("mail", "a", paused=5.0), line("mail", paused=5.0)]
     findings = paused.judge(lines, LIMITS)

@@ -39,7 +39,13 @@ def judge(service: Service, limits: Limits) -> Sequence[Finding]:
     for queue, grouped in groupby(late, key=lambda line: line.queue):
         lines, workers = list(grouped), service.of(queue)
         findings += _by_task(lines, workers, limits) if workers else [_queue(queue, lines, limits)]
-    return findings or [ok("Every queue and task with ready jobs has a worker.")]
+    if findings:
+        return findings
+    if patiently and not service.alive:
+        return [
+            ok(f"No job has been ready for {span(limits.unserved)} yet, but there is no worker.")
+        ]
+    return [ok("Every queue and task with ready jobs has a worker.")]
 
 
 def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
