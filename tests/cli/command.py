@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import penstock
+from penstock.embedded.binaries import Binaries
 
 SHOP = """
 import asyncio, os, pathlib, signal, time
@@ -44,6 +45,11 @@ async def die(ctx: Context) -> None:
     if ctx.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def psql_folder() -> Path:
+    """Where the psql is that comes with Penstock."""
+    return Binaries.find().bin_dir
 
 
 class Run:
@@ -99,12 +105,34 @@ class Commands:
         self._runs.append(run)
         return run
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stdin: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
             [sys.executable, "-m", "penstock.cli", *arguments],
             cwd=self.folder,
             env=self.environment | environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+
+    def shell(self, line: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a line as a shell does, where `penstock` is the command under test."""
+        programs = self.folder / "programs"
+        programs.mkdir(exist_ok=True)
+        (programs / "penstock").write_text(
+            f'#!/bin/sh\nexec {sys.executable} -m penstock.cli "$@"\n'
+        )
+        (programs / "penstock").chmod(0o755)
+        path = os.pathsep.join([str(programs), str(psql_folder()), self.environment["PATH"]])
+        return subprocess.run(
+            ["/bin/bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment | {"PATH": path},
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=90,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +15,7 @@ from penstock.cli.confirm import confirm
 from penstock.cli.exits import Exit
 from penstock.cli.filters import PAGE, Filter, StateName
 from penstock.cli.opening import Reached, reached
-from penstock.cli.output import Output, draw, terminal
+from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
 from penstock.cli.words import counted
@@ -90,107 +92,93 @@ WHY = {
 }
 
 
-async def change(
-    verb: Verb,
-    ids: Sequence[str] | None,
-    filter: Filter,
-    states: list[StateName],
-    where: Where,
-    output: Output,
-    dry_run: bool,
-    yes: bool,
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The jobs that are meant: by their ids, or by a filter and the states it is for."""
+
+    ids: list[str]
+    filter: Filter
+    states: list[StateName]
+
+    @classmethod
+    def of(cls, ids: Sequence[str] | None, filter: Filter, states: list[StateName]) -> Which:
+        if bool(ids) == filter.is_given:
+            raise typer.BadParameter("name the jobs by their ids, or by at least one filter")
+        return cls(list(dict.fromkeys(ids or ())), filter, states)
+
+    async def pages(self, queue: Reached) -> AsyncIterator[tuple[list[str], bool]]:
+        """Their ids, a page at a time, and whether there is a next one."""
+        for start in range(0, len(self.ids), PAGE):
+            yield self.ids[start : start + PAGE], start + PAGE < len(self.ids)
+        if not self.ids:
+            async for jobs, after in self.filter.pages(queue, states=self.states):
+                yield [job.id for job in jobs], after is not None
+
+
+def change(
+    verb: Verb, which: Which, where: Where, output: Output, *, dry_run: bool, yes: bool
 ) -> None:
-    """Change the jobs that are named, or those that a filter finds."""
-    if bool(ids) == filter.is_given:
-        raise typer.BadParameter("name the jobs by their ids, or by at least one filter")
+    """Change jobs; those that a filter finds only after a question."""
+    if dry_run or not (which.ids or yes):
+        found, more = asyncio.run(_look(which, where))
+        number = f"{counted(len(found), 'job')}{' and more' if more else ''}"
+        if dry_run:
+            _show_dry_run(
+                found, more, f"{number} would be {verb.past}; nothing was changed.", output
+            )
+            return
+        if found:
+            confirm(f"{number} will be {verb.past}.")
+    changed = asyncio.run(_change(verb, which, where))
+    output.show(changed.as_document(), lambda: str(changed))
+    raise typer.Exit(changed.exit)
+
+
+async def _look(which: Which, where: Where) -> tuple[list[Job], bool]:
+    """The first page of them."""
     async with reached(where) as queue:
-        if ids:
-            await _change_named(verb, list(dict.fromkeys(ids)), queue, output, dry_run)
-        else:
-            await _change_found(verb, filter, states, queue, output, dry_run, yes)
-
-
-async def _change_named(
-    verb: Verb, ids: list[str], queue: Reached, output: Output, dry_run: bool
-) -> None:
-    if dry_run:
-        found = [job for part in _parts(ids) for job in await _get(queue, part)]
-        _show_dry_run(verb, found, False, output)
-        return
-    changed = Changed(verb, named=True)
-    for part in _parts(ids):
-        changed.add(await _apply(verb, queue, part))
-    _report(changed, output)
-
-
-async def _change_found(
-    verb: Verb,
-    filter: Filter,
-    states: list[StateName],
-    queue: Reached,
-    output: Output,
-    dry_run: bool,
-    yes: bool,
-) -> None:
-    first, following = await anext(filter.pages(queue, states=states))
-    if dry_run:
-        _show_dry_run(verb, first, following is not None, output)
-        return
-    if first and not yes:
-        more = " and more" if following else ""
-        confirm(f"{counted(len(first), 'job')}{more} will be {verb.past}.")
-    changed = Changed(verb, named=False)
-    async for part in _with_progress(filter.pages(queue, states=states), changed):
-        changed.add(await _apply(verb, queue, [job.id for job in part]))
-    _report(changed, output)
-
-
-async def _with_progress(
-    pages: AsyncIterator[tuple[tuple[Job, ...], str | None]], changed: Changed
-) -> AsyncIterator[tuple[Job, ...]]:
-    """The pages, with a line on stderr that counts what was changed."""
-    with terminal(stderr=True).status("…") as status:
-        async for jobs, _ in pages:
-            yield jobs
-            status.update(f"{counted(changed.number, 'job')} {changed.verb.past} …")
-
-
-async def _apply(verb: Verb, queue: Reached, ids: Sequence[str]) -> dict[str, str]:
-    keys = {key: job for job in ids if (key := _key(job)) is not None}
-    answers = await verb.call(queue, list(keys)) if keys else {}
-    found = {keys[key]: answer for key, answer in answers.items()}
-    return {job: found.get(job, MISSING) for job in ids}
+        ids, more = await anext(which.pages(queue))
+        jobs = {job.id: job for job in await _get(queue, ids)}
+    return [jobs[job] for job in ids if job in jobs], more
 
 
 async def _get(queue: Reached, ids: Sequence[str]) -> list[Job]:
-    keys = [key for job in ids if (key := _key(job)) is not None]
-    return await queue.app.store.get(queue.pool, keys)
+    return await queue.app.store.get(queue.pool, list(_keys(ids).values()))
 
 
-def _key(job: str) -> int | None:
-    try:
-        return key_of(job)
-    except JobNotFound:
-        return None
+async def _change(verb: Verb, which: Which, where: Where) -> Changed:
+    """All of them, a page at a time, with a line on stderr that counts."""
+    changed = Changed(verb, named=bool(which.ids))
+    async with reached(where) as queue:
+        with terminal(stderr=True).status("…") as status:
+            async for ids, _ in which.pages(queue):
+                changed.add(await _answers(verb, queue, ids))
+                status.update(f"{counted(changed.number, 'job')} {verb.past} …")
+    return changed
 
 
-def _parts(ids: list[str]) -> list[list[str]]:
-    return [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
+async def _answers(verb: Verb, queue: Reached, ids: Sequence[str]) -> dict[str, str]:
+    keys = _keys(ids)
+    answers = await verb.call(queue, list(keys.values()))
+    return {job: answers[keys[job]] if job in keys else MISSING for job in ids}
 
 
-def _show_dry_run(verb: Verb, jobs: Sequence[Job], more: bool, output: Output) -> None:
-    ids = [job.id for job in jobs]
+def _keys(ids: Sequence[str]) -> dict[str, int]:
+    """The numbers behind ids; what cannot be one has none."""
+    keys = {}
+    for job in ids:
+        with suppress(JobNotFound):
+            keys[job] = key_of(job)
+    return keys
+
+
+def _show_dry_run(jobs: Sequence[Job], more: bool, told: str, output: Output) -> None:
     if output.as_json:
-        output.show({"dry_run": True, "matched": len(ids), "more": more, "ids": ids}, str)
+        ids = [job.id for job in jobs]
+        print_json({"dry_run": True, "matched": len(ids), "more": more, "ids": ids})
         return
     draw(jobs_table(jobs[:SHOWN], terminal().width))
-    number = f"{counted(len(ids), 'job')}{' and more' if more else ''}"
-    draw(f"{number} would be {verb.past}; nothing was changed.")
-
-
-def _report(changed: Changed, output: Output) -> None:
-    output.show(changed.as_document(), lambda: str(changed))
-    raise typer.Exit(changed.exit)
+    draw(told)
 
 
 def _were(number: int) -> str:

@@ -95,8 +95,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, typer.Abort) as error:
-            _abort(error)
+        except KeyboardInterrupt:
+            raise typer.Exit(Exit.INTERRUPTED) from None
         except PenstockError as error:
             if ctx.find_root().params.get("traceback"):
                 raise
@@ -111,14 +111,6 @@ class Commands(TyperGroup):
 
 def _place(name: str) -> int:
     return ORDER.index(name) if name in ORDER else len(ORDER)
-
-
-def _abort(error: BaseException) -> NoReturn:
-    """Ctrl-C, also at a question; or a question that nobody is there to answer."""
-    if isinstance(error.__context__, EOFError):
-        say("\nNobody answers. Nothing was changed; --yes answers in advance.")
-        raise typer.Exit(Exit.ERROR) from None
-    raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:

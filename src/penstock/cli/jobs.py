@@ -111,9 +111,10 @@ def retry(
 
     A filter without a state means failed jobs.
     """
-    from penstock.cli.changing import RETRY, change
+    from penstock.cli.changing import RETRY, Which, change
 
-    asyncio.run(change(RETRY, ids, filter, [StateName.failed], where, output, dry_run, yes))
+    which = Which.of(ids, filter, [StateName.failed])
+    change(RETRY, which, where, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("cancel", cls=Command)
@@ -136,10 +137,11 @@ def cancel(
 
     A filter without a state means all that have not ended.
     """
-    from penstock.cli.changing import CANCEL, change
+    from penstock.cli.changing import CANCEL, Which, change
 
     states = [StateName.scheduled, StateName.ready, StateName.running, StateName.blocked]
-    asyncio.run(change(CANCEL, ids, filter, states, where, output, dry_run, yes))
+    which = Which.of(ids, filter, states)
+    change(CANCEL, which, where, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("delete", cls=Command)
@@ -162,7 +164,8 @@ def delete(
 
     A filter without a state means jobs that have ended.
     """
-    from penstock.cli.changing import DELETE, change
+    from penstock.cli.changing import DELETE, Which, change
 
     states = [StateName.completed, StateName.failed, StateName.cancelled]
-    asyncio.run(change(DELETE, ids, filter, states, where, output, dry_run, yes))
+    which = Which.of(ids, filter, states)
+    change(DELETE, which, where, output, dry_run=dry_run, yes=yes)
