@@ -41,10 +41,10 @@ def draw(picture: RenderableType) -> None:
         return
     console = terminal()
     if console.is_terminal:
-        console.print(picture)
+        console.print(picture, crop=False)
         return
     with console.capture() as captured:
-        console.print(picture)
+        console.print(picture, crop=False)
     # Columns are filled up with spaces, which only a terminal has room for.
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 

@@ -20,7 +20,8 @@ from penstock.cli.screens.top import Glance, Screen
 from penstock.cli.where import Where
 from penstock.errors import PenstockError
 
-LEAVE = frozenset({"q", "Q", "\x1b", "\x04"})  # Escape and Ctrl-D too
+LEAVE = frozenset("qQ\x04")  # the last one is Ctrl-D
+ESCAPE = "\x1b"  # also the beginning of arrows and their like
 
 
 async def glance(where: Where, output: Output) -> None:
@@ -71,7 +72,7 @@ def _keys(leave: asyncio.Event) -> Iterator[None]:
 
     def pressed() -> None:
         keys = os.read(stdin, 64).decode(errors="ignore")
-        if not keys or keys in LEAVE:
+        if not keys or keys == ESCAPE or LEAVE & set(keys):
             leave.set()
 
     tty.setcbreak(stdin)

@@ -18,7 +18,7 @@ from penstock.cli.words import at, length
 from penstock.insights import JobInsight, Moment, Progress
 from penstock.job import AttemptError, Job
 
-INDENT = (0, 0, 0, 2)
+INDENT = 2
 
 
 def job_page(seen: JobInsight) -> RenderableType:
@@ -89,7 +89,12 @@ def _attempts(job: Job) -> str:
 
 
 def _section(title: str, content: RenderableType) -> list[RenderableType]:
-    return [Text(), Text(title, "bold"), Padding(content, INDENT)]
+    """A title and what is under it. Lines of text are not broken, so that they can be pasted."""
+    if not isinstance(content, Text):
+        return [Text(), Text(title, "bold"), Padding(content, (0, 0, 0, INDENT))]
+    lines = [Text(" " * INDENT).append(line) for line in content.split("\n", allow_blank=True)]
+    text = Text("\n", no_wrap=True, overflow="ignore").join(lines)
+    return [Text(), Text(title, "bold"), text]
 
 
 def _json(value: Any) -> Text:

@@ -20,7 +20,6 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
     if not jobs:
         return style.nothing("There are no such jobs.")
     now = datetime.now(UTC)
-    never = 1_000_000
     sheet = style.Sheet(width)
     sheet.column("id")
     sheet.column("state")
@@ -28,8 +27,8 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
     sheet.column("queue", most=16)
     sheet.column("tries", right=True)
     sheet.column("enqueued", right=True)
-    sheet.column("tenant", most=20, above=ROOMY if any(job.tenant for job in jobs) else never)
-    sheet.column("subject", most=24, above=ROOMY if any(job.subject for job in jobs) else never)
+    sheet.column("tenant", most=20, above=ROOMY, needed=any(job.tenant for job in jobs))
+    sheet.column("subject", most=24, above=ROOMY, needed=any(job.subject for job in jobs))
     sheet.column("", elastic=True)
     for job in jobs:
         sheet.row(

@@ -22,7 +22,7 @@ def queues_table(
         return style.nothing("No queue has jobs, workers or settings.")
     sheet = style.Sheet(width, title=title)
     sheet.column("queue", most=max(16, width // 5))
-    sheet.column("")
+    sheet.column("", needed=any(queue.is_paused for queue in queues))
     for name in ("ready", "scheduled", "running"):
         sheet.column(name, right=True)
     sheet.column("slots", right=True, above=85)

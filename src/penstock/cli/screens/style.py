@@ -45,10 +45,11 @@ class Sheet:
         most: int | None = None,
         right: bool = False,
         above: int = 0,
+        needed: bool = True,
         elastic: bool = False,
     ) -> None:
-        """Add a column: at most so wide, and only where the sheet is wider than `above`."""
-        is_shown = self._width > above
+        """Add a column: at most so wide, and only if the sheet is wider than `above`."""
+        is_shown = needed and self._width > above
         self._shown.append(is_shown)
         if is_shown:
             self.table.add_column(
