@@ -52,7 +52,7 @@ class Choice:
 
 @examples(
     "penstock doctor",
-    "penstock doctor --app shop.jobs",
+    "penstock doctor --app shop",
     "penstock doctor --strict --json",
     "penstock doctor --only partitions --only workers",
     "penstock doctor --list",

@@ -1,0 +1,120 @@
+"""How every command answers: one document, one message, one exit code."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from penstock.cli.exits import Exit
+from tests.cli.command import Commands
+from tests.cli.conftest import Shop
+from tests.fixtures.until import until
+
+ROOT = Path(__file__).parents[2]
+
+LOOKS = (
+    ["jobs", "list"],
+    ["queues", "list"],
+    ["workers"],
+    ["stats"],
+    ["top"],
+    ["migrate", "--status"],
+    ["migrate"],
+    ["db", "url"],
+)
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
+def test_the_answer_is_one_json_document_and_nothing_else(
+    penstock: Commands, command: list[str]
+) -> None:
+    done = penstock.run(*command, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert isinstance(json.loads(done.stdout), dict)
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*LOOKS[:5], ["migrate"], ["jobs", "retry", "1"], ["enqueue", "shop.greet"]],
+    ids=" ".join,
+)
+def test_a_database_that_is_away_is_an_error_in_words_and_in_json(
+    bare: Commands, command: list[str]
+) -> None:
+    away = ("--database-url", "postgresql://me:secret@127.0.0.1:1/none")
+    done = bare.run(*command, *away, "--json")
+    assert done.returncode == 1
+    assert "cannot be reached" in done.stderr
+    assert "secret" not in done.stderr
+    assert "Traceback" not in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["kind"] == "command_error"
+    assert (error["message"], error["exit_code"]) == (done.stderr.strip(), 1)
+
+
+@pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
+def test_tables_that_are_not_there_are_named(penstock: Commands, command: list[str]) -> None:
+    done = penstock.run(*command, "--schema", "elsewhere", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["kind"] == "schema_missing"
+    assert "Run `penstock migrate`" in done.stderr
+
+
+@pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
+def test_looking_makes_no_database(bare: Commands, command: list[str]) -> None:
+    done = bare.run(*command)
+    assert done.returncode == 1
+    assert done.stderr.startswith("There is no database: none is named, and no embedded one is in")
+    assert not (bare.folder / ".penstock").exists()
+
+
+def test_a_command_line_that_makes_no_sense_is_told_in_both_ways(bare: Commands) -> None:
+    done = bare.run("jobs", "list", "--bogus", "--json")
+    assert done.returncode == 2
+    assert "Usage: penstock jobs list" in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert (error["kind"], error["exit_code"]) == ("usage", 2)
+    assert "--bogus" in error["message"]
+    done = bare.run("jobs", "list", "--bogus")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_options_of_the_database_come_before_the_environment(penstock: Commands) -> None:
+    away = "postgresql://127.0.0.1:1/none"
+    url = penstock.environment["PENSTOCK_DATABASE_URL"]
+    done = penstock.run("queues", "list", "--database-url", url, PENSTOCK_DATABASE_URL=away)
+    assert done.returncode == 0
+    done = penstock.run("queues", "list", "--schema", "penstock", PENSTOCK_SCHEMA="elsewhere")
+    assert done.returncode == 0
+
+
+def test_a_traceback_is_shown_on_request_for_every_command(bare: Commands) -> None:
+    (bare.folder / "full").mkdir()
+    (bare.folder / "full" / "precious.txt").touch()
+    for command in (["db", "start", "--data-dir", "full"], ["jobs", "list"]):
+        failed = bare.run(*command)
+        assert failed.returncode == 1
+        assert failed.stderr.count("\n") == 1
+        assert "Traceback (most recent call last)" in bare.run("--traceback", *command).stderr
+
+
+async def test_ctrl_c_ends_any_command_quietly(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    job = await shop.app.enqueue(shop.greet, "Ada")
+    following = penstock.start("jobs", "show", job.id, "--follow", "--json")
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock cli'"
+    await until(lambda: connection.fetchval(sessions), what="the command to look")
+    following.send(signal.SIGINT)
+    assert following.end() == 130
+    assert following.log == ""
+
+
+def test_the_exit_codes_are_documented() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    table = dict(re.findall(r"^\| (\d+) \| (.+?) \|$", page, re.MULTILINE))
+    assert table == {str(code.value): code.meaning for code in Exit}

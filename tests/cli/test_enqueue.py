@@ -1,0 +1,176 @@
+"""`penstock enqueue`: one job, many, and waiting for its end."""
+
+import json
+import signal
+from datetime import timedelta
+
+import pytest
+
+from tests.cli.command import Commands
+from tests.cli.conftest import Shop
+from tests.fixtures.until import until
+
+
+async def test_a_name_and_json_are_enough(penstock: Commands, shop: Shop) -> None:
+    options = (
+        *("--queue", "email", "--priority", "5", "--delay", "10m", "--tenant", "acme"),
+        *("--subject", "order:42", "--tag", "nightly", "--tag", "slow", "--max-attempts", "2"),
+        *("--timeout", "30s", "--requested-by", "ada"),
+    )
+    done = penstock.run("enqueue", "elsewhere.send", '{"order": 42}', *options, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert answer == {"id": answer["id"], "duplicate": False}
+    job = await shop.app.get(answer["id"])
+    assert (job.task, job.args, job.queue) == ("elsewhere.send", {"order": 42}, "email")
+    assert (job.state, job.priority, job.tenant, job.subject) == (
+        *("scheduled", 5, "acme", "order:42"),
+    )
+    assert (job.tags, job.max_attempts, job.timeout) == (("nightly", "slow"), 2, 30.0)
+    assert job.requested_by == "ada"
+    assert job.run_at is not None
+    assert job.run_at - job.created_at == timedelta(minutes=10)
+
+
+async def test_it_says_what_was_enqueued(penstock: Commands, shop: Shop) -> None:
+    done = penstock.run("enqueue", "shop.greet", '{"name": "Ada"}', "--delay", "90s")
+    page = await shop.app.list()
+    assert done.stdout == (
+        f"Job {page.jobs[0].id} was enqueued: shop.greet in the queue default, due in 1m 30s.\n"
+    )
+
+
+async def test_an_app_gives_the_tasks_settings_and_checks_its_arguments(
+    penstock: Commands, shop: Shop
+) -> None:
+    right = '{"started": "here", "seconds": 1.5}'
+    done = penstock.run("enqueue", "shop.send", right, "--app", "shop", "--json")
+    assert (await shop.app.get(json.loads(done.stdout)["id"])).queue == "mail"
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "message"),
+    [
+        ("shop.send", '{"started": "here"}', "missing a required argument: 'seconds'"),
+        ("shop.send", '{"started": "here", "seconds": "soon"}', "Expected `float`, got `str`"),
+        ("shop.sent", "{}", "No task is registered under the name 'shop.sent'. Did you mean"),
+    ],
+)
+async def test_an_app_refuses_what_its_worker_would(
+    penstock: Commands, shop: Shop, task: str, arguments: str, message: str
+) -> None:
+    done = penstock.run("enqueue", task, arguments, "--app", "shop")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert (await shop.app.list()).jobs == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["{order: 42}"], 1, "What is given as arguments is no JSON: "),
+        (["[42]"], 1, "What is given as arguments is no JSON object."),
+        (["{}", "--priority", "500"], 1, "The setting priority is 500;"),
+        (["{}", "--queue", "no good"], 1, "The setting queue is 'no good';"),
+        (["{}", "--delay", "soon"], 2, "'soon' is no length of time"),
+        (["{}", "--at", "noon"], 2, "'noon' is no point in time"),
+        (["{}", "--delay", "1s", "--at", "2026-07-18"], 1, "either delay or run_at"),
+        (["{}", "--wait-timeout", "5s"], 2, "--wait-timeout goes with --wait"),
+        (["-", "--wait"], 2, "--wait and --idempotency-key are for a single job"),
+    ],
+)
+def test_what_cannot_be_enqueued(
+    penstock: Commands, arguments: list[str], code: int, message: str
+) -> None:
+    done = penstock.run("enqueue", "shop.greet", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+
+
+def test_a_key_that_is_used_again(penstock: Commands) -> None:
+    enqueue = ("enqueue", "shop.greet", '{"name": "Ada"}', "--idempotency-key", "ada")
+    first = json.loads(penstock.run(*enqueue, "--json").stdout)
+    again = penstock.run(*enqueue)
+    assert again.returncode == 0
+    assert again.stdout == f"Nothing was enqueued: the key ada belongs to job {first['id']}.\n"
+    other = penstock.run("enqueue", "shop.greet", '{"name": "Bo"}', "--idempotency-key", "ada")
+    assert other.returncode == 4
+    assert "with another task or other arguments" in other.stderr
+
+
+async def test_each_line_of_stdin_has_the_arguments_of_a_job(
+    penstock: Commands, shop: Shop
+) -> None:
+    lines = "".join(f'{{"name": "customer {n}"}}\n' for n in range(2500)) + "\n"
+    done = penstock.run("enqueue", "shop.greet", "-", "--tenant", "acme", "--json", stdin=lines)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["enqueued"], answer["duplicates"], len(answer["ids"])) == (2500, 0, 2500)
+    first, last = await shop.app.get(answer["ids"][0]), await shop.app.get(answer["ids"][-1])
+    assert (first.args, last.args) == ({"name": "customer 0"}, {"name": "customer 2499"})
+    assert last.tenant == "acme"
+
+
+async def test_a_line_may_say_everything(penstock: Commands, shop: Shop) -> None:
+    lines = [
+        {"task": "shop.greet", "args": {"name": "Ada"}, "delay": "10m", "tags": ["slow"]},
+        {"task": "shop.fail", "queue": "mail", "idempotency_key": "once"},
+        {"task": "shop.fail", "queue": "mail", "idempotency_key": "once"},
+    ]
+    done = penstock.run(
+        "enqueue", "-", "--app", "shop", "--priority", "3", stdin="\n".join(map(json.dumps, lines))
+    )
+    assert done.stdout == "2 jobs were enqueued, 1 duplicate left out.\n"
+    jobs = {job.task: job for job in (await shop.app.list()).jobs}
+    greet = jobs["shop.greet"]
+    assert (greet.state, greet.tags, greet.priority) == ("scheduled", ("slow",), 3)
+    assert jobs["shop.fail"].queue == "mail"
+
+
+async def test_a_line_that_is_wrong_is_named_and_what_came_before_is_counted(
+    penstock: Commands, shop: Shop
+) -> None:
+    lines = '{"name": "Ada"}\n' * 1500 + "{broken\n"
+    done = penstock.run("enqueue", "shop.greet", "-", "--json", stdin=lines)
+    assert done.returncode == 1
+    assert "Line 1501: " in done.stderr
+    assert "The first 1,000 jobs had been enqueued by then." in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert (error["kind"], error["enqueued"]) == ("command_error", 1000)
+    done = penstock.run("enqueue", "-", stdin='{"args": {}}\n')
+    assert done.stderr.startswith('Line 1: A line has a "task", a name,')
+
+
+async def test_waiting_shows_the_result(penstock: Commands, shop: Shop) -> None:
+    penstock.start("work", "shop")
+    done = penstock.run(
+        *("enqueue", "shop.greet", '{"name": "Ada"}', "--wait", "--wait-timeout", "30s", "--json")
+    )
+    assert done.returncode == 0, done.stderr
+    job = json.loads(done.stdout)
+    assert (job["state"], job["result"]) == ("completed", "Hello, Ada")
+
+
+async def test_waiting_for_a_job_that_fails(penstock: Commands, shop: Shop) -> None:
+    penstock.start("work", "shop")
+    done = penstock.run("enqueue", "shop.fail", "--app", "shop", "--wait")
+    assert done.returncode == 5
+    assert "ValueError: no such customer" in done.stdout
+
+
+async def test_waiting_in_vain(penstock: Commands, shop: Shop) -> None:
+    done = penstock.run(
+        *("enqueue", "shop.greet", '{"name": "Ada"}', "--wait", "--wait-timeout", "300ms", "--json")
+    )
+    assert done.returncode == 6
+    assert json.loads(done.stdout)["error"]["kind"] == "wait_timeout"
+    assert (await shop.app.list()).jobs[0].state == "ready"
+
+
+async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Shop) -> None:
+    waiting = penstock.start("enqueue", "shop.greet", '{"name": "Ada"}', "--wait")
+    await until(lambda: "was enqueued" in waiting.log, what="the wait to begin")
+    waiting.send(signal.SIGINT)
+    assert waiting.end() == 130
+    assert (await shop.app.list()).jobs[0].state == "ready"
+    assert "Traceback" not in waiting.log

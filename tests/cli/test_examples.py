@@ -1,0 +1,83 @@
+"""Every example that a command's help ends with really works."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+import typer
+
+from penstock.cli import app
+from tests.cli.command import Commands
+from tests.cli.conftest import Shop
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+
+
+def examples(command: Any) -> Iterator[str]:
+    """Those of a command and of all below it."""
+    yield from getattr(command.callback, "examples", ())
+    for each in getattr(command, "commands", {}).values():
+        yield from examples(each)
+
+
+ALL = tuple(examples(typer.main.get_command(app)))
+STAYING = tuple(line for line in ALL if line.startswith("penstock work ") and "--drain" not in line)
+# They measure, or play for half a minute, and have tests of their own.
+LONG = tuple(line for line in ALL if line.startswith(("penstock bench", "penstock demo")))
+EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
+SHORT = [line for line in ALL if line not in (*STAYING, *LONG, *EMBEDDED)]
+HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")
+# Job 42 has failed: it has no result, and cannot be cancelled any more.
+CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}
+
+
+@pytest.fixture
+async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
+    """What the examples speak of: job 42, which has failed, a queue called mail, a home."""
+    await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
+    job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
+    assert job.id == "42"
+    await worker_of(shop.app, "mail").drain()
+    for folder in HOME:
+        (penstock.folder / "home" / folder).mkdir(parents=True)
+    penstock.environment["HOME"] = str(penstock.folder / "home")
+    return penstock
+
+
+@pytest.mark.parametrize("line", SHORT)
+async def test_an_example_works(line: str, prepared: Commands) -> None:
+    if "--wait" in line:
+        prepared.start("work", "shop")
+    done = prepared.shell(line)
+    assert done.returncode in _expected(line), f"{done.stdout}{done.stderr}"
+
+
+def _expected(line: str) -> tuple[int, ...]:
+    # Whether a doctor finds something here is not the question.
+    return (0, 3) if line.startswith("penstock doctor") else (CODES.get(line, 0),)
+
+
+@pytest.mark.parametrize("line", STAYING)
+async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, shop: Shop) -> None:
+    worker = penstock.start(*line.split()[1:])
+    job = await shop.app.enqueue(shop.greet, "Ada")
+    assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+
+
+async def test_the_examples_of_the_embedded_server_work(bare: Commands) -> None:
+    starts = [line for line in EMBEDDED if line.startswith("penstock db start")]
+    stops = [line for line in EMBEDDED if line.startswith("penstock db stop")]
+    between = [line for line in EMBEDDED if line not in starts and line not in stops]
+    try:
+        for line in (*starts, *between):
+            done = bare.shell(line)
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    finally:
+        bare.run("db", "stop", "--data-dir", "shop.pg")
+        stopped = [bare.shell(line).returncode for line in stops]
+    assert stopped == [0] * len(stops)
+    await until(lambda: bare.run("db", "status").returncode == 3, what="the server to be gone")
