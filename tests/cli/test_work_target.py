@@ -67,6 +67,11 @@ def test_options_that_do_not_fit(bare: Commands, arguments: list[str], message: 
     [
         (["--queue", "mail:0"], "The setting slots of queue mail is 0; allowed is 1 to"),
         (["--queue", "mail:5", "--queue", "mail"], "The queue mail is given twice."),
+        (
+            ["--queue", "mail:x"],
+            "In --queue mail:x, what follows the last colon is no number of slots. "
+            "Write mail:100; or mail:x:100, if mail:x is the queue's name.",
+        ),
         (["--lease", "10s", "--heartbeat", "9s"], "The setting heartbeat is 9.0;"),
     ],
 )

@@ -49,11 +49,11 @@ def examples(*lines: str) -> Callable[[F], F]:
     return decorate
 
 
-def group(name: str, help: str | None = None) -> typer.Typer:
+def group(name: str, **more: Any) -> typer.Typer:
     """Some commands under one name."""
     return typer.Typer(
+        **more,
         name=name,
-        help=help,
         cls=Commands,
         no_args_is_help=True,
         add_completion=False,

@@ -17,7 +17,7 @@ from penstock.cli.spread import spread
 if TYPE_CHECKING:
     from penstock.embedded import Server, Status
 
-app = group("db", "Start, stop and reach the embedded Postgres.")
+app = group("db", help="Start, stop and reach the embedded Postgres.")
 
 
 @app.command("start", cls=Command)

@@ -81,7 +81,7 @@ def enqueue(
     args: Annotated[
         str,
         typer.Argument(
-            metavar="[ARGUMENTS]",
+            metavar="ARGUMENTS",
             help="The arguments as a JSON object; or - to read one from each line of standard "
             "input.",
         ),

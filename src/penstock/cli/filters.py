@@ -69,11 +69,13 @@ class Filter:
 
         `states` hold where the filter names none.
         """
+        from penstock.store import key_of
+
         insights = reached.insights
         oldest = 0 if self.since is None else await insights.last_before(self.since)
         if self.until is not None:
-            newest = await insights.last_before(self.until)
-            after = str(min(newest + 1, int(after or newest + 1)))
+            newest = await insights.last_before(self.until) + 1
+            after = str(newest if after is None else min(newest, key_of(after)))
         chosen: Any = [str(state) for state in self.state or states or ()]
         while True:
             page = await reached.app.list(

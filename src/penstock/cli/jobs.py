@@ -14,11 +14,11 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("jobs", "Look at jobs, and run them again, cancel or delete them.")
+app = group("jobs", help="Look at jobs, and run them again, cancel or delete them.")
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="The jobs; or say which ones by filters."),
+    typer.Argument(metavar="ID", help="The jobs; or say which ones by filters."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only say which jobs it would be, and change nothing.")

@@ -12,9 +12,9 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("queues", "Look at queues, pause and resume them.")
+app = group("queues", help="Look at queues, pause and resume them.")
 
-Names = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="The queues by name.")]
+Names = Annotated[list[str], typer.Argument(metavar="QUEUE", help="The queues by name.")]
 
 
 @app.command("list", cls=Command)
