@@ -19,7 +19,8 @@ WITH kept AS (
               FROM day AS d CROSS JOIN kept AS k) AS f
      WHERE f.part IS NOT NULL
 ), part AS (
-    SELECT f.expires_on, greatest(f.blocks - $3::integer / count(*) OVER (), 0) AS start
+    -- Each gets its share, so that all of them reach back about as far.
+    SELECT f.expires_on, greatest(f.blocks - ceil($3::integer * f.blocks / sum(f.blocks) OVER ()), 0)::bigint AS start
       FROM filled AS f WHERE f.blocks > 0
 ), ended AS MATERIALIZED (
     SELECT p.expires_on, p.start, e.task, e.state, e.finished_at, e.waited, e.ran
