@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server; the rest gives the same answer on any version.
-SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/plans tests/doctor)
+SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/insights tests/plans tests/doctor)
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 PGBOUNCER_TESTS := tests/pgbouncer tests/db tests/worker
 TYPING_TESTS = $(wildcard tests/typing)
