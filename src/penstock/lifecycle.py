@@ -20,6 +20,8 @@ logger = logging.getLogger("penstock")
 
 BACKOFF_FIRST = 0.1
 BACKOFF_LAST = 5.0
+# What is under way when a service is stopped may take so long to finish.
+FINISH = 1.0
 
 
 class Health:
@@ -70,6 +72,8 @@ class Service(ABC):
         self.health = health
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._resting = asyncio.Event()
+        self._resting.set()
         self._reported: str | None = None
 
     @abstractmethod
@@ -85,18 +89,28 @@ class Service(ABC):
             self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")
 
     async def stop(self) -> None:
-        """Stop in the middle of whatever it does; a statement under way may have happened."""
+        """Stop after the tick under way; if that takes too long, in the middle of it.
+
+        A statement that is broken off may or may not have happened.
+        """
         task, self._task = self._task, None
-        if task is not None:
+        if task is None:
+            return
+        try:
+            async with asyncio.timeout(FINISH):
+                await self._resting.wait()
+        except TimeoutError:
+            pass
+        finally:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
         backoff = BACKOFF_FIRST
         while True:
             self._woken.clear()
             try:
-                delay = await self.tick()
+                delay = await self._tick()
                 backoff = BACKOFF_FIRST
                 self._reported = None
                 self.health.back(self.name)
@@ -106,6 +120,13 @@ class Service(ABC):
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             await self._rest(delay)
+
+    async def _tick(self) -> float:
+        self._resting.clear()
+        try:
+            return await self.tick()
+        finally:
+            self._resting.set()
 
     async def _back_off(self, error: Exception, seconds: float) -> None:
         if failures.is_lost(error):

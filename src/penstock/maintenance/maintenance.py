@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from penstock.config import Upkeep
@@ -70,5 +71,4 @@ class Maintenance:
             service.wake()
 
     async def stop(self) -> None:
-        for service in self.services:
-            await service.stop()
+        await asyncio.gather(*(service.stop() for service in self.services))

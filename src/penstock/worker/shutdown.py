@@ -29,8 +29,8 @@ class Shutdown:
     async def run(self, pool: Pool) -> None:
         crew = self._crew
         crew.begin_nothing()
-        for service in (*crew.scanners.values(), *crew.claimers.values()):
-            await service.stop()
+        claims = (*crew.scanners.values(), *crew.claimers.values())
+        await asyncio.gather(*(service.stop() for service in claims))
         crew.dispatcher.give_back()
         await self._phase("finish", self._stopping.finish)
         crew.dispatcher.stop_all("shutdown")
@@ -68,9 +68,7 @@ class Shutdown:
     async def _give_up_lease(self) -> None:
         """Tell the database, if it listens; otherwise the lease runs out."""
         crew = self._crew
-        await crew.progress.stop()
-        await crew.reconciler.stop()
-        await crew.maintenance.stop()
+        await asyncio.gather(crew.progress.stop(), crew.reconciler.stop(), crew.maintenance.stop())
         try:
             async with asyncio.timeout(LEAVE_WAIT):
                 await crew.progress.flush()

@@ -1,0 +1,26 @@
+"""A worker that stops breaks no statement off."""
+
+import asyncio
+
+from penstock import Penstock
+from tests.fixtures.database import Database
+from tests.fixtures.pgbouncer import pgbouncer
+from tests.fixtures.worker import worker_of
+
+
+async def test_no_cancel_goes_through_pgbouncer_when_busy_workers_stop(database: Database) -> None:
+    """PgBouncer 1.18 may end when the client behind a cancel goes at the wrong moment."""
+    ran = asyncio.Semaphore(0)
+    async with pgbouncer(database.direct_url) as bouncer:
+        async with Penstock(bouncer.url(database.direct_url)) as app:
+
+            @app.task
+            async def note() -> None:
+                ran.release()
+
+            await app.enqueue_many(note.prepare() for _ in range(5000))
+            for _ in range(5):
+                async with worker_of(app, claim_most=50, rescan=0.01, poll=0.01, election=0.01):
+                    for _ in range(500):
+                        await ran.acquire()
+        assert not [line for line in bouncer.log if "cancel" in line]

@@ -1,0 +1,54 @@
+"""A service ticks until it is stopped, and is stopped between two ticks if that can be."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from penstock.events import Events
+from penstock.lifecycle import Health, Service
+
+
+class Ticking(Service):
+    name = "ticking"
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(Health(Events()))
+        self._work = work
+        self.began = asyncio.Event()
+        self.done = 0
+
+    async def tick(self) -> float:
+        self.began.set()
+        await self._work()
+        self.done += 1
+        return 0
+
+
+async def test_a_tick_under_way_is_finished_and_no_other_begins() -> None:
+    go_on = asyncio.Event()
+    service = Ticking(go_on.wait)
+    service.start()
+    await service.began.wait()
+    stopping = asyncio.create_task(service.stop())
+    await asyncio.sleep(0)
+    go_on.set()
+    await stopping
+    assert service.done == 1
+
+
+async def test_a_tick_that_does_not_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.lifecycle.FINISH", 0.01)
+    service = Ticking(asyncio.Event().wait)
+    service.start()
+    await service.began.wait()
+    await asyncio.wait_for(service.stop(), 5)
+    assert service.done == 0
+
+
+async def test_one_that_rests_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.lifecycle.FINISH", 3600)
+    service = Ticking(asyncio.Event().wait)
+    service.start()
+    await service.stop()
+    assert not service.began.is_set()
