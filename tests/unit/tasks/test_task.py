@@ -150,7 +150,9 @@ def variable(*numbers: int) -> None: ...
 
 
 @pytest.mark.parametrize(
-    "fn", [print, 5, generator, async_generator, variable, lambda: None], ids=repr
+    "fn",
+    [print, 5, generator, async_generator, variable, lambda: None],
+    ids=["built in", "number", "generator", "async generator", "variable", "lambda"],
 )
 def test_what_cannot_be_a_handler_is_refused(fn: Any) -> None:
     with pytest.raises(ConfigError):
