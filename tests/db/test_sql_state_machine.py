@@ -31,6 +31,7 @@ import penstock.sql
 from tests.db.engine import NOON, Engine
 from tests.db.model import Model, Outcome, Settlement
 from tests.fixtures.database import Database
+from tests.fixtures.pgbouncer import for_client
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class Play:
 
     def __init__(self, database: Database) -> None:
         self._loop = asyncio.new_event_loop()
-        self.engine = Engine(self.run(asyncpg.connect(database.url, statement_cache_size=0)))
+        self.engine = Engine(self.run(asyncpg.connect(database.url, **for_client())))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(coroutine)

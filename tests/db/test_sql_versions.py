@@ -85,6 +85,8 @@ async def test_old_and_new_workers_drain_one_queue_together_and_nothing_is_lost(
         # The old worker has its statements prepared and planned when the migration comes.
         assert await run_old(old, await Engine(old).lease()) == before
         await engine.connection.execute(NEXT_MIGRATION.format(schema=quote("penstock")))
+        # The new one has asked before as well: none has a start over the other.
+        assert await drain(run_new, new) == []
 
         jobs = await engine.enqueue(300)
         by_old, by_new = await asyncio.gather(drain(run_old, old), drain(run_new, new))
