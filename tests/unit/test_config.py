@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock import Penstock
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.errors import ConfigError
 
@@ -53,3 +54,24 @@ def test_arguments_beat_the_environment_which_beats_the_defaults() -> None:
     assert Database.of(environment={}).schema == "penstock"
     assert Database.of("postgresql://given/db", environment=environment).url is not None
     assert Database.of(data_dir="folder", environment=environment).url is None
+
+
+BOUNCER, POSTGRES = "postgresql://bouncer:6432/shop", "postgresql://db/shop"
+
+
+def test_the_address_to_listen_at_belongs_to_the_database_address_beside_it() -> None:
+    environment = {"PENSTOCK_DATABASE_URL": BOUNCER, "PENSTOCK_LISTEN_URL": POSTGRES}
+    assert Database.of(environment=environment).listen_url == POSTGRES
+    other = "postgresql://elsewhere/shop"
+    assert Database.of(other, environment=environment).listen_url is None
+    assert Database.of(other, listen_url=BOUNCER, environment=environment).listen_url == BOUNCER
+
+
+def test_an_app_that_is_led_to_another_database_no_longer_listens_at_the_first() -> None:
+    app = Penstock(BOUNCER, listen_url=POSTGRES)
+    app.use_database(schema="jobs")
+    assert app.database.listen_url == POSTGRES
+    app.use_database("postgresql://localhost/test")
+    assert app.database.listen_url is None
+    app.use_database(listen_url=POSTGRES)
+    assert app.database.listen_url == POSTGRES
