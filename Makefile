@@ -9,6 +9,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$python; break; fi; done)
 
+# Most tests wait more than they compute: a few processes, each with a Postgres of its own, do not
+# get in each other's way.
+SIDE_BY_SIDE := -n 3 --dist loadfile
+
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server; the rest gives the same answer on any version.
 SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/insights tests/plans tests/doctor)
@@ -31,26 +35,26 @@ demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
 test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on Postgres 18, some also elsewhere: see the next lines
 
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
-	$(BIN)/pytest
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-debian: $(STAMP) ## Run the queue's tests on Debian's PostgreSQL 15, where it can be had
 ifeq ($(SERVER_TESTS),)
 	@echo "There are no tests of the queue yet, so the run on PostgreSQL 15 is left out."
 else
 	@if scripts/install-debian postgresql-15 $(DEBIAN_PG_BIN)/initdb; \
-	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SERVER_TESTS); \
+	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SIDE_BY_SIDE) $(SERVER_TESTS); \
 	else echo "LEFT OUT: the run on Debian's PostgreSQL 15 (see the reason above)."; fi
 endif
 
 test-pgbouncer: $(STAMP) ## Run the queue's tests behind PgBouncer in transaction mode, where it can be had
 	@if scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER); \
-	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(PGBOUNCER_TESTS); \
+	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(SIDE_BY_SIDE) $(PGBOUNCER_TESTS); \
 	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
 
 test-django: ## Run Django's tests with its newest version, where there is a Python 3.12 for it
 	@if python=$$(scripts/find-python 3 12); \
 	then $(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python" \
-		&& $(DJANGO_VENV)/bin/pytest tests/django; \
+		&& $(DJANGO_VENV)/bin/pytest $(SIDE_BY_SIDE) tests/django; \
 	else echo "LEFT OUT: the run with django.tasks (see the reason above)."; fi
 
 test-chaos: $(STAMP) ## Run the long form of the fault tests
@@ -95,5 +99,5 @@ $(DJANGO_STAMP): pyproject.toml constraints.txt
 	@$(DJANGO_VENV)/bin/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(DJANGO_VENV)
 	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt hatchling editables
 	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt --no-build-isolation --editable . \
-		'django>=6.0' 'psycopg[binary]' pytest pytest-asyncio pytest-timeout
+		'django>=6.0' 'psycopg[binary]' pytest pytest-asyncio pytest-timeout pytest-xdist
 	@touch $@

@@ -2,6 +2,7 @@
 
 pytest_plugins = [
     "pytester",
+    "tests.fixtures.environment",
     "tests.fixtures.leftovers",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.server",
