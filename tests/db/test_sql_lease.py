@@ -107,9 +107,12 @@ async def test_the_fence_holds_the_job_until_the_handlers_transaction_ends(
     assert await engine.settle([attempt]) == {}
 
 
-@pytest.mark.parametrize("lost", ["released", "expired", "cancelled"])
+@pytest.mark.parametrize(
+    ("lost", "sqlstate"),
+    [("released", "PS003"), ("expired", "PS001"), ("cancelled", "PS003"), ("settled", "PS004")],
+)
 async def test_the_fence_fails_for_an_attempt_that_no_longer_owns_its_job(
-    engine: Engine, lost: str
+    engine: Engine, lost: str, sqlstate: str
 ) -> None:
     engine.now = NOON
     lease = await engine.lease(ttl=60)
@@ -120,11 +123,13 @@ async def test_the_fence_fails_for_an_attempt_that_no_longer_owns_its_job(
         await engine.claim(lease)
     elif lost == "cancelled":
         await engine.answers("cancel_v1", attempt["id"])
+    elif lost == "settled":
+        await engine.settle([attempt])
     else:
         now = NOON + timedelta(seconds=60)
     with pytest.raises(asyncpg.PostgresError) as caught:
         await engine.call("fence_v1", id=attempt["id"], token=attempt["token"], now=now)
-    assert caught.value.sqlstate == "PS003"
+    assert caught.value.sqlstate == sqlstate
 
 
 @pytest.mark.parametrize(("own", "becomes"), [("0", "42s"), ("5s", "5s"), ("1h", "42s")])

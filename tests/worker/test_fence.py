@@ -159,6 +159,85 @@ async def test_a_stale_attempt_is_refused_and_its_rows_with_it(
     assert {event.answer for event in refused} <= {"refused"}
 
 
+@pytest.mark.parametrize("second", ["complete", "fence"])
+async def test_nothing_comes_after_complete_in_its_transaction(
+    app: Penstock, database: Database, ledger: asyncpg.Connection, second: str
+) -> None:
+    @app.task(max_attempts=1)
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            await write(connection, ctx)
+            await ctx.complete(connection)
+            await getattr(ctx, second)(connection)
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(pay), "failed")
+    assert (job.attempt, job.reason, job.last_error.type) == (1, "exhausted", "RuntimeError")
+    assert "has completed its job already" in job.last_error.message
+    assert await entries(ledger) == []
+
+
+async def test_a_second_complete_after_the_commit_changes_nothing(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    @app.task(max_attempts=1)
+    async def pay(ctx: Context) -> None:
+        for result in ("first", "second"):
+            async with database.connect() as connection, connection.transaction():
+                await write(connection, ctx)
+                await ctx.complete(connection, result)
+
+    worker = worker_of(app)
+    async with worker:
+        enqueued = await app.enqueue(pay)
+        assert await app.wait(enqueued, timeout=5) == "first"
+        await until(lambda: worker.tally.completed, what="the attempt to be counted")
+    assert await entries(ledger) == [(enqueued.id, 1)]
+
+
+async def test_an_attempt_may_complete_again_after_a_rollback(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    """As a handler does that tries again after a serialization failure."""
+
+    @app.task(max_attempts=1)
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection:
+            undone = connection.transaction()
+            await undone.start()
+            await ctx.complete(connection, "undone")
+            await undone.rollback()
+            async with connection.transaction():
+                await write(connection, ctx)
+                await ctx.complete(connection, "done")
+
+    async with worker_of(app):
+        enqueued = await app.enqueue(pay)
+        assert await app.wait(enqueued, timeout=5) == "done"
+    assert await entries(ledger) == [(enqueued.id, 1)]
+
+
+async def test_a_fence_that_refuses_an_attempt_that_owns_its_job_is_a_failure(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    """As on a connection to another database: without a failure it would run for ever."""
+    async with database.connect() as elsewhere:
+        await elsewhere.execute("BEGIN")
+
+        @app.task(max_attempts=1)
+        async def pay(ctx: Context) -> None:
+            await elsewhere.execute("DELETE FROM penstock.job")
+            try:
+                await ctx.fence(elsewhere)
+            finally:
+                await elsewhere.execute("ROLLBACK")
+
+        async with worker_of(app):
+            job = await reaches(app, await app.enqueue(pay), "failed")
+    assert (job.attempt, job.reason) == (1, "exhausted")
+    assert job.last_error.type == "penstock.errors.StaleAttempt"
+
+
 async def test_a_fence_that_holds_keeps_the_job_from_being_rescued_or_cancelled(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:

@@ -388,12 +388,16 @@ DECLARE
 BEGIN
     PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN
+        IF EXISTS (SELECT FROM job_history AS h
+                    WHERE h.id = p_id AND h.last_token = p_token AND h.state = 'completed') THEN
+            RAISE EXCEPTION 'Job % was completed by this attempt already.', p_id USING ERRCODE = 'PS004';
+        END IF;
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';
     END IF;
     SELECT extract(epoch FROM l.expires_at - coalesce(p_now, clock_timestamp())) INTO v_left
       FROM job AS j JOIN lease AS l ON l.id = j.lease WHERE j.id = p_id;
     IF coalesce(v_left, 0) <= 0 THEN
-        RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS003';
+        RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS001';
     END IF;
     -- The caller's own limit stays where it is stricter; 0 means that there is none.
     v_left := least(v_left, nullif(extract(epoch FROM

@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 LEASE_LOST = "PS001"
 KEY_MISMATCH = "PS002"
 STALE_ATTEMPT = "PS003"
+COMPLETED_ALREADY = "PS004"
 
 _LOST = (
     OSError,

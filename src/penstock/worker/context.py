@@ -12,11 +12,16 @@ from penstock.outcome import DONE
 from penstock.store import Executor, Settlement, Store, adapt, drive, failures
 from penstock.tasks import Context, SyncContext, encode_result
 from penstock.worker.resources import Opened
-from penstock.worker.run import Run
+from penstock.worker.run import Run, StopReason
 
 R = TypeVar("R")
 
 logger = logging.getLogger("penstock.job")
+
+COMPLETED_ALREADY = (
+    "This attempt has completed its job already: ctx.complete comes last, once in an attempt, and "
+    "no ctx.fence after it."
+)
 
 Report = Callable[[Run, float, float | None, str | None], None]
 
@@ -83,9 +88,11 @@ class AttemptContext(Context):
         try:
             await self._store.fence(on, attempt.id, attempt.token)
         except Exception as error:
-            if failures.is_state(error, failures.STALE_ATTEMPT):
+            if failures.is_state(error, failures.COMPLETED_ALREADY):
+                raise RuntimeError(COMPLETED_ALREADY) from error
+            if reason := _why_stale(error):
                 # Not stopped by force: the handler must be able to roll back.
-                self._run.stopped = self._run.stopped or "lost"
+                self._run.stopped = self._run.stopped or reason
                 raise StaleAttempt(str(attempt.id), attempt.number) from error
             raise
 
@@ -101,6 +108,12 @@ class AttemptContext(Context):
 
     def resource(self, kind: type[R]) -> R:
         return self._opened.get(kind)
+
+
+def _why_stale(error: Exception) -> StopReason | None:
+    if failures.is_state(error, failures.STALE_ATTEMPT):
+        return "refused"
+    return "lost" if failures.is_state(error, failures.LEASE_LOST) else None
 
 
 class _SyncAttempt(SyncContext):

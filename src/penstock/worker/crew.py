@@ -253,7 +253,7 @@ class Crew:
 
     def _refused(self, settlement: Settlement, answer: Answer) -> None:
         run: Run | None = settlement.source
-        if run is not None and run.completed:
+        if run is not None and run.is_doubtful:
             return
         if answer != "cancelled":
             self._tally.refused += 1

@@ -157,7 +157,7 @@ class Executor:
             self._conclude(run, outcome_of(value))
 
     def _raised(self, run: Run, error: BaseException) -> None:
-        if isinstance(error, StaleAttempt) and run.stopped is not None:
+        if isinstance(error, StaleAttempt) and run.stopped not in (None, "refused"):
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
@@ -174,7 +174,7 @@ class Executor:
                 self._conclude(run, Released())
             case "cancelled" | "lost":
                 run.end()
-            case None:
+            case "refused" | None:
                 self._raised(run, error)
 
     def never_ran(self, run: Run) -> None:
@@ -211,7 +211,7 @@ class Executor:
         if transition.error is not None:
             transition.error.setdefault("attempt", attempt.number)
             transition.error.setdefault("worker", self._worker)
-        if transition.counts_failure and run is not None and not run.completed:
+        if transition.counts_failure and run is not None and not run.is_doubtful:
             _log_failure(run, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:

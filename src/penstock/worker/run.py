@@ -10,7 +10,8 @@ from penstock.store import Attempt
 from penstock.tasks import Task
 from penstock.worker.queue_state import QueueState
 
-StopReason = Literal["timeout", "cancelled", "lost", "shutdown"]
+# "refused": the fence said that the job is not this attempt's; the settle finds out if that holds.
+StopReason = Literal["timeout", "cancelled", "lost", "refused", "shutdown"]
 
 
 class Run:
@@ -48,6 +49,11 @@ class Run:
     def seconds(self) -> float:
         """How long the attempt took, or has taken so far."""
         return (self.ended or time.monotonic()) - self.began
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its job may have ended or gone on without this worker: the settle finds out."""
+        return self.completed or self.stopped == "refused"
 
     def stop(self, reason: StopReason) -> None:
         """Tell the handler to stop: an async one is cancelled, a sync one finds its flag set."""
