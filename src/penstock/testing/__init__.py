@@ -14,7 +14,8 @@ The pytest plugin gives databases for this: `penstock_url`, `penstock_app`.
 from penstock.testing import faults
 from penstock.testing.clock import advance, advance_to
 from penstock.testing.drain import drain
-from penstock.testing.errors import AttemptFailed, NotDrained
+from penstock.testing.errors import AttemptFailed, NotDrained, NotForTests
+from penstock.testing.ground import for_tests
 from penstock.testing.inline import Inline, attempt, run
 from penstock.testing.jobs import assert_enqueued, assert_nothing_enqueued, enqueued
 from penstock.testing.leading import led_to
@@ -24,6 +25,7 @@ __all__ = [
     "AttemptFailed",
     "Inline",
     "NotDrained",
+    "NotForTests",
     "Ran",
     "Told",
     "advance",
@@ -34,6 +36,7 @@ __all__ = [
     "drain",
     "enqueued",
     "faults",
+    "for_tests",
     "led_to",
     "run",
 ]

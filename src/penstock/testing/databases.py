@@ -27,6 +27,7 @@ from penstock.migrate import migrate
 from penstock.sql import quote
 from penstock.testing.aside import run_aside
 from penstock.testing.errors import NoTestDatabase
+from penstock.testing.ground import add_ground
 from penstock.testing.place import place_for
 
 _numbers = count(1)
@@ -63,7 +64,9 @@ class PostgresServer:
         create = f"CREATE DATABASE {quote(name)} TEMPLATE {quote(source)}"
         self._execute(create if owner is None else f"{create} OWNER {quote(owner)}", source)
         try:
-            yield _elsewhere(self.url, name)
+            url = _elsewhere(self.url, name)
+            add_ground(url)
+            yield url
         finally:
             self._execute(f"DROP DATABASE {quote(name)} WITH (FORCE)", name)
 

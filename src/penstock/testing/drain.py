@@ -12,6 +12,7 @@ from penstock.testing.clock import advance_to
 from penstock.testing.errors import NotDrained
 from penstock.testing.faults import Fault, Strikes, Twice
 from penstock.testing.findings import hidden_failure, parked_job
+from penstock.testing.ground import expect_ground
 from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
@@ -44,6 +45,7 @@ async def drain(
     time pass. `twice` delivers every job a second time, as a lost worker would have it. `limit` is
     the most attempts, so that a job which enqueues itself for ever is found.
     """
+    expect_ground(app, "drain")
     strikes = Strikes(app, faults)
     watch = Watch([strikes, *([Twice(app)] if twice else [])])
     draining = _Draining(

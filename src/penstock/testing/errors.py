@@ -13,6 +13,10 @@ class NotDrained(AssertionError):
     """The queue could not be worked off; the message says which job is to blame."""
 
 
+class NotForTests(PenstockError):
+    """The app's database may be the one that the program uses; the message says what to do."""
+
+
 class AttemptFailed(AssertionError):
     """An attempt failed although its handler raised nothing; the message says how."""
 

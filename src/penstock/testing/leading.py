@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from penstock.app import Penstock
 from penstock.testing.aside import run_aside
+from penstock.testing.ground import add_ground
 
 CLOSE_WAIT = 20.0
 
@@ -27,6 +28,7 @@ def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
     """
     before = app.database
     app._link.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
+    add_ground(url)
     try:
         yield app
     finally:
