@@ -11,6 +11,8 @@ import pytest
 from penstock.cli.exits import Exit
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
+from tests.fixtures.address import with_database, with_role
+from tests.fixtures.database import Database
 from tests.fixtures.until import until
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +54,23 @@ def test_a_database_that_is_away_is_an_error_in_words_and_in_json(
     assert "secret" not in done.stderr
     assert "Traceback" not in done.stderr
     error = json.loads(done.stdout)["error"]
-    assert error["kind"] == "command_error"
+    assert error["kind"] == "database_unreachable"
     assert (error["message"], error["exit_code"]) == (done.stderr.strip(), 1)
+
+
+@pytest.mark.parametrize("command", [["jobs", "list"], ["migrate"]], ids=" ".join)
+def test_programs_can_tell_apart_why_a_database_cannot_be_used(
+    bare: Commands, database: Database, command: list[str]
+) -> None:
+    def kind(url: str) -> str:
+        done = bare.run(*command, "--database-url", url, "--json")
+        assert done.returncode == 1
+        error = json.loads(done.stdout)["error"]
+        assert error["message"] == done.stderr.strip()
+        return str(error["kind"])
+
+    assert kind(with_role(database.direct_url, "nobody")) == "access_denied"
+    assert kind(with_database(database.direct_url, "nowhere")) == "database_missing"
 
 
 @pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
@@ -66,8 +83,9 @@ def test_tables_that_are_not_there_are_named(penstock: Commands, command: list[s
 
 @pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
 def test_looking_makes_no_database(bare: Commands, command: list[str]) -> None:
-    done = bare.run(*command)
+    done = bare.run(*command, "--json")
     assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["kind"] == "no_database"
     assert done.stderr.startswith("There is no database: none is named, and no embedded one is in")
     assert not (bare.folder / ".penstock").exists()
 

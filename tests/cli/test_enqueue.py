@@ -163,8 +163,9 @@ async def test_waiting_in_vain(penstock: Commands, shop: Shop) -> None:
         *("enqueue", "shop.greet", '{"name": "Ada"}', "--wait", "--wait-timeout", "300ms", "--json")
     )
     assert done.returncode == 6
-    assert json.loads(done.stdout)["error"]["kind"] == "wait_timeout"
-    assert (await shop.app.list()).jobs[0].state == "ready"
+    error = json.loads(done.stdout)["error"]
+    [job] = (await shop.app.list()).jobs
+    assert (error["kind"], error["id"], job.state) == ("wait_timeout", job.id, "ready")
 
 
 async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Shop) -> None:

@@ -44,8 +44,11 @@ def bench(
     from penstock.bench.live import Live
     from penstock.bench.plan import Plan
     from penstock.bench.table import table
+    from penstock.cli.opening import plain_errors
     from penstock.worker.process import run
 
     plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead)
-    document = run(measure(plan, place.database(), Live()))
+    database = place.database()
+    with plain_errors(database):
+        document = run(measure(plan, database, Live()))
     output.show(document, lambda: table(document))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from penstock.cli.errors import details_of, kind_of
 from penstock.cli.exits import Exit, exit_of
 from penstock.cli.output import print_json, say
 from penstock.errors import PenstockError
@@ -26,17 +26,6 @@ ORDER = (
     *("work", "enqueue", "jobs", "queues", "workers", "stats", "top"),
     *("doctor", "migrate", "db", "demo", "bench", "completion"),
 )
-
-
-class CommandError(PenstockError):
-    """A command cannot do what it was asked; the message says why.
-
-    `details` are for programs: they are in the JSON document beside the message.
-    """
-
-    def __init__(self, message: str, **details: Any) -> None:
-        self.details = details
-        super().__init__(message)
 
 
 def examples(*lines: str) -> Callable[[F], F]:
@@ -117,8 +106,7 @@ def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
     code = exit_of(error)
     say(str(error))
     if as_json:
-        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
-        _print_error(kind, str(error), code, **getattr(error, "details", {}))
+        _print_error(kind_of(error), str(error), code, **details_of(error))
     raise typer.Exit(code) from None
 
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from penstock.cli.commands import CommandError
+from penstock.cli.errors import CommandError
 from penstock.cli.output import say
 
 YES = ("y", "yes")

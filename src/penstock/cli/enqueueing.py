@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import typer
 
-from penstock.cli.commands import CommandError
+from penstock.cli.errors import CommandError
 from penstock.cli.opening import Reached, looking, opened, plain_errors, reached
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.requests import (
@@ -95,7 +95,7 @@ async def _reached(target: str | None, where: Where) -> AsyncIterator[tuple[Reac
     app = find_app(target)
     where.lead(app)
     async with opened(app), looking(app) as pool:
-        with plain_errors(app):
+        with plain_errors(app.database):
             yield Reached(app, pool), checked_by(app)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.commands import CommandError, examples
+from penstock.cli.commands import examples
 from penstock.cli.confirm import confirm
+from penstock.cli.errors import DatabaseRefused
 from penstock.cli.exits import Exit
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
@@ -129,27 +130,22 @@ def _reached(database: Database) -> Iterator[str]:
     """The URL of the database, with its errors in plain words."""
     import asyncpg
 
+    from penstock.cli.opening import plain_errors
     from penstock.embedded import Server
 
-    try:
-        if database.url is not None:
-            yield database.url
-        else:
-            with Server(database.data_dir).hold() as url:
-                yield url
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise CommandError(
-            f"The role may not make the tables: {error}. Either let it create schemas "
-            "(GRANT CREATE ON DATABASE …), or make the schema for it "
-            f"(CREATE SCHEMA {database.schema} AUTHORIZATION …)."
-        ) from error
-    except asyncpg.PostgresError as error:
-        raise CommandError(f"The database refuses: {error}.") from error
-    except (OSError, asyncpg.InterfaceError) as error:
-        why = str(error) or "it did not answer in time"
-        raise CommandError(
-            f"The database cannot be reached: {why}. Is it running, and is the address right?"
-        ) from error
+    with plain_errors(database):
+        try:
+            if database.url is not None:
+                yield database.url
+            else:
+                with Server(database.data_dir).hold() as url:
+                    yield url
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise DatabaseRefused(
+                f"The role may not make the tables: {error}. Either let it create schemas "
+                "(GRANT CREATE ON DATABASE …), or make the schema for it "
+                f"(CREATE SCHEMA {database.schema} AUTHORIZATION …)."
+            ) from error
 
 
 def _described(migration: MigrationStatus) -> str:

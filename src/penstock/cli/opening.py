@@ -10,7 +10,14 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from penstock.app import Penstock
-from penstock.cli.commands import CommandError
+from penstock.cli.errors import (
+    AccessDenied,
+    CommandError,
+    DatabaseMissing,
+    DatabaseRefused,
+    DatabaseUnreachable,
+    NoDatabase,
+)
 from penstock.cli.where import Where
 from penstock.config import Database
 from penstock.embedded import Server
@@ -39,14 +46,14 @@ async def reached(where: Where) -> AsyncIterator[Reached]:
         expect_server(database)
     app = Penstock(database.url, data_dir=database.data_dir, schema=database.schema)
     async with opened(app), looking(app) as pool:
-        with plain_errors(app):
+        with plain_errors(app.database):
             yield Reached(app, pool)
 
 
 @asynccontextmanager
 async def opened(app: Penstock) -> AsyncIterator[None]:
     """The app, open; closed in any case."""
-    with plain_errors(app):
+    with plain_errors(app.database):
         await app.open()
     try:
         yield
@@ -68,7 +75,7 @@ def expect_server(database: Database) -> None:
     """Raise if there is no embedded server yet: none is made for a look."""
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
-        raise CommandError(
+        raise NoDatabase(
             f"There is no database: none is named, and no embedded one is in {server.data_dir}. "
             "Give --database-url or set PENSTOCK_DATABASE_URL, or make an embedded one with "
             "`penstock db start`."
@@ -76,7 +83,7 @@ def expect_server(database: Database) -> None:
 
 
 @contextmanager
-def plain_errors(app: Penstock) -> Iterator[None]:
+def plain_errors(database: Database) -> Iterator[None]:
     """What the driver raises, in words."""
     try:
         yield
@@ -84,16 +91,22 @@ def plain_errors(app: Penstock) -> Iterator[None]:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             raise
         if failures.is_schema_missing(error):
-            raise SchemaMissing(app.database.schema) from error
-        raise CommandError(_explained(app, error)) from error
+            raise SchemaMissing(database.schema) from error
+        raise _explained(_place(database.url), error) from error
 
 
-def _explained(app: Penstock, error: Exception) -> str:
-    place = _place(app.database.url)
-    if isinstance(error, asyncpg.PostgresError) and not failures.is_lost(error):
-        return f"{place} refuses: {error}."
+def _explained(place: str, error: Exception) -> CommandError:
+    match error:
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return AccessDenied(f"{place} does not let the role in: {error}.")
+        case asyncpg.InvalidCatalogNameError():
+            return DatabaseMissing(f"{place} is not there: {error}.")
+        case asyncpg.PostgresError() if not failures.is_lost(error):
+            return DatabaseRefused(f"{place} refuses: {error}.")
     why = str(error) or "it did not answer in time"
-    return f"{place} cannot be reached: {why}. Is it running, and is the address right?"
+    return DatabaseUnreachable(
+        f"{place} cannot be reached: {why}. Is it running, and is the address right?"
+    )
 
 
 def _place(url: str | None) -> str:

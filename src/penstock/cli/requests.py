@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from penstock.app import Penstock
-from penstock.cli.commands import CommandError
 from penstock.cli.duration import seconds
+from penstock.cli.errors import CommandError
 from penstock.cli.moment import moment
 from penstock.tasks import Options, Request
 from penstock.tasks.name import TASK_NAME

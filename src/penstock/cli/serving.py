@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.app import Penstock
-from penstock.cli.commands import CommandError
+from penstock.cli.errors import CommandError
 from penstock.worker.slots import DEFAULT_SLOTS
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from penstock.app import Penstock
-from penstock.cli.commands import CommandError
+from penstock.cli.errors import CommandError
 
 
 def find_app(target: str) -> Penstock:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.live import Live
 
-from penstock.cli.commands import CommandError
 from penstock.cli.opening import Reached, plain_errors, reached
 from penstock.cli.output import Output, terminal
 from penstock.cli.screens.top import Glance, Screen
@@ -48,9 +47,9 @@ async def _draw_until(
     screen = Screen(queue.app.database)
     while not leave.is_set():
         try:
-            with plain_errors(queue.app):
+            with plain_errors(queue.app.database):
                 glance = Glance(await queue.insights.overview())
-        except (CommandError, PenstockError) as error:
+        except PenstockError as error:
             glance = Glance(None, str(error))
         live.update(screen.draw(glance).fitted(console.width, console.height), refresh=True)
         try:

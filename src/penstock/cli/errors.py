@@ -1,0 +1,58 @@
+"""What goes wrong in commands alone; the name of each is its kind in JSON.
+
+CommandError                 it cannot be done; the message says why
+├── NoDatabase               none is named, and there is no embedded one
+├── DatabaseUnreachable      no connection: no such host, nobody listens, or it broke
+└── DatabaseRefused          the database answers, and says no
+    ├── AccessDenied         not with this role, or this password
+    └── DatabaseMissing      the server has no database of this name
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.errors import PenstockError
+
+
+class CommandError(PenstockError):
+    """A command cannot do what it was asked; the message says why.
+
+    `details` are for programs: they are in the JSON document beside the message.
+    """
+
+    def __init__(self, message: str, **details: Any) -> None:
+        self.details = details
+        super().__init__(message)
+
+
+class NoDatabase(CommandError):
+    """None is named, and there is no embedded one."""
+
+
+class DatabaseUnreachable(CommandError):
+    """There is no connection to the database."""
+
+
+class DatabaseRefused(CommandError):
+    """The database answers, and says no."""
+
+
+class AccessDenied(DatabaseRefused):
+    """The database does not let the role in."""
+
+
+class DatabaseMissing(DatabaseRefused):
+    """The server has no database of this name."""
+
+
+def kind_of(error: PenstockError) -> str:
+    """The word by which programs tell errors apart: `job_not_found`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def details_of(error: PenstockError) -> dict[str, Any]:
+    """What programs want to know beside the message, such as the id of the job."""
+    job = getattr(error, "job_id", None)
+    return {"id": job} if job is not None else getattr(error, "details", {})
