@@ -2,7 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
@@ -164,17 +165,11 @@ class AlchemySession(_Alchemy):
 
 class Django(BlockingCaller):
     def begin(self, use: Callable[[Any], Any], commit: bool) -> Any:
-        if not settings.configured:
-            settings.configure(USE_TZ=True)
-            django.setup()
-        connection = ConnectionHandler({"default": database_settings(self.url)})["default"]
-        try:
+        with django_connection(self.url) as connection:
             connection.set_autocommit(False)
             result = use(connection)
             _ = connection.commit() if commit else connection.rollback()
             return result
-        finally:
-            connection.close()
 
 
 ASYNC = (
@@ -185,6 +180,19 @@ ASYNC = (
     AlchemyAsyncSession,
 )
 BLOCKING = (Psycopg, AlchemyOnPsycopg, AlchemyOnPsycopg2, AlchemySession, Django)
+
+
+@contextmanager
+def django_connection(url: str) -> Iterator[Any]:
+    """A connection as Django makes it: every statement is committed by itself."""
+    if not settings.configured:
+        settings.configure(USE_TZ=True)
+        django.setup()
+    connection = ConnectionHandler({"default": database_settings(url)})["default"]
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def alchemy_url(url: str, driver: str) -> str:

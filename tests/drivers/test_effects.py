@@ -8,11 +8,12 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from penstock import Context, Fixed, Penstock
 from penstock.errors import StaleAttempt
-from tests.drivers.callers import alchemy_url
+from penstock.job import AttemptError
+from tests.drivers.callers import alchemy_url, django_connection
 from tests.fixtures.database import Database
 from tests.fixtures.worker import worker_of
 
@@ -135,6 +136,173 @@ async def test_the_fence_refuses_a_sync_handler_whose_job_was_taken_away(
         async with asyncio.timeout(10):
             await refused.wait()
     assert await entries(ledger) == []
+
+
+async def fails(app: Penstock, task: Any) -> AttemptError:
+    """Run a task whose only attempt must fail; its error."""
+    job = await app.enqueue(task.options(max_attempts=1))
+    await worker_of(app).drain(seconds=20)
+    failed = await app.get(job)
+    assert (failed.state, failed.attempt) == ("failed", 1)
+    assert failed.last_error is not None
+    return failed.last_error
+
+
+async def test_a_sync_handler_completes_once(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    @app.task
+    def pay(ctx: Context) -> None:
+        with psycopg.connect(database.url) as connection:
+            connection.execute(INSERT, values(ctx))
+            ctx.sync.complete(connection)
+            ctx.sync.complete(connection)
+
+    assert "has completed its job already" in (await fails(app, pay)).message
+    assert await entries(ledger) == []
+
+
+@pytest.mark.parametrize("call", ["fence", "complete"])
+async def test_a_sync_handler_that_forgets_sync_fails_instead_of_losing_its_guarantee(
+    app: Penstock, database: Database, ledger: asyncpg.Connection, call: str
+) -> None:
+    @app.task
+    def pay(ctx: Context) -> None:
+        with psycopg.connect(database.url) as connection:
+            connection.execute(INSERT, values(ctx))
+            getattr(ctx, call)(connection)
+
+    error = await fails(app, pay)
+    assert (error.type, "in handlers for ctx.sync" in error.message) == ("TypeError", True)
+    assert await entries(ledger) == []
+
+
+# A fence where every statement is committed by itself, in each library.
+
+
+def with_bare_asyncpg(app: Penstock, url: str) -> Any:
+    @app.task
+    async def pay(ctx: Context) -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await ctx.fence(connection)
+        finally:
+            await connection.close()
+
+    return pay
+
+
+def with_asyncpg_pool(app: Penstock, url: str) -> Any:
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool:
+            await ctx.fence(pool)
+
+    return pay
+
+
+def with_autocommit_async_psycopg(app: Penstock, url: str) -> Any:
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await ctx.fence(connection)
+
+    return pay
+
+
+def with_autocommit_psycopg(app: Penstock, url: str) -> Any:
+    @app.task
+    def pay(ctx: Context) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            ctx.sync.fence(connection)
+
+    return pay
+
+
+def with_autocommit_async_session(app: Penstock, url: str) -> Any:
+    @app.task
+    async def pay(ctx: Context) -> None:
+        address = alchemy_url(url, "asyncpg")
+        engine = create_async_engine(address, isolation_level="AUTOCOMMIT")
+        try:
+            async with AsyncSession(engine) as session, session.begin():
+                await ctx.fence(session)
+        finally:
+            await engine.dispose()
+
+    return pay
+
+
+def with_autocommit_alchemy(app: Penstock, url: str) -> Any:
+    @app.task
+    def pay(ctx: Context) -> None:
+        engine = sqlalchemy.create_engine(alchemy_url(url, "psycopg"))
+        try:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                ctx.sync.fence(connection)
+        finally:
+            engine.dispose()
+
+    return pay
+
+
+def with_autocommit_django(app: Penstock, url: str) -> Any:
+    @app.task
+    def pay(ctx: Context) -> None:
+        with django_connection(url) as connection:
+            ctx.sync.fence(connection)
+
+    return pay
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        with_bare_asyncpg,
+        with_asyncpg_pool,
+        with_autocommit_async_psycopg,
+        with_autocommit_psycopg,
+        with_autocommit_async_session,
+        with_autocommit_alchemy,
+        with_autocommit_django,
+    ],
+)
+async def test_a_fence_outside_a_transaction_is_refused(
+    handler: Callable[[Penstock, str], Any], app: Penstock, database: Database
+) -> None:
+    error = await fails(app, handler(app, database.url))
+    assert (error.type, "begin one first" in error.message) == ("RuntimeError", True)
+
+
+async def test_a_fence_holds_in_a_transaction_of_a_connection_that_commits_by_itself(
+    app: Penstock, database: Database
+) -> None:
+    @app.task
+    def pay(ctx: Context) -> str:
+        with psycopg.connect(database.url, autocommit=True) as one, one.transaction():
+            ctx.sync.fence(one)
+        with django_connection(database.url) as other:
+            other.set_autocommit(False)
+            ctx.sync.fence(other)
+            other.rollback()
+        return "held"
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(pay), timeout=20) == "held"
+
+
+async def test_a_completion_outside_a_transaction_commits_by_itself(
+    app: Penstock, database: Database
+) -> None:
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with await psycopg.AsyncConnection.connect(
+            database.url, autocommit=True
+        ) as connection:
+            await ctx.complete(connection, "paid")
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(pay), timeout=20) == "paid"
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "text", "blocking"])

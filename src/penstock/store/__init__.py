@@ -2,7 +2,7 @@
 
 from penstock.store.claim import Attempt, Line
 from penstock.store.connection import Connection, connect
-from penstock.store.drivers import adapt, drive
+from penstock.store.drivers import adapt, drive, is_in_transaction
 from penstock.store.pool import Executor, Pool, open_pool
 from penstock.store.pooler import hears, lends, stands_between
 from penstock.store.rows import job_from, key_of
@@ -24,6 +24,7 @@ __all__ = [
     "connect",
     "drive",
     "hears",
+    "is_in_transaction",
     "job_from",
     "key_of",
     "lends",

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.outcome import DONE
-from penstock.store import Executor, Settlement, Store, adapt, drive, failures
+from penstock.store import (
+    Executor,
+    Settlement,
+    Store,
+    adapt,
+    drive,
+    failures,
+    is_in_transaction,
+)
 from penstock.tasks import Context, SyncContext, encode_result
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run, StopReason
@@ -21,6 +29,10 @@ logger = logging.getLogger("penstock.job")
 COMPLETED_ALREADY = (
     "This attempt has completed its job already: ctx.complete comes last, once in an attempt, and "
     "no ctx.fence after it."
+)
+NO_TRANSACTION = (
+    "ctx.fence holds the job until your transaction ends, and there is none: begin one first. "
+    "Outside of one, every statement is committed by itself."
 )
 
 Report = Callable[[Run, float, float | None, str | None], None]
@@ -77,13 +89,19 @@ class AttemptContext(Context):
     def sync(self) -> SyncContext:
         return _SyncAttempt(self)
 
-    async def fence(self, conn: Any) -> None:
-        await self.fence_on(adapt(conn))
+    # Not `async def`: a sync handler that forgets `.sync` awaits nothing, and must hear of it.
+    def fence(self, conn: Any) -> Coroutine[Any, Any, None]:
+        return self.fence_on(adapt(conn))
 
-    async def complete(self, conn: Any, result: Any = None) -> None:
-        await self.complete_on(adapt(conn), result)
+    def complete(self, conn: Any, result: Any = None) -> Coroutine[Any, Any, None]:
+        return self.complete_on(adapt(conn), result)
 
     async def fence_on(self, on: Executor) -> None:
+        await self._hold(on)
+        if not await is_in_transaction(on):
+            raise RuntimeError(NO_TRANSACTION)
+
+    async def _hold(self, on: Executor) -> None:
         attempt = self._run.attempt
         try:
             await self._store.fence(on, attempt.id, attempt.token)
@@ -97,7 +115,7 @@ class AttemptContext(Context):
             raise
 
     async def complete_on(self, on: Executor, result: Any = None) -> None:
-        await self.fence_on(on)
+        await self._hold(on)
         attempt = self._run.attempt
         stored = None if result is None else encode_result(result)
         settlement = Settlement(attempt.id, attempt.token, DONE, stored)

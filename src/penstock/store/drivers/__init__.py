@@ -9,11 +9,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal
 
+import asyncpg
+
 from penstock.store.drivers.adapter import Adapter
 from penstock.store.drivers.driving import drive
 from penstock.store.pool import Executor
 
-__all__ = ["Adapter", "adapt", "drive"]
+__all__ = ["Adapter", "adapt", "drive", "is_in_transaction"]
 
 Manner = Literal["async", "blocking"]
 
@@ -32,6 +34,14 @@ def adapt(connection: Any, manner: Manner = "async") -> Executor:
         executor: Executor = connection
         return executor
     raise TypeError(_refusal(connection, manner))
+
+
+async def is_in_transaction(on: Executor) -> bool:
+    """Whether the statement just asked belongs to a transaction that the caller will end."""
+    if isinstance(on, Adapter):
+        return await on.is_in_transaction()
+    # A pool of asyncpg is asked like a connection, but takes another one for each statement.
+    return not isinstance(on, asyncpg.Pool) and on.is_in_transaction()
 
 
 def _checked(adapter: Adapter | None, connection: Any, manner: Manner) -> Adapter:

@@ -18,6 +18,10 @@ class Adapter(ABC):
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
         """The rows that a statement gives; none if it gives none."""
 
+    @abstractmethod
+    async def is_in_transaction(self) -> bool:
+        """Whether what a statement has locked stays locked after it."""
+
     async def fetchrow(self, query: str, *params: Any) -> Row | None:
         rows = await self.fetch(query, *params)
         return rows[0] if rows else None

@@ -25,6 +25,9 @@ class Django(Adapter):
             rows = cursor.fetchall()
         return [dict(zip(names, map(self._with_zone, row), strict=True)) for row in rows]
 
+    async def is_in_transaction(self) -> bool:
+        return self._connection.in_atomic_block or not self._connection.get_autocommit()
+
     def _with_zone(self, value: Any) -> Any:
         """Without USE_TZ, Django reads every moment as one of its own time zone."""
         if isinstance(value, datetime) and value.tzinfo is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from penstock.store.drivers.adapter import Adapter, Row
@@ -23,6 +24,9 @@ class AsyncPsycopg(Adapter):
             await cursor.execute(*Statement(query, params).pyformat)
             return list(await cursor.fetchall()) if cursor.description else []
 
+    async def is_in_transaction(self) -> bool:
+        return _is_in_transaction(self._connection)
+
 
 class BlockingPsycopg(Adapter):
     manner = "blocking"
@@ -35,6 +39,9 @@ class BlockingPsycopg(Adapter):
             cursor.execute(*Statement(query, params).pyformat)
             return list(cursor.fetchall()) if cursor.description else []
 
+    async def is_in_transaction(self) -> bool:
+        return _is_in_transaction(self._connection)
+
 
 def adapt(connection: Any) -> Adapter | None:
     if isinstance(connection, psycopg.AsyncConnection):
@@ -42,3 +49,10 @@ def adapt(connection: Any) -> Adapter | None:
     if isinstance(connection, psycopg.Connection):
         return BlockingPsycopg(connection)
     return None
+
+
+def _is_in_transaction(
+    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
+) -> bool:
+    begins_one = not connection.autocommit
+    return begins_one or connection.info.transaction_status != TransactionStatus.IDLE

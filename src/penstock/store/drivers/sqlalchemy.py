@@ -23,10 +23,16 @@ class AsyncAlchemy(Adapter):
         self._given = given
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
-        given = self._given
-        connection = given if isinstance(given, AsyncConnection) else await given.connection()
+        connection = await self._connection()
         marked = _marked(connection.dialect, query, params)
         return _rows(await connection.exec_driver_sql(*marked))
+
+    async def is_in_transaction(self) -> bool:
+        return not _commits_by_itself((await self._connection()).sync_connection)
+
+    async def _connection(self) -> AsyncConnection:
+        given = self._given
+        return given if isinstance(given, AsyncConnection) else await given.connection()
 
 
 class BlockingAlchemy(Adapter):
@@ -36,9 +42,15 @@ class BlockingAlchemy(Adapter):
         self._given = given
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
-        given = self._given
-        connection = given if isinstance(given, Connection) else given.connection()
+        connection = self._connection()
         return _rows(connection.exec_driver_sql(*_marked(connection.dialect, query, params)))
+
+    async def is_in_transaction(self) -> bool:
+        return not _commits_by_itself(self._connection())
+
+    def _connection(self) -> Connection:
+        given = self._given
+        return given if isinstance(given, Connection) else given.connection()
 
 
 def adapt(connection: Any) -> Adapter | None:
@@ -59,6 +71,12 @@ def _marked(dialect: Any, query: str, params: tuple[Any, ...]) -> tuple[str, Any
         f"Jobs can be enqueued through SQLAlchemy on psycopg, psycopg2 or asyncpg, not on "
         f"{dialect.name}+{dialect.driver}. For another driver, app.statement(…) gives the SQL."
     )
+
+
+def _commits_by_itself(connection: Connection | None) -> bool:
+    """With the isolation level AUTOCOMMIT, SQLAlchemy's transactions are none of Postgres's."""
+    driver: Any = connection and connection.connection.dbapi_connection
+    return bool(driver.autocommit)
 
 
 def _rows(result: CursorResult[Any]) -> list[Row]:
