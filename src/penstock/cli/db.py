@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,17 @@ app = group("db", help="Start, stop and reach the embedded Postgres.")
 @examples("penstock db start", "penstock db start --data-dir shop.pg", "penstock db start --json")
 @spread
 def start(place: where.Server, output: Output) -> None:
-    """Start the server and leave it running."""
+    """Start the server, with the queue's tables, and leave it running."""
+    from penstock.migrate import migrate
+
     if (url := place.database().url) is not None:
         _nothing_to("start")
         _show(output, {"url": url}, "")
         return
     server = _server(place)
     server.start()
+    # A server of ours has nobody else who would look after its schema.
+    asyncio.run(migrate(server.url(), schema=place.database().schema))
     status = server.status()
     told = (
         f"Postgres {status.version} runs in {status.data_dir}, process {status.pid}.\n"

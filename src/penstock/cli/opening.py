@@ -19,6 +19,7 @@ from penstock.cli.errors import (
     NoDatabase,
 )
 from penstock.cli.where import Where
+from penstock.client import Link
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.errors import SchemaMissing
@@ -38,13 +39,20 @@ class Reached:
         return Insights(self.app.store, self.pool)
 
 
+class _Visitor(Penstock):
+    """An app without code: it takes the schema as it is, and makes none."""
+
+    def _link_to(self, database: Database) -> Link:
+        return Link(database, migrates=False)
+
+
 @asynccontextmanager
 async def reached(where: Where) -> AsyncIterator[Reached]:
     """The queue that the options name. An embedded server is started, but none is made."""
     database = where.database()
     if database.url is None:
         expect_server(database)
-    app = Penstock(database.url, data_dir=database.data_dir, schema=database.schema)
+    app = _Visitor(database.url, data_dir=database.data_dir, schema=database.schema)
     async with opened(app), looking(app) as pool:
         with plain_errors(app.database):
             yield Reached(app, pool)

@@ -16,10 +16,15 @@ logger = logging.getLogger("penstock")
 
 
 class Link:
-    """A pool on the configured Postgres, or on an embedded one that it starts and holds."""
+    """A pool on the configured Postgres, or on an embedded one that it starts and holds.
 
-    def __init__(self, database: Database) -> None:
+    Nobody else looks after an embedded server, so an app brings its own schema there up to date.
+    Who only looks does not (`migrates=False`): a schema name with a slip in it would be made.
+    """
+
+    def __init__(self, database: Database, *, migrates: bool = True) -> None:
         self.database = database
+        self._migrates = migrates
         self.store = Store(database.schema)
         self._pool: Pool | None = None
         self._hold: Hold | None = None
@@ -112,8 +117,8 @@ class Link:
     async def _start_embedded(self) -> None:
         if self._hold is None:
             self._hold = await asyncio.to_thread(Server(self.database.data_dir).acquire)
-        # Nobody else looks after a server of ours, so its schema is ours to bring up to date.
-        await migrate.migrate(self._hold.url, schema=self.database.schema)
+        if self._migrates:
+            await migrate.migrate(self._hold.url, schema=self.database.schema)
 
     async def close(self) -> None:
         """Close the pool; an embedded server stops when its last user has gone."""
