@@ -306,3 +306,16 @@ async def test_a_cancelled_jobs_worker_and_a_vacant_leadership_are_told(
         await engine.answers("cancel_v1", one["id"], two["id"])
         await engine.value("close_lease_v1", lease=lease)
     assert heard == [("signal", str(lease)), ("leader", "vacant")]
+
+
+@pytest.mark.parametrize("given", ["run_at", "deadline"])
+@pytest.mark.parametrize("time", ["-infinity", "0001-01-01Z", "9999-01-01Z", "infinity"])
+async def test_a_time_that_no_worker_could_read_is_refused(
+    engine: Engine, given: str, time: str
+) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="before 9999-01-01"):
+        await engine.connection.execute(
+            f"SELECT penstock.enqueue('a', {given} => '{time}'::timestamptz)"
+        )
+    latest = f"SELECT penstock.enqueue('a', {given} => '9998-12-31 23:59:59Z')"
+    assert await engine.connection.fetchval(latest)

@@ -254,6 +254,13 @@ BEGIN
     IF p_options ->> 'durable' = 'true' THEN
         PERFORM keep_durable_v1();
     END IF;
+    -- Postgres knows times, and an infinity, that no worker could read.
+    IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
+        SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
+         WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
+        RAISE EXCEPTION 'A job''s run_at and deadline are from 1970-01-01 on and before 9999-01-01.'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     IF p_keys IS NOT NULL THEN
         SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
           INTO v_jobs, v_new

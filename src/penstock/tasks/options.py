@@ -1,7 +1,7 @@
 """How a job is to be run, apart from its arguments."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from re import Pattern, compile
 from typing import Any, Final, TypedDict
 
@@ -18,6 +18,9 @@ QUEUE_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,128}")
 META_LIMIT: Final = 64 * 1024
 MOST_ATTEMPTS: Final = 1_000_000
 MOST_TAGS: Final = 32
+# What every time zone and every notation of a time can say; Postgres knows more than that.
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class OptionValues(TypedDict, total=False):
@@ -114,9 +117,15 @@ def _timeout(setting: str, value: Any) -> float | None:
 
 
 def _time(setting: str, value: Any) -> datetime | None:
-    if value is None or (isinstance(value, datetime) and value.utcoffset() is not None):
-        return value
-    raise ConfigError(setting, value, "a datetime with a time zone, such as datetime.now(UTC)")
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise ConfigError(setting, value, "a datetime with a time zone, such as datetime.now(UTC)")
+    if not EARLIEST <= value < LATEST:
+        raise ConfigError(
+            setting, value, f"a time from {EARLIEST:%Y-%m-%d} on and before {LATEST:%Y-%m-%d}"
+        )
+    return value
 
 
 def _retry(setting: str, value: Any) -> str | None:

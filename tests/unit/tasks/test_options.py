@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -81,6 +81,7 @@ def test_a_timeout_of_none_is_no_limit() -> None:
 
 
 NAIVE = datetime(2030, 1, 1)
+WEST = timezone(timedelta(hours=-12))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,9 @@ NAIVE = datetime(2030, 1, 1)
         ("delay", "5", "seconds from 0"),
         ("run_at", NAIVE, "time zone"),
         ("run_at", 5, "time zone"),
+        ("run_at", datetime.min.replace(tzinfo=UTC), "from 1970-01-01 on"),
+        ("run_at", datetime.max.replace(tzinfo=UTC), "before 9999-01-01"),
+        ("run_at", datetime.max.replace(tzinfo=WEST), "before 9999-01-01"),
         ("max_attempts", 0, "from 1"),
         ("timeout", 0, "more than 0"),
         ("timeout", float("inf"), "seconds from 0"),
@@ -116,6 +120,7 @@ NAIVE = datetime(2030, 1, 1)
         ("tags", [str(n) for n in range(33)], "at most 32"),
         ("meta", [1], "string keys"),
         ("deadline", NAIVE, "time zone"),
+        ("deadline", datetime(1969, 12, 31, tzinfo=UTC), "from 1970-01-01 on"),
         ("idempotency_key", "", "1 to 500 characters"),
     ],
 )
