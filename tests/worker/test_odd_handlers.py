@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -128,3 +129,37 @@ async def test_an_error_after_complete_is_logged(
     await worker_of(app).drain(seconds=10)
     assert (await app.get(enqueued)).state == "completed"
     assert "raised ValueError after ctx.complete" in caplog.text
+
+
+async def work() -> str:
+    return "done"
+
+
+async def forgets_await() -> object:
+    return work()
+
+
+def is_not_async() -> object:
+    return work()
+
+
+async def returns_a_future() -> object:
+    return asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        (forgets_await, "returned a coroutine that nobody has awaited, so its work is not done"),
+        (is_not_async, "make the handler `async def`"),
+        (returns_a_future, "returned a Future"),
+    ],
+)
+async def test_a_handler_that_returns_work_instead_of_doing_it_has_failed(
+    app: Penstock, handler: Callable[[], object], told: str
+) -> None:
+    enqueued = await app.enqueue(app.task(max_attempts=1)(handler))
+    await worker_of(app).drain(seconds=10)
+    job = await app.get(enqueued)
+    assert (job.state, job.reason, job.last_error.type) == ("failed", "exhausted", "TypeError")
+    assert told in job.last_error.message

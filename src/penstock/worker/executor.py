@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -153,6 +153,8 @@ class Executor:
             attempt = run.attempt
             run.end()
             self._settle(Settlement(attempt.id, attempt.token, DONE, None, run))
+        elif isinstance(value, Awaitable):
+            self._raised(run, _unawaited(run, value))
         else:
             self._conclude(run, outcome_of(value))
 
@@ -279,6 +281,17 @@ def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     except StopIteration as error:
         # No future can carry it: on Python 3.11 the one who waits would wait for ever.
         raise RuntimeError("The handler raised StopIteration.") from error
+
+
+def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:
+    """What it means that a handler returned work instead of doing it."""
+    if isinstance(value, Coroutine):
+        value.close()  # Or Python warns of it, wherever the garbage collector finds it.
+    remedy = "`await` it" if run.task.is_async else "make the handler `async def` and `await` it"
+    return TypeError(
+        f"The handler of {run.task.name} returned a {type(value).__name__} that nobody has "
+        f"awaited, so its work is not done: {remedy}."
+    )
 
 
 def _forget(thread: asyncio.Future[Any]) -> None:
