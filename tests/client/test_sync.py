@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock import Penstock
-from penstock.errors import JobNotFound, SchemaMissing
+from penstock.errors import JobCancelled, JobNotFound, SchemaMissing
 from tests.fixtures.database import Database
+from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
 
@@ -170,3 +171,46 @@ async def test_it_starts_the_embedded_server_and_releases_it(script, tmp_path: P
         )
         assert printed == "ready"
     assert not (tmp_path / "data" / "postmaster.pid").exists()
+
+
+def test_async_code_takes_the_app_over_from_idle_blocking_code(database: Database) -> None:
+    app = app_at(database.url)
+    greet = app.tasks.get("greet")
+    first = app.sync.enqueue(greet, "Ada")
+
+    async def main() -> list[str]:
+        async with app:
+            many = await asyncio.gather(*(app.enqueue(greet, name) for name in "abc"))
+            shared = await asyncio.to_thread(app.sync.enqueue, greet, "Bob")
+            return [(await app.get(job)).id for job in (first, shared, *many)]
+
+    assert len(set(asyncio.run(main()))) == 5
+    app.sync.get(first)
+    app.sync.close()
+
+
+def test_many_coroutines_take_the_app_over_at_once(database: Database) -> None:
+    app = app_at(database.url)
+    app.sync.open()
+
+    async def main() -> None:
+        await asyncio.gather(*(app.paused() for _ in range(20)))
+        await app.close()
+
+    asyncio.run(main())
+
+
+async def test_a_call_that_is_under_way_is_not_broken_off(database: Database) -> None:
+    app = app_at(database.url)
+    job = await asyncio.to_thread(app.sync.enqueue, app.tasks.get("greet"), "Ada")
+    waiting = asyncio.create_task(asyncio.to_thread(app.sync.wait, job))
+    try:
+        await until(lambda: app._portal._under_way == 1)
+        with pytest.raises(RuntimeError, match=r"app\.sync\.close\(\)"):
+            await app.get(job)
+    finally:
+        await asyncio.to_thread(app.sync.cancel, job)
+        with pytest.raises(JobCancelled):
+            await waiting
+    assert (await app.get(job)).state == "cancelled"
+    await app.close()

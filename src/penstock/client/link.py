@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from penstock import migrate
 from penstock.config import Database
@@ -32,6 +32,7 @@ class Link:
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lasting: AsyncGenerator[None, None] | None = None
+        self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
 
     def lead_to(self, database: Database) -> None:
         """Lead somewhere else from now on; refused once the link is open."""
@@ -60,6 +61,8 @@ class Link:
 
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
+        if self._is_elsewhere:
+            await asyncio.to_thread(self.give_way)
         self._check_loop()
         if self._pool is None:
             async with self._opening:
@@ -81,6 +84,12 @@ class Link:
         finally:
             await self._shut()
 
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether it is open in a loop that has not ended and is not the running one."""
+        loop = self.loop
+        return not (loop is None or loop.is_closed() or loop is asyncio.get_running_loop())
+
     def _check_loop(self) -> None:
         """Connections belong to the loop that opened them; with a loop that has ended they end."""
         loop = asyncio.get_running_loop()
@@ -90,10 +99,12 @@ class Link:
             self._loop = self._pool = self._hold = None
         if self._loop is loop:
             return
-        if self._loop is not None and self._pool is not None and not self._loop.is_closed():
+        if self._is_elsewhere:
             raise RuntimeError(
                 "This app is open in another event loop. From a thread, use "
-                "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per loop."
+                "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per loop. "
+                "If it is open for app.sync, a call is under way there: let it end, or call "
+                "app.sync.close()."
             )
         self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
 
@@ -146,3 +157,7 @@ class Link:
             except RuntimeError:
                 # Python is ending and starts no more threads; nobody minds the wait any more.
                 hold.release()
+
+
+def _never() -> None:
+    """Who opened the app in a loop of their own keeps it there."""

@@ -6,8 +6,9 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from penstock.client.link import Link
@@ -19,47 +20,71 @@ class Portal:
     """Runs coroutines on the loop that the app is open in, else on a thread of its own.
 
     Safe to use from many threads at once. A forked child begins anew: threads and connections
-    are its parent's.
+    are its parent's. Once its own thread is idle, it gives way to a loop that wants the app.
     """
 
     def __init__(self, link: Link, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._link = link
         self._close = close
         self._begin()
+        link.give_way = self.give_way
 
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._under_way = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; the calling thread waits for it."""
-        try:
-            _refuse_inside_a_loop()
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
-        except BaseException:
-            coroutine.close()
-            raise
-        return _result(future)
+        with self._call():
+            try:
+                _refuse_inside_a_loop()
+                future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+            except BaseException:
+                coroutine.close()
+                raise
+            return _result(future)
 
     def close(self) -> None:
         """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
-        if self._process != os.getpid():
-            return
-        with self._lock:
-            loop, self._loop = self._loop, None
-            thread, self._thread = self._thread, None
+        if self._process == os.getpid():
+            with self._lock:
+                self._end()
+
+    def give_way(self) -> None:
+        """Close the app, if it is open here and no call is under way."""
+        if self._process == os.getpid():
+            with self._lock:
+                if not self._under_way:
+                    self._end()
+
+    def _end(self) -> None:
+        """With the lock held: a call that comes meanwhile finds the app closed, not half open."""
+        loop, self._loop = self._loop, None
+        thread, self._thread = self._thread, None
         atexit.unregister(self.close)
         if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """A call is under way, for which the app stays open here."""
         if self._process != os.getpid():
             # Before the lock: it may have been held at the moment of the fork.
             self._begin()
+        with self._lock:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is not None:
                 return self._loop
