@@ -7,7 +7,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli.commands import Command, group
 from penstock.cli.exits import Exit
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
@@ -118,6 +120,35 @@ def test_a_traceback_is_shown_on_request_for_every_command(bare: Commands) -> No
         assert failed.returncode == 1
         assert failed.stderr.count("\n") == 1
         assert "Traceback (most recent call last)" in bare.run("--traceback", *command).stderr
+
+
+@pytest.mark.parametrize("name", ["within", ""], ids=["in a group", "at the top"])
+def test_an_error_that_nobody_expects_is_a_message_and_a_document_too(name: str) -> None:
+    top, inner = group("top"), group("within")
+
+    @top.command("stumble", cls=Command)
+    @inner.command("stumble", cls=Command)
+    def stumble(json: bool = False) -> None:
+        raise ValueError("odd")
+
+    top.add_typer(inner)
+    done = CliRunner().invoke(top, [*filter(None, [name]), "stumble", "--json"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Penstock did not expect this: ValueError: odd. ")
+    assert json.loads(done.stdout)["error"]["kind"] == "unexpected"
+
+
+@pytest.mark.parametrize(
+    "command", ["doctor --list", "doctor --list --json", "db url", "jobs show 1 --json", "stats"]
+)
+def test_an_answer_that_cannot_be_written_is_an_error_in_words(
+    penstock: Commands, command: str
+) -> None:
+    done = penstock.shell(f"penstock {command} > /dev/full")
+    assert done.returncode in (1, 3)
+    assert done.stderr.count("\n") == 1
+    expected = "There is no job 1" if "show" in command else "Standard output cannot be written to"
+    assert done.stderr.startswith(expected)
 
 
 async def test_ctrl_c_ends_any_command_quietly(

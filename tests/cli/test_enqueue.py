@@ -68,8 +68,8 @@ async def test_an_app_refuses_what_its_worker_would(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["{order: 42}"], 1, "What is given as arguments is no JSON: "),
-        (["[42]"], 1, "What is given as arguments is no JSON object."),
+        (["{order: 42}"], 2, "What is given as arguments is no JSON: "),
+        (["[42]"], 2, "What is given as arguments is no JSON object."),
         (["{}", "--priority", "500"], 1, "The setting priority is 500;"),
         (["{}", "--queue", "no good"], 1, "The setting queue is 'no good';"),
         (["{}", "--delay", "soon"], 2, "'soon' is no length of time"),
@@ -136,9 +136,21 @@ async def test_a_line_that_is_wrong_is_named_and_what_came_before_is_counted(
     assert "Line 1501: " in done.stderr
     assert "The first 1,000 jobs had been enqueued by then." in done.stderr
     error = json.loads(done.stdout)["error"]
-    assert (error["kind"], error["enqueued"]) == ("command_error", 1000)
+    assert (error["kind"], error["enqueued"]) == ("line_refused", 1000)
     done = penstock.run("enqueue", "-", stdin='{"args": {}}\n')
     assert done.stderr.startswith('Line 1: A line has a "task", a name,')
+
+
+def test_bytes_that_are_no_text_are_refused(penstock: Commands) -> None:
+    lines = r"printf '{}\n\n\xff\xfe\n' | penstock enqueue shop.greet - --json"
+    done = penstock.shell(lines)
+    assert done.returncode == 1
+    assert done.stderr == "Line 3: It is no text in UTF-8. Nothing was enqueued.\n"
+    assert json.loads(done.stdout)["error"]["kind"] == "line_refused"
+    done = penstock.shell("""penstock enqueue shop.greet $'{"name": "\\xff"}' --json""")
+    assert done.returncode == 2
+    assert "What is given as arguments is no text in UTF-8." in done.stderr
+    assert json.loads(done.stdout)["error"]["kind"] == "usage"
 
 
 async def test_waiting_shows_the_result(penstock: Commands, shop: Shop) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from penstock.cli.errors import details_of, kind_of
+from penstock.cli.errors import OutputLost, Unexpected, details_of, kind_of
 from penstock.cli.exits import Exit, exit_of
 from penstock.cli.output import print_json, say
 from penstock.errors import PenstockError
@@ -86,16 +87,17 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
-        except PenstockError as error:
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if hasattr(error, "format_message"):
+                # Usage: Typer says it with the command's help beside.
+                _tell_usage(error.format_message(), ctx.meta)
+                raise
             if ctx.find_root().params.get("traceback"):
                 raise
-            _fail(error, as_json=ctx.meta[_WANTS_JSON])
-        except Exception as error:
-            # Usage: Typer says it with the command's help beside.
-            if ctx.meta[_WANTS_JSON] and hasattr(error, "format_message"):
-                _print_error("usage", error.format_message(), Exit.USAGE)
-                ctx.meta[_WANTS_JSON] = False  # told; a group within a group would tell it again
-            raise
+            told = error if isinstance(error, PenstockError) else Unexpected(error)
+            _fail(told, as_json=ctx.meta[_WANTS_JSON])
 
 
 def _place(name: str) -> int:
@@ -110,8 +112,16 @@ def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
     raise typer.Exit(code) from None
 
 
+def _tell_usage(message: str, meta: dict[str, Any]) -> None:
+    if meta[_WANTS_JSON]:
+        _print_error("usage", message, Exit.USAGE)
+        meta[_WANTS_JSON] = False  # told; a group within a group would tell it again
+
+
 def _print_error(kind: str, message: str, code: Exit, **details: Any) -> None:
-    print_json({"error": {"kind": kind, "message": message, "exit_code": int(code), **details}})
+    error = {"kind": kind, "message": message, "exit_code": int(code), **details}
+    with suppress(OutputLost):  # people are told on stderr
+        print_json({"error": error})
 
 
 def _write_section(title: str, lines: Any, formatter: Any, *, is_rich: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.commands import examples
+from penstock.cli.output import draw
 
 VARIABLE = "_PENSTOCK_COMPLETE"
 
@@ -30,7 +31,7 @@ def completion(
     """Print the script for completion by a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    typer.echo(get_completion_script(prog_name="penstock", complete_var=VARIABLE, shell=shell))
+    draw(get_completion_script(prog_name="penstock", complete_var=VARIABLE, shell=shell))
 
 
 def answer_shells() -> None:

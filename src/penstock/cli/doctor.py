@@ -133,11 +133,10 @@ def _is_well(report: Report, strict: bool) -> bool:
 
 
 def _print_list(checks: Sequence[AnyCheck], output: Output) -> None:
-    if output.as_json:
-        print_json([{"check": each.name, "question": each.question} for each in checks])
-        return
-    for each in checks:
-        typer.echo(f"{each.name:<20}{each.question}")
+    output.show(
+        [{"check": each.name, "question": each.question} for each in checks],
+        lambda: "\n".join(f"{each.name:<20}{each.question}" for each in checks),
+    )
 
 
 def _code(target: str, where: Where) -> tuple[Code, Database]:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import typer
 
-from penstock.cli.errors import CommandError
+from penstock.cli.errors import LineRefused, Unfinished
 from penstock.cli.opening import Reached, looking, opened, plain_errors, reached
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.requests import (
@@ -63,15 +63,13 @@ async def enqueue_lines(
     """Enqueue a job for each line of stdin, a batch at a time."""
     jobs: list[Enqueued[Any]] = []
     async with _reached(target, where) as (queue, make):
-        requests = _requests(sys.stdin, task, values, make)
+        requests = _requests(sys.stdin.buffer, task, values, make)
         with terminal(stderr=True).status("…") as status:
             while True:
                 try:
                     batch = list(islice(requests, BATCH))
                 except PenstockError as error:
-                    raise CommandError(
-                        f"{error} {_before(len(jobs))}", enqueued=len(jobs)
-                    ) from error
+                    raise Unfinished(f"{error} {_before(len(jobs))}", enqueued=len(jobs)) from error
                 if not batch:
                     break
                 jobs += await queue.app.enqueue_many(batch)
@@ -100,7 +98,7 @@ async def _reached(target: str | None, where: Where) -> AsyncIterator[tuple[Reac
 
 
 def _requests(
-    lines: IO[str], task: str | None, values: Values, make: MakeRequest
+    lines: IO[bytes], task: str | None, values: Values, make: MakeRequest
 ) -> Iterator[Request[Any]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -109,7 +107,7 @@ def _requests(
             read = object_from(line, "It")
             yield from_line(read, values, make) if task is None else make(task, read, values)
         except (PenstockError, typer.BadParameter) as error:
-            raise CommandError(f"Line {number}: {error}") from error
+            raise LineRefused(number, error) from error
 
 
 def _before(stored: int) -> str:

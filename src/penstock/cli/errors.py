@@ -3,9 +3,14 @@
 CommandError                 it cannot be done; the message says why
 ├── NoDatabase               none is named, and there is no embedded one
 ├── DatabaseUnreachable      no connection: no such host, nobody listens, or it broke
-└── DatabaseRefused          the database answers, and says no
-    ├── AccessDenied         not with this role, or this password
-    └── DatabaseMissing      the server has no database of this name
+├── DatabaseRefused          the database answers, and says no
+│   ├── AccessDenied         not with this role, or this password
+│   └── DatabaseMissing      the server has no database of this name
+├── LineRefused              a line of standard input is no job
+├── OutputLost               standard output cannot be written to
+├── Unexpected               an error that no command knows of
+├── Unfinished               it stopped midway, for the reason that is its cause
+└── Interrupted              by Ctrl-C
 """
 
 from __future__ import annotations
@@ -47,12 +52,49 @@ class DatabaseMissing(DatabaseRefused):
     """The server has no database of this name."""
 
 
+class LineRefused(CommandError):
+    """A line of standard input is no job."""
+
+    def __init__(self, number: int, why: Exception) -> None:
+        super().__init__(f"Line {number}: {why}", line=number)
+
+
+class OutputLost(CommandError):
+    """Standard output cannot be written to."""
+
+
+class Unexpected(CommandError):
+    """An error that no command knows of."""
+
+    def __init__(self, error: BaseException) -> None:
+        said = f": {error}" if str(error) else ""
+        super().__init__(
+            f"Penstock did not expect this: {type(error).__name__}{said}. "
+            "PENSTOCK_TRACEBACK=1 shows where it came from."
+        )
+
+
+class Unfinished(CommandError):
+    """It stopped midway; its cause says why, and the details what had been done by then."""
+
+
+class Interrupted(CommandError):
+    """Ctrl-C; what is said tells what goes on regardless."""
+
+
 def kind_of(error: PenstockError) -> str:
     """The word by which programs tell errors apart: `job_not_found`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(reason_of(error)).__name__).lower()
 
 
 def details_of(error: PenstockError) -> dict[str, Any]:
     """What programs want to know beside the message, such as the id of the job."""
     job = getattr(error, "job_id", None)
     return {"id": job} if job is not None else getattr(error, "details", {})
+
+
+def reason_of(error: PenstockError) -> PenstockError:
+    """The error that says why: of what stopped midway, its cause."""
+    if isinstance(error, Unfinished) and isinstance(error.__cause__, PenstockError):
+        return error.__cause__
+    return error

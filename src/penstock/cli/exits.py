@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from penstock.cli.errors import reason_of
 from penstock.errors import (
     IdempotencyMismatch,
     JobCancelled,
@@ -49,4 +50,4 @@ _CODES: dict[type[PenstockError], Exit] = {
 
 def exit_of(error: PenstockError) -> Exit:
     """The exit code that an error means."""
-    return _CODES.get(type(error), Exit.ERROR)
+    return _CODES.get(type(reason_of(error)), Exit.ERROR)

@@ -13,7 +13,7 @@ from penstock.cli.commands import examples
 from penstock.cli.confirm import confirm
 from penstock.cli.errors import DatabaseRefused
 from penstock.cli.exits import Exit
-from penstock.cli.output import Output
+from penstock.cli.output import Output, draw
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
@@ -72,7 +72,7 @@ def migrate(
 
     database = where.database()
     if show_sql:
-        typer.echo(_sql(database, to), nl=False)
+        draw(_sql(database, to).rstrip("\n"))
     elif show_status:
         _print_status(database, output)
     else:

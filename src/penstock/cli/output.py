@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from penstock.cli.errors import OutputLost
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -36,17 +39,18 @@ class Output:
 
 def draw(picture: RenderableType) -> None:
     """Print something to read; a plain text as it is."""
-    if isinstance(picture, str):
-        typer.echo(picture)
-        return
-    console = terminal()
-    if console.is_terminal:
-        console.print(picture, crop=False)
-        return
-    with console.capture() as captured:
-        console.print(picture, crop=False)
-    # Columns are filled up with spaces, which only a terminal has room for.
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    with _writing():
+        if isinstance(picture, str):
+            typer.echo(picture)
+            return
+        console = terminal()
+        if console.is_terminal:
+            console.print(picture, crop=False)
+            return
+        with console.capture() as captured:
+            console.print(picture, crop=False)
+        # Columns are filled up with spaces, which only a terminal has room for.
+        typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_json(document: Any) -> None:
@@ -54,8 +58,9 @@ def print_json(document: Any) -> None:
     import msgspec
 
     text = msgspec.json.encode(document, enc_hook=_plain)
-    shown = msgspec.json.format(text, indent=2) if sys.stdout.isatty() else text
-    typer.echo(shown.decode())
+    with _writing():
+        shown = msgspec.json.format(text, indent=2) if sys.stdout.isatty() else text
+        typer.echo(shown.decode())
 
 
 def say(message: str) -> None:
@@ -71,6 +76,27 @@ def terminal(*, stderr: bool = False) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDE
     return console
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever read has read enough
+        raise
+    except OSError as error:
+        _give_stdout_up()
+        raise OutputLost(
+            f"Standard output cannot be written to: {error.strerror}. What was to be done is done; "
+            "the answer is lost."
+        ) from error
+
+
+def _give_stdout_up() -> None:
+    """Let what is still to be written go nowhere: Python, too, would fail with it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _plain(value: Any) -> Any:

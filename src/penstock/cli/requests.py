@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import typer
 
 from penstock.app import Penstock
 from penstock.cli.duration import seconds
@@ -48,14 +49,16 @@ def checked_by(app: Penstock) -> MakeRequest:
     return make
 
 
-def object_from(text: str, what: str) -> dict[str, Any]:
+def object_from(text: str | bytes, what: str) -> dict[str, Any]:
     """A JSON object, or an error that says what it should have been."""
     try:
-        read = msgspec.json.decode(text)
+        read = msgspec.json.decode(text.decode() if isinstance(text, bytes) else text)
+    except UnicodeError:  # bytes that are no UTF-8, also on the command line
+        raise typer.BadParameter(f"{what} is no text in UTF-8.") from None
     except msgspec.DecodeError as error:
-        raise CommandError(f"{what} is no JSON: {error}. Write it like {EXAMPLE}.") from error
+        raise typer.BadParameter(f"{what} is no JSON: {error}. Write it like {EXAMPLE}.") from error
     if not isinstance(read, dict):
-        raise CommandError(f"{what} is no JSON object. Write it like {EXAMPLE}.")
+        raise typer.BadParameter(f"{what} is no JSON object. Write it like {EXAMPLE}.")
     return read
 
 
