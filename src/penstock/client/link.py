@@ -46,7 +46,10 @@ class Link:
         """The address in use; known once the link is open."""
         url = self.database.url or (self._hold.url if self._hold else None)
         if url is None:
-            raise RuntimeError("The app is not open yet: await app.open(), or async with app.")
+            raise RuntimeError(
+                "The app is not open yet, and its embedded Postgres has an address only then: "
+                "await app.open(), or app.sync.open() where nothing can be awaited."
+            )
         return url
 
     @property
