@@ -21,7 +21,8 @@ async def follow(
         url = None if page.is_embedded else database.url
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delenv("PENSTOCK_DATABASE_URL", raising=False)
+        for name in ("PENSTOCK_DATABASE_URL", "DJANGO_SETTINGS_MODULE"):
+            monkeypatch.delenv(name, raising=False)
         if url:
             monkeypatch.setenv("PENSTOCK_DATABASE_URL", url)
         readers.append(Reader(tmp_path, url))
