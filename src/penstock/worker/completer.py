@@ -89,7 +89,7 @@ class Completer:
                 await self.drained()
         except TimeoutError:
             logger.error(
-                "%d outcomes could not be written in time; their jobs will be run again.",
+                "Outcomes that could not be written in time: %d. Their jobs will be run again.",
                 self.unsettled,
             )
         self._closed = True

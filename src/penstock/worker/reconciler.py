@@ -40,6 +40,6 @@ class Reconciler(Service):
                     released = await self._store.release(self._pool, lease, self._known())
                 if released:
                     logger.warning(
-                        "%d jobs were claimed without our knowing and are given back.", released
+                        "Jobs that were claimed without our knowing are given back: %d.", released
                     )
         return self._budget.rest

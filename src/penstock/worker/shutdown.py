@@ -43,7 +43,7 @@ class Shutdown:
         if not running:
             return
         self._events.emit(WorkerStopping(name, running))
-        logger.info("Stopping: %d jobs run; phase %s, up to %g s.", running, name, seconds)
+        logger.info("Stopping (jobs that run: %d): phase %s, up to %g s.", running, name, seconds)
         waits = [
             asyncio.ensure_future(self._crew.dispatcher.drained()),
             asyncio.ensure_future(self._hurry.wait()),
