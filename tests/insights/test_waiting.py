@@ -2,6 +2,8 @@
 
 import asyncio
 
+import asyncpg
+
 from penstock import Penstock
 from penstock.insights import Insights, Wait
 from tests.fixtures.until import until
@@ -73,6 +75,29 @@ async def test_all_slots_are_taken(app: Penstock, insights: Insights) -> None:
         second = await app.enqueue(walk)
         assert await kinds(insights, second.id) == ["busy"]
         go.set()
+
+
+async def test_its_worker_runs_another_alone(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def walk() -> None:
+        started.set()
+        await go.wait()
+
+    lost = await app.enqueue(walk)
+    await connection.execute("UPDATE penstock.job SET losses = 1")
+    async with worker_of(app):
+        await started.wait()
+        second = await app.enqueue(walk)
+        [wait] = await until(
+            lambda: _only(insights, second.id, "isolation"), what="the heartbeat to tell"
+        )
+        assert wait.message.startswith(f"It waits until job {lost.id} has ended")
+        go.set()
+        await app.wait(second, timeout=10)
 
 
 async def test_it_is_due_later(app: Penstock, insights: Insights) -> None:

@@ -1,5 +1,6 @@
 """What a worker tells of itself in its lease, for people who look."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -88,3 +89,23 @@ async def test_a_resource_that_takes_for_ever_is_named_too(
     async with worker_of(app):
         told = await info(connection)
     assert told["missing_resources"] == {"Model": "it is still being opened"}
+
+
+async def test_a_worker_names_the_job_that_it_runs_alone_while_it_does(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def walk() -> None:
+        await go_on.wait()
+
+    async def tells(alone: str | None) -> bool:
+        return bool((await info(connection))["alone"] == alone)
+
+    lost = await app.enqueue(walk)
+    await connection.execute("UPDATE penstock.job SET losses = 1")
+    async with worker_of(app):
+        await until(lambda: tells(lost.id), what="the heartbeat to name the job")
+        go_on.set()
+        await until(lambda: tells(None), what="the heartbeat to tell that it is over")

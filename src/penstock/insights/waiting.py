@@ -19,6 +19,7 @@ Kind = Literal[
     "bad_arguments",
     "missing_resource",
     "busy",
+    "isolation",
     "in_line",
     "retry",
     "later",
@@ -89,10 +90,22 @@ def _in_the_way(
 
 def _in_line(job: Job, living: Sequence[WorkerInsight]) -> Wait:
     serving = [worker for worker in living if job.queue in worker.queues]
-    if all(worker.is_busy for worker in serving):
+    free = [worker for worker in serving if not worker.is_busy]
+    if not free:
         slots = sum(worker.slots for worker in serving)
         return Wait("busy", f"All {slots:,} slots of its workers are taken: it waits for one.")
+    if all(worker.alone is not None for worker in free):
+        return _in_isolation(job, free[0])
     return Wait("in_line", "It is in line: a worker takes it when its turn comes.")
+
+
+def _in_isolation(job: Job, worker: WorkerInsight) -> Wait:
+    return Wait(
+        "isolation",
+        f"It waits until job {worker.alone} has ended, which its worker {worker.name} runs alone: "
+        "that job has lost its worker before, and must take no other with it if it happens again. "
+        f"One more worker would not wait: `penstock work APP --queue {job.queue}`.",
+    )
 
 
 def _later(job: Job, living: Sequence[WorkerInsight], at: datetime) -> Wait:

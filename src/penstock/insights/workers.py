@@ -23,6 +23,7 @@ class _Info(Struct, frozen=True):
     tasks: tuple[str, ...] = ()
     hears: bool = True
     missing_resources: dict[str, str] = {}
+    alone: str | None = None
 
 
 class WorkerInsight(Struct, frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     hears: bool
     """Whether it is told of new jobs at once, and need not look for them."""
     missing_resources: dict[str, str]
+    alone: str | None = None
+    """The job for which it keeps every slot free, since it may take its worker down."""
 
     @property
     def age(self) -> float:

@@ -164,10 +164,12 @@ class Crew:
         self.dispatcher.closed = True
 
     def _info(self) -> dict[str, Any]:
+        alone = self.dispatcher.reserved_for
         return {
             **self._fixed_info,
             "hears": self.listener.is_listening,
             "missing_resources": self.opened.troubles,
+            "alone": None if alone is None else str(alone),
         }
 
     # Claims
@@ -223,7 +225,7 @@ class Crew:
     def _lapsed(self, lease: int) -> None:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
-        logger.warning("Lease %d is gone; %d jobs are stopped.", lease, running)
+        logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
         self.dispatcher.forget()
 
     # Outcomes

@@ -57,6 +57,16 @@ class Dispatcher:
         """Whether a job runs alone or waits to: nothing else may start."""
         return self._alone is not None or bool(self._apart)
 
+    @property
+    def reserved_for(self) -> int | None:
+        """The job that runs alone, or the next that will. May be asked from another thread."""
+        if (alone := self._alone) is not None:
+            return alone.attempt.id
+        try:
+            return self._apart[0][1].id
+        except IndexError:
+            return None
+
     def pump(self, state: QueueState) -> None:
         """Start what was fetched for a queue, as far as its slots go."""
         if self._pumping or self.is_reserved or self.closed:
@@ -119,7 +129,9 @@ class Dispatcher:
 
     def _set_apart(self, state: QueueState, attempt: Attempt) -> None:
         logger.info(
-            "Job %d lost its worker %d times before; it runs alone.", attempt.id, attempt.losses
+            "Job %d has lost its worker before (losses: %d); it runs alone.",
+            attempt.id,
+            attempt.losses,
         )
         state.is_wary = True
         self._apart.append((state, attempt))
