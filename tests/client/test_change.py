@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.errors import JobCancelled, JobConflict, JobNotFound
+from penstock.errors import ConfigError, JobCancelled, JobConflict, JobNotFound
 from tests.fixtures.worker import reaches, worker_of
 
 
@@ -194,3 +194,13 @@ async def test_what_runs_goes_on_when_its_queue_is_paused(app: Penstock) -> None
         await app.pause("default")
         go_on.set()
         assert await app.wait(enqueued, timeout=5) == "done"
+
+
+@pytest.mark.parametrize("name", ["📚", "", "a b", "q" * 129, 5])
+async def test_only_what_a_queue_can_be_called_is_paused_and_resumed(
+    app: Penstock, name: str
+) -> None:
+    for change in (app.pause, app.resume):
+        with pytest.raises(ConfigError, match="The setting queue is"):
+            await change(name)
+    assert list(await app.paused()) == []

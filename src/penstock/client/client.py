@@ -25,6 +25,7 @@ from penstock.errors import (
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, Store, adapt, failures, key_of
 from penstock.tasks import Request, Task
+from penstock.tasks.options import QUEUE_NAME, matching
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,10 +213,12 @@ class Client:
 
     async def pause(self, queue: str) -> None:
         """Let no worker claim from a queue; what runs goes on."""
+        matching("queue", queue, QUEUE_NAME)
         await self._ask(lambda on: self.store.pause(on, queue))
 
     async def resume(self, queue: str) -> None:
         """Let workers claim from a queue again."""
+        matching("queue", queue, QUEUE_NAME)
         await self._ask(lambda on: self.store.resume(on, queue))
 
     async def paused(self) -> Sequence[str]:
