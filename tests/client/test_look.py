@@ -120,3 +120,23 @@ async def test_each_filter_narrows_the_list(app: Penstock, note) -> None:
 async def test_a_page_has_its_limits(app: Penstock, limit: int) -> None:
     with pytest.raises(ConfigError, match="limit"):
         await app.list(limit=limit)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"state": "bogus"},
+        {"state": ["ready", "done"]},
+        {"state": [None]},
+        {"tenant": "\0"},
+        {"subject": "\ud800"},
+        {"queue": 5},
+        {"task": len},
+        {"tag": ["nightly"]},
+    ],
+    ids=str,
+)
+async def test_a_filter_that_no_job_can_pass_is_named(app: Penstock, given) -> None:
+    [name] = given
+    with pytest.raises(ConfigError, match=f"The setting {name} is"):
+        await app.list(**given)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
+from penstock.client import filters
 from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.link import Link
 from penstock.client.waiting import Patience, verdict
@@ -161,14 +162,11 @@ class Client:
         """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
         if not 1 <= limit <= LONGEST_PAGE:
             raise ConfigError("limit", limit, f"1 to {LONGEST_PAGE}")
-        states = [state] if isinstance(state, str) else (list(state) if state else None)
+        states = filters.states(state)
         name = task.name if isinstance(task, Task) else task
+        texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
-        jobs = await self._ask(
-            lambda on: self.store.list_jobs(
-                on, states, queue, name, tenant, subject, tag, start, limit
-            )
-        )
+        jobs = await self._ask(lambda on: self.store.list_jobs(on, states, *texts, start, limit))
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
