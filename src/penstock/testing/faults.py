@@ -74,6 +74,7 @@ class TimeOut(Fault):
     a sync one finds `ctx.cancelled` set. With `at="end"` it did everything, too late."""
 
     async def strike(self, app: Penstock, call: Call) -> None:
+        await _begun()
         await _stop(call, "timeout", self.at)
 
 
@@ -82,7 +83,12 @@ class Cancel(Fault):
     """Somebody cancels the job while the handler works."""
 
     async def strike(self, app: Penstock, call: Call) -> None:
+        # The database tells the worker too, which might stop the call before the handler begins.
+        # One that is stopping already is left alone.
+        call.run.stopped = "cancelled"
         await app.cancel(call.job)
+        await _begun()
+        call.run.stopped = None
         await _stop(call, "cancelled", self.at)
 
 
@@ -91,6 +97,7 @@ class ShutDown(Fault):
     """The worker is stopped, as by a deploy, and gives the job back unfinished."""
 
     async def strike(self, app: Penstock, call: Call) -> None:
+        await _begun()
         await _stop(call, "shutdown", self.at)
 
 
@@ -117,9 +124,12 @@ class LoseConnection(Fault):
         await app._ask(lambda on: levers.cut_connections(on, WORKER_POOL), again=False)
 
 
-async def _stop(call: Call, reason: StopReason, at: Point) -> None:
+async def _begun() -> None:
     # On Python 3.12 and later a handler's first step comes before anybody could stop it.
     await asyncio.sleep(0)
+
+
+async def _stop(call: Call, reason: StopReason, at: Point) -> None:
     call.run.stop(reason)
     if at == "end":
         await asyncio.sleep(0)
