@@ -55,7 +55,9 @@ def psql_folder() -> Path:
 class Run:
     """A command on its way; killed at the end of the test if it still runs."""
 
-    def __init__(self, *arguments: str, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, *arguments: str, folder: Path, environment: dict[str, str], stdin: int
+    ) -> None:
         self._log = folder / f"command-{id(self)}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -64,7 +66,7 @@ class Run:
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 text=True,
             )
 
@@ -72,6 +74,12 @@ class Run:
     def log(self) -> str:
         """What it has said on stderr so far."""
         return self._log.read_text()
+
+    @property
+    def output(self) -> str:
+        """What it has written to stdout, once it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.read()
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -84,8 +92,9 @@ class Run:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
 
 
 class Commands:
@@ -99,9 +108,9 @@ class Commands:
         self.environment = kept | source | ({"PENSTOCK_DATABASE_URL": url} if url else {})
         self._runs: list[Run] = []
 
-    def start(self, *arguments: str) -> Run:
+    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> Run:
         """Start a command and let it run."""
-        run = Run(*arguments, folder=self.folder, environment=self.environment)
+        run = Run(*arguments, folder=self.folder, environment=self.environment, stdin=stdin)
         self._runs.append(run)
         return run
 

@@ -161,6 +161,8 @@ async def test_ctrl_c_ends_any_command_quietly(
     following.send(signal.SIGINT)
     assert following.end() == 130
     assert following.log == ""
+    error = json.loads(following.output)["error"]
+    assert (error["kind"], error["exit_code"]) == ("interrupted", 130)
 
 
 def test_the_exit_codes_are_documented() -> None:

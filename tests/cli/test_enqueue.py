@@ -1,14 +1,23 @@
 """`penstock enqueue`: one job, many, and waiting for its end."""
 
+import fcntl
 import json
 import signal
+import struct
+import subprocess
+import termios
 from datetime import timedelta
+from typing import IO
 
+import asyncpg
 import pytest
 
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.fixtures.until import until
+
+# Whether a command has begun to look: not before the job is stored.
+LOOKS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock cli'"
 
 
 async def test_a_name_and_json_are_enough(penstock: Commands, shop: Shop) -> None:
@@ -136,7 +145,8 @@ async def test_a_line_that_is_wrong_is_named_and_what_came_before_is_counted(
     assert "Line 1501: " in done.stderr
     assert "The first 1,000 jobs had been enqueued by then." in done.stderr
     error = json.loads(done.stdout)["error"]
-    assert (error["kind"], error["enqueued"]) == ("line_refused", 1000)
+    assert (error["kind"], error["line"], error["enqueued"]) == ("line_refused", 1501, 1000)
+    assert len(error["ids"]) == 1000
     done = penstock.run("enqueue", "-", stdin='{"args": {}}\n')
     assert done.stderr.startswith('Line 1: A line has a "task", a name,')
 
@@ -185,5 +195,46 @@ async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Sh
     await until(lambda: "was enqueued" in waiting.log, what="the wait to begin")
     waiting.send(signal.SIGINT)
     assert waiting.end() == 130
-    assert (await shop.app.list()).jobs[0].state == "ready"
+    [job] = (await shop.app.list()).jobs
+    assert job.state == "ready"
+    assert waiting.log.endswith(f"Job {job.id} is no longer waited for; it goes on regardless.\n")
     assert "Traceback" not in waiting.log
+
+
+async def test_a_wait_that_is_interrupted_leaves_the_id_to_programs(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    waiting = penstock.start("enqueue", "shop.greet", '{"name": "Ada"}', "--wait", "--json")
+    await until(lambda: connection.fetchval(LOOKS), what="the wait to begin")
+    waiting.send(signal.SIGINT)
+    assert waiting.end() == 130
+    [job] = (await shop.app.list()).jobs
+    error = json.loads(waiting.output)["error"]
+    assert (error["kind"], error["exit_code"], error["id"]) == ("interrupted", 130, job.id)
+
+
+async def test_ctrl_c_ends_the_reading_of_lines_at_once(penstock: Commands, shop: Shop) -> None:
+    reading = penstock.start("enqueue", "shop.greet", "-", "--json", stdin=subprocess.PIPE)
+    lines = reading.process.stdin
+    assert lines is not None
+
+    async def stored() -> bool:
+        return bool((await shop.app.list()).jobs)
+
+    lines.write('{"name": "Ada"}\n' * 1000)
+    lines.flush()
+    await until(stored, what="the first batch to be enqueued")
+    lines.write('{"name": "Bo"}\n')
+    lines.flush()
+    await until(lambda: _unread(lines) == 0, what="the next line to be read")
+    reading.send(signal.SIGINT)
+    assert reading.end() == 130
+    assert reading.log == "The first 1,000 jobs had been enqueued by then.\n"
+    error = json.loads(reading.output)["error"]
+    assert (error["kind"], error["enqueued"], len(error["ids"])) == ("interrupted", 1000, 1000)
+
+
+def _unread(pipe: IO[str]) -> int:
+    """How many bytes of a pipe its reader has not taken yet."""
+    answer = fcntl.ioctl(pipe, termios.FIONREAD, struct.pack("i", 0))
+    return int(struct.unpack("i", answer)[0])

@@ -86,6 +86,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
+            if ctx.meta[_WANTS_JSON]:
+                _print_error("interrupted", Exit.INTERRUPTED.meaning, Exit.INTERRUPTED)
             raise typer.Exit(Exit.INTERRUPTED) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise

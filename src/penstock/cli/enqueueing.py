@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from typing import IO, Any
 
 import typer
 
-from penstock.cli.errors import LineRefused, Unfinished
+from penstock.cli.errors import Interrupted, LineRefused, Unfinished
 from penstock.cli.opening import Reached, looking, opened, plain_errors, reached
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.requests import (
@@ -52,7 +54,11 @@ async def enqueue_one(
             return
         if not output.as_json:
             say(_told(job, request))
-        seen = await until_ended(queue, job.id, timeout)
+        try:
+            seen = await until_ended(queue, job.id, timeout)
+        except asyncio.CancelledError:
+            told = f"Job {job.id} is no longer waited for; it goes on regardless."
+            raise Interrupted(told, id=job.id) from None
     show(seen, output)
     raise typer.Exit(exit_of_job(seen))
 
@@ -64,15 +70,10 @@ async def enqueue_lines(
     jobs: list[Enqueued[Any]] = []
     async with _reached(target, where) as (queue, make):
         requests = _requests(sys.stdin.buffer, task, values, make)
-        with terminal(stderr=True).status("…") as status:
-            while True:
-                try:
-                    batch = list(islice(requests, BATCH))
-                except PenstockError as error:
-                    raise Unfinished(f"{error} {_before(len(jobs))}", enqueued=len(jobs)) from error
-                if not batch:
-                    break
-                jobs += await queue.app.enqueue_many(batch)
+        with _telling_of(jobs), terminal(stderr=True).status("…") as status:
+            while batch := _read(requests):
+                with plain_errors(queue.app.database):
+                    jobs += await queue.app.enqueue_many(batch)
                 status.update(f"{counted(len(jobs), 'job')} …")
     duplicates = sum(job.duplicate for job in jobs)
     document = {
@@ -108,6 +109,33 @@ def _requests(
             yield from_line(read, values, make) if task is None else make(task, read, values)
         except (PenstockError, typer.BadParameter) as error:
             raise LineRefused(number, error) from error
+
+
+def _read(requests: Iterator[Request[Any]]) -> list[Request[Any]]:
+    """The next batch. Ctrl-C ends the read at once; asyncio would wait for a task that waits."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return list(islice(requests, BATCH))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _telling_of(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
+    """Whatever ends it midway says what had been enqueued by then."""
+
+    def stored() -> dict[str, Any]:
+        return {"enqueued": len(jobs), "ids": [job.id for job in jobs]}
+
+    try:
+        yield
+    except PenstockError as error:
+        raise Unfinished(f"{error} {_before(len(jobs))}", **stored()) from error
+    except KeyboardInterrupt:
+        raise Interrupted(_before(len(jobs)), **stored()) from None
+    except asyncio.CancelledError:
+        told = f"{_before(len(jobs))} A batch was on its way, and may have been enqueued as well."
+        raise Interrupted(told, **stored()) from None
 
 
 def _before(stored: int) -> str:

@@ -89,8 +89,10 @@ def kind_of(error: PenstockError) -> str:
 
 def details_of(error: PenstockError) -> dict[str, Any]:
     """What programs want to know beside the message, such as the id of the job."""
-    job = getattr(error, "job_id", None)
-    return {"id": job} if job is not None else getattr(error, "details", {})
+    reason = reason_of(error)
+    job = getattr(reason, "job_id", None)
+    about = {} if job is None else {"id": job}
+    return about | getattr(reason, "details", {}) | getattr(error, "details", {})
 
 
 def reason_of(error: PenstockError) -> PenstockError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from penstock.cli.errors import reason_of
+from penstock.cli.errors import Interrupted, reason_of
 from penstock.errors import (
     IdempotencyMismatch,
     JobCancelled,
@@ -45,6 +45,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     JobFailed: Exit.FAILED,
     JobCancelled: Exit.FAILED,
     WaitTimeout: Exit.TIMEOUT,
+    Interrupted: Exit.INTERRUPTED,
 }
 
 
