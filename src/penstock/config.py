@@ -6,8 +6,10 @@ Sources, later ones win: defaults, environment (`PENSTOCK_…`), arguments.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError
 
@@ -15,6 +17,14 @@ DATABASE_URL = "PENSTOCK_DATABASE_URL"
 DATA_DIR = "PENSTOCK_DATA_DIR"
 SCHEMA = "PENSTOCK_SCHEMA"
 LISTEN_URL = "PENSTOCK_LISTEN_URL"
+
+ADDRESS = "postgresql://user@host/database"
+READABLE_ADDRESS = (
+    "postgresql://user:password@host:port/database, with a port from 1 to 65535, and with "
+    "percent signs for what is special in a password (%2F for a slash)"
+)
+HOST_AND_PORT = re.compile(r"(?:\[[^][]+\]|/[^:]*|[^][:/]*)(?::(\d*))?", re.ASCII)
+PASSWORD = re.compile(r"(pass\w*\s*[=:]).*", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +167,39 @@ def _between(name: str, value: object, low: int, high: int) -> None:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
 
 
-def _address(name: str, url: str | None) -> None:
-    if url is not None and not url.startswith(("postgresql://", "postgres://")):
-        raise ConfigError(name, _hidden(url), "postgresql://user@host/database")
+def _address(name: str, url: object) -> None:
+    if url is None:
+        return
+    if not isinstance(url, str):
+        raise ConfigError(name, type(url), f"text: {ADDRESS}")
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigError(name, _hidden(url), ADDRESS)
+    try:
+        _expect_readable(url)
+    except ValueError:
+        # Without its cause, which quotes the address as it is.
+        raise ConfigError(name, _hidden(url), READABLE_ADDRESS) from None
+
+
+def _expect_readable(url: str) -> None:
+    """Raise ValueError if the driver could not read the address."""
+    url.encode()  # No lone surrogates.
+    parts = urlsplit(url)
+    query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    hosts = unquote(parts.netloc.rpartition("@")[2])
+    ports = [port for last in query.get("port", [])[-1:] for port in last.split(",")]
+    for host in hosts.split(",") if hosts else ():
+        found = HOST_AND_PORT.fullmatch(host)
+        if not host or not found:
+            raise ValueError(host)
+        ports.append(found[1] or "5432")
+    if not all(1 <= int(port) <= 65_535 for port in ports):
+        raise ValueError("port")
 
 
 def _hidden(url: str) -> str:
-    """The address without what may be a password."""
+    """The address without what may be a password: as a URL, without a scheme, as key=value."""
     scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rsplit('@', 1)[-1]}"
+    if not mark:
+        scheme, rest = "", url
+    return PASSWORD.sub(r"\1…", f"{scheme}{mark}{rest.rpartition('@')[2]}")

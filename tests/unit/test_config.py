@@ -1,6 +1,7 @@
 """Settings are checked once, where they are given."""
 
 import math
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -41,10 +42,64 @@ def test_a_value_that_is_not_allowed_is_named(
     assert told.value.setting == setting
 
 
-def test_a_refused_address_keeps_its_password() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://ada:secret@db/shop",
+        "ada:secret@db/shop",
+        "host=db dbname=shop password=secret",
+        "host=db PASSWORD = 'sec secret' dbname=shop",
+        "postgresql://ada:secret@db:99999/shop",
+        "postgresql://ada:secret@[db/shop",
+        "postgresql://db:99999/shop?password=secret",
+        "postgresql://ada:se/secret@db/shop",
+    ],
+)
+def test_a_refused_address_keeps_its_password(url: str) -> None:
     with pytest.raises(ConfigError) as told:
-        Database(url="mysql://ada:secret@db/shop")
-    assert "secret" not in str(told.value)
+        Database(url=url)
+    assert "secret" not in "".join(format_exception(told.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        5,
+        b"postgresql://db/shop",
+        "postgresql://[bad",
+        "postgresql://ada@db:99999/shop",
+        "postgresql://ada@db:0/shop",
+        "postgresql://ada@db:port/shop",
+        "postgresql://ada@db,,db2/shop",
+        "postgresql://ada@one:5432,two:99999/shop",
+        "postgresql:///shop?host=/tmp&port=99999",
+        "postgresql://db/shop?sslmode",
+        "postgresql://db/\udcff",
+    ],
+    ids=ascii,
+)
+def test_an_address_that_cannot_be_read_is_refused_where_it_is_given(url: Any) -> None:
+    with pytest.raises(ConfigError, match="The setting database_url is"):
+        Penstock(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgres:///shop",
+        "postgresql://ada@db",
+        "postgresql://ada:p%40ss%2Fword@db:5433/shop?sslmode=require",
+        "postgresql://ada@[::1]:5432/shop",
+        "postgresql://ada@one:5432,two,three:5434/shop?target_session_attrs=primary",
+        "postgresql://ada@%2Ftmp%2Fsockets/shop",
+        "postgresql://ada@:5433/shop",
+        "postgresql:///shop?host=/tmp/sockets&port=5433",
+        "postgresql:///shop?host=one,two&port=5432,5433",
+    ],
+)
+def test_addresses_of_every_kind_are_allowed(url: str) -> None:
+    assert Database(url=url).url == url
 
 
 def test_arguments_beat_the_environment_which_beats_the_defaults() -> None:
