@@ -11,7 +11,7 @@ from penstock import Penstock
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import worker_of
+from tests.fixtures.worker import ghost, worker_of
 
 
 async def worker_seen(
@@ -64,6 +64,25 @@ async def test_a_worker_that_was_lost_is_named(
     assert finding.verdict is WARNING
     assert "bob" in finding.seen
     assert "ada" not in finding.seen
+    assert "Their jobs were taken back" in finding.remedy
+
+
+async def test_a_worker_that_was_lost_has_its_jobs_until_they_are_taken_back(
+    app: Penstock, connection: asyncpg.Connection, examined: Examined
+) -> None:
+    await connection.execute("SELECT penstock.enqueue('shop.send')")
+    assert len(await ghost(connection, seconds=0.2)) == 1
+
+    async def remedy() -> str:
+        return (await examined("workers"))[-1].remedy
+
+    async def lost() -> bool:
+        return "Something killed them" in await remedy()
+
+    await until(lost, what="the lease to end")
+    assert "They still have 1 job until a living worker takes them back" in await remedy()
+    await connection.execute("SELECT penstock.rescue_v1()")
+    assert "Their jobs were taken back" in await remedy()
 
 
 async def test_workers_of_different_versions_are_told_apart(

@@ -9,7 +9,7 @@ from penstock.doctor.finding import Finding, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.wording import counted, listed, span
 from penstock.doctor.workforce import living, workforce
-from penstock.insights import WorkerInsight
+from penstock.insights import Count, WorkerInsight
 
 
 def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
@@ -42,10 +42,18 @@ def _lost(lost: Sequence[WorkerInsight]) -> Finding:
     return warning(
         f"{counted(len(lost), 'worker')} ended without giving the lease back: "
         f"{listed(map(_who, lost))}.",
-        "Something killed them, such as the kernel for want of memory. Their jobs were taken back; "
-        "what was lost three times has failed as worker_lost:",
+        f"Something killed them, such as the kernel for want of memory. {_their_jobs(lost)}; what "
+        "was lost three times fails as worker_lost:",
         "penstock jobs list --state failed",
     )
+
+
+def _their_jobs(lost: Sequence[WorkerInsight]) -> str:
+    left = Count.sum(worker.running for worker in lost)
+    if not left.number:
+        return "Their jobs were taken back"
+    jobs = counted(left.number, "job", None if left.is_exact else left.number)
+    return f"They still have {jobs} until a living worker takes them back, within seconds"
 
 
 def _who(worker: WorkerInsight) -> str:
