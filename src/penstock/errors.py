@@ -26,6 +26,7 @@ PenstockError
 └── NotRetryable             for handlers to raise: trying again is pointless
 """
 
+import shlex
 from collections.abc import Iterable
 from datetime import timedelta
 from difflib import get_close_matches
@@ -65,7 +66,7 @@ class SchemaMissing(SchemaError):
         self.schema = schema
         super().__init__(
             f"The database has no Penstock tables in the schema {schema!r}. "
-            "Run `penstock migrate` first."
+            f"Run {_migrate(schema)} first."
         )
 
 
@@ -76,7 +77,7 @@ class SchemaTooOld(SchemaError):
         self.needed = needed
         super().__init__(
             f"The schema {schema!r} is at migration {found}, but this version of Penstock needs "
-            f"{needed}. Run `penstock migrate`."
+            f"{needed}. Run {_migrate(schema)}."
         )
 
 
@@ -302,6 +303,12 @@ def _shown(value: Any) -> str:
     except Exception:
         text = f"a {type(value).__name__}"
     return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
+
+
+def _migrate(schema: str) -> str:
+    """The command that makes the tables there; without the option it makes those of `penstock`."""
+    where = "" if schema == "penstock" else f" --schema {shlex.quote(schema)}"
+    return f"`penstock migrate{where}`"
 
 
 def _nearest(name: str, known: list[str]) -> str:

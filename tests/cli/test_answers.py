@@ -80,7 +80,7 @@ def test_tables_that_are_not_there_are_named(penstock: Commands, command: list[s
     done = penstock.run(*command, "--schema", "elsewhere", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"]["kind"] == "schema_missing"
-    assert "Run `penstock migrate`" in done.stderr
+    assert "Run `penstock migrate --schema elsewhere` first." in done.stderr
 
 
 @pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Context, Penstock
 from penstock.doctor import Verdict
+from penstock.migrate import migrate
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined, paste
 from tests.fixtures.address import with_database
 from tests.fixtures.database import Database, connected, create, drop
@@ -179,6 +180,17 @@ async def test_a_schema_by_another_name_is_found_or_missed(examined: Examined) -
     [finding] = await examined("schema", schema="elsewhere")
     assert finding.verdict is ERROR
     assert "'elsewhere'" in finding.seen
+
+
+async def test_commands_to_paste_lead_to_the_schema_that_was_examined(
+    database: Database, examined: Examined
+) -> None:
+    [finding] = await examined("schema", schema="my jobs")
+    assert finding.paste == ("penstock migrate --schema 'my jobs'",)
+    assert "`penstock migrate --schema 'my jobs'`" in finding.seen
+    await migrate(database.url, schema="my jobs")
+    [finding] = await examined("workers", schema="my jobs")
+    assert finding.paste == ("penstock work APP --schema 'my jobs'",)
 
 
 async def test_a_schema_that_is_too_new_for_this_version_is_an_error(

@@ -58,7 +58,8 @@ async def _examined(patient: Patient, checks: Sequence[AnyCheck]) -> list[Result
             began = time.monotonic()
             findings = await _looked_at(check, patient)
             findings.sort(key=lambda finding: -finding.verdict.rank)
-            results.append(Result(check, tuple(findings), time.monotonic() - began))
+            led = tuple(finding.led_to(patient.schema) for finding in findings)
+            results.append(Result(check, led, time.monotonic() - began))
     finally:
         await _leave(patient.connection)
     return results

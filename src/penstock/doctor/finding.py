@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Verdict(StrEnum):
@@ -30,6 +32,14 @@ class Finding(Struct, frozen=True):
     seen: str
     remedy: str = ""
     paste: tuple[str, ...] = ()
+
+    def led_to(self, schema: str) -> Finding:
+        """With commands that work on this schema: without the option they mean `penstock`."""
+        if schema == "penstock":
+            return self
+        option = f" --schema {shlex.quote(schema)}"
+        paste = (each + option if each.startswith("penstock ") else each for each in self.paste)
+        return replace(self, paste=tuple(paste))
 
 
 def ok(seen: str, remedy: str = "") -> Finding:
