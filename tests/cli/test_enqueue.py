@@ -14,7 +14,9 @@ import pytest
 
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
 
 # Whether a command has begun to look: not before the job is stored.
 LOOKS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock cli'"
@@ -188,6 +190,36 @@ async def test_waiting_in_vain(penstock: Commands, shop: Shop) -> None:
     error = json.loads(done.stdout)["error"]
     [job] = (await shop.app.list()).jobs
     assert (error["kind"], error["id"], job.state) == ("wait_timeout", job.id, "ready")
+
+
+async def test_a_wait_outlasts_a_database_that_is_away_for_a_moment(
+    penstock: Commands, shop: Shop, proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    here = ("--wait", "--json", "--database-url", proxy.url)
+    waiting = penstock.start("enqueue", "shop.greet", '{"name": "Ada"}', *here)
+    await until(lambda: connection.fetchval(LOOKS), what="the wait to begin")
+    proxy.refuse()
+    async with worker_of(shop.app):
+        [job] = (await shop.app.list()).jobs
+        await shop.app.wait(job.id, timeout=10)
+    assert waiting.process.poll() is None
+    proxy.heal()
+    assert waiting.end() == 0, waiting.log
+    assert json.loads(waiting.output)["state"] == "completed"
+
+
+async def test_a_wait_that_is_over_while_the_database_is_away_names_the_job(
+    penstock: Commands, shop: Shop, proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    here = ("--wait", "--wait-timeout", "2s", "--json", "--database-url", proxy.url)
+    waiting = penstock.start("enqueue", "shop.greet", '{"name": "Ada"}', *here)
+    await until(lambda: connection.fetchval(LOOKS), what="the wait to begin")
+    proxy.refuse()
+    assert waiting.end() == 1
+    [job] = (await shop.app.list()).jobs
+    error = json.loads(waiting.output)["error"]
+    assert (error["kind"], error["id"]) == ("database_unreachable", job.id)
+    assert f"Job {job.id} is stored there, and goes on when it is back." in waiting.log
 
 
 async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Shop) -> None:

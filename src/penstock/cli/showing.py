@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import typer
 
+from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
-from penstock.cli.opening import Reached, reached
+from penstock.cli.opening import Reached, plain_errors, reached
 from penstock.cli.output import Output, terminal
 from penstock.cli.screens.job import job_page
 from penstock.cli.where import Where
@@ -16,6 +17,9 @@ from penstock.client.waiting import Patience
 from penstock.errors import WaitTimeout
 from penstock.insights import JobInsight
 from penstock.job import COMPLETED
+
+# How long a wait bears it that the database does not answer. Seconds.
+AWAY = 60.0
 
 
 def document(seen: JobInsight) -> dict[str, Any]:
@@ -59,7 +63,7 @@ async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobIns
     console = terminal(stderr=True)
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
-            seen = await queue.insights.job(job)
+            seen = await _look(queue, job, patience)
             if seen.job.is_final:
                 return seen
             if console.is_terminal:
@@ -67,3 +71,17 @@ async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobIns
             if patience.is_over:
                 raise WaitTimeout(job, seen.job.state, timeout or 0.0)
             await patience.pause()
+
+
+async def _look(queue: Reached, job: str, patience: Patience) -> JobInsight:
+    """Look at a job. A database that is away is waited for: most come back, as after a restart."""
+    away = Patience(AWAY)
+    while True:
+        try:
+            with plain_errors(queue.app.database):
+                return await queue.insights.job(job)
+        except DatabaseUnreachable as error:
+            if patience.is_over or away.is_over:
+                told = f"{error} Job {job} is stored there, and goes on when it is back."
+                raise DatabaseUnreachable(told, id=job) from error
+        await patience.pause()
