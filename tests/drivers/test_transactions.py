@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from penstock import Penstock
 from penstock.errors import IdempotencyMismatch, JobNotFound
 from tests.drivers.callers import Caller
+from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.worker import worker_of
 
@@ -101,3 +103,40 @@ async def test_one_transaction_sends_one_notification(
     async with hearing(database) as heard:
         await caller.transact(twice)
         assert len(await heard.all()) == 1
+
+
+def test_psycopg_s_pipeline_waits_for_the_job_and_goes_on(
+    app: Penstock, database: Database, greet
+) -> None:
+    with psycopg.connect(database.url) as connection:
+        with connection.pipeline():
+            before = connection.execute("SELECT 1")
+            job = app.sync.inside(connection).enqueue(greet, "Ada")
+            app.sync.inside(connection).pause("mail")
+            after = connection.execute("SELECT 2")
+            assert app.sync.inside(connection).get(job).state == "ready"
+        assert (before.fetchone(), after.fetchone()) == ((1,), (2,))
+        connection.rollback()
+        with pytest.raises(JobNotFound):
+            app.sync.inside(connection).get(job)
+
+
+async def test_psycopg_s_async_pipeline_does_so_too(
+    app: Penstock, database: Database, greet
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database.url) as connection:
+        async with connection.pipeline():
+            before = await connection.execute("SELECT 1")
+            job = await app.inside(connection).enqueue(greet, "Ada")
+            assert (await app.inside(connection).get(job)).state == "ready"
+        assert await before.fetchone() == (1,)
+    assert (await app.get(job)).state == "ready"
+
+
+def test_a_pipeline_hears_what_was_refused(app: Penstock, database: Database, greet) -> None:
+    with psycopg.connect(database.url) as connection, connection.pipeline():
+        jobs = app.sync.inside(connection)
+        jobs.enqueue(greet.options(idempotency_key="k"), "Ada")
+        with pytest.raises(IdempotencyMismatch):
+            jobs.enqueue(greet.options(idempotency_key="k"), "Bob")
+        connection.rollback()

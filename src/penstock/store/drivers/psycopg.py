@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import dict_row
 
 from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.statement import Statement
+
+AnyConnection: TypeAlias = psycopg.AsyncConnection[Any] | psycopg.Connection[Any]
 
 
 class AsyncPsycopg(Adapter):
@@ -22,6 +24,9 @@ class AsyncPsycopg(Adapter):
         # A plain cursor, whatever kind the connection makes by itself.
         async with psycopg.AsyncCursor(self._connection, row_factory=dict_row) as cursor:
             await cursor.execute(*Statement(query, params).pyformat)
+            if _is_pipelined(self._connection):
+                async with self._connection.pipeline():
+                    pass  # Its end waits for the answers; the caller's pipeline goes on.
             return list(await cursor.fetchall()) if cursor.description else []
 
     async def is_in_transaction(self) -> bool:
@@ -37,6 +42,9 @@ class BlockingPsycopg(Adapter):
     async def fetch(self, query: str, *params: Any) -> list[Row]:
         with psycopg.Cursor(self._connection, row_factory=dict_row) as cursor:
             cursor.execute(*Statement(query, params).pyformat)
+            if _is_pipelined(self._connection):
+                with self._connection.pipeline():
+                    pass  # Its end waits for the answers; the caller's pipeline goes on.
             return list(cursor.fetchall()) if cursor.description else []
 
     async def is_in_transaction(self) -> bool:
@@ -51,8 +59,10 @@ def adapt(connection: Any) -> Adapter | None:
     return None
 
 
-def _is_in_transaction(
-    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
-) -> bool:
+def _is_pipelined(connection: AnyConnection) -> bool:
+    return connection.pgconn.pipeline_status != PipelineStatus.OFF
+
+
+def _is_in_transaction(connection: AnyConnection) -> bool:
     begins_one = not connection.autocommit
     return begins_one or connection.info.transaction_status != TransactionStatus.IDLE
