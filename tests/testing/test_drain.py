@@ -160,13 +160,20 @@ async def test_only_the_queues_named_are_served(app: Penstock) -> None:
     assert (await drain(app, queues="slow", scheduled=True)).completed == 1
 
 
-async def test_a_paused_queue_is_left_alone(app: Penstock) -> None:
+async def test_a_paused_queue_is_not_run_and_does_not_pass_for_drained(app: Penstock) -> None:
     @app.task(name="work")
     async def work() -> None: ...
 
-    await app.enqueue(work)
+    job = await app.enqueue(work)
+    await app.enqueue(work.options(queue="mail"))
     await app.pause("default")
-    assert (await drain(app)).completed == 0
+    await app.pause("empty")
+    held = rf'The queue default is paused, and job {job.id} of work .*app\.resume\("default"\)'
+    for _ in range(2):
+        with pytest.raises(NotDrained, match=held):
+            await drain(app, raises=False)
+    assert [job.queue for job in await enqueued(app)] == ["default"]
+    assert (await drain(app, queues="mail")).completed == 0
     await app.resume("default")
     assert (await drain(app)).completed == 1
 

@@ -60,6 +60,7 @@ async def drain(
     while scheduled and (due := await draining.next_due()):
         await advance_to(app, due)
         await draining.run()
+    await draining.refuse_paused()
     strikes.expect_none_left(watch.calls)
     return draining.tally
 
@@ -123,6 +124,19 @@ class _Draining:
         await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
         ready = {job.queue for job in await enqueued(self._app) if job.state == READY}
         return self._served(ready) - set(await self._app.paused())
+
+    async def refuse_paused(self) -> None:
+        """Raise if jobs stay behind only because their queue is paused: the test would pass."""
+        paused = self._served(set(await self._app.paused()))
+        held = [job for job in await enqueued(self._app) if job.state == READY]
+        if held := [job for job in held if job.queue in paused]:
+            queue, others = held[0].queue, len(held) - 1
+            more = f" and {others} more" if others else ""
+            raise NotDrained(
+                f"The queue {queue} is paused, and job {held[0].id} of {held[0].task}{more} "
+                f'cannot run. Let it with app.resume("{queue}"), or name the queues to drain: '
+                "drain(app, queues=…)."
+            )
 
     async def next_due(self) -> datetime | None:
         """When the next of the jobs is due that wait for their time, not for what is missing."""
