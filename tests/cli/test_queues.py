@@ -55,7 +55,7 @@ async def test_a_name_that_nobody_uses_is_said_to_be_one(penstock: Commands, sho
 
 def test_a_name_that_cannot_be_one(penstock: Commands) -> None:
     refused = penstock.run("queues", "pause", "no good")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert refused.stderr.startswith("The setting queue is 'no good';")
 
 

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from penstock.cli.errors import Interrupted, reason_of
 from penstock.errors import (
+    ConfigError,
     IdempotencyMismatch,
     JobCancelled,
     JobConflict,
@@ -29,7 +30,7 @@ class Exit(IntEnum):
 
     OK = 0, "Done."
     ERROR = 1, "It could not be done; the message says why."
-    USAGE = 2, "The command line makes no sense."
+    USAGE = 2, "The command line, or a setting, makes no sense."
     NO = 3, "The answer is no: no such job, no server runs, a migration is due, something is wrong."
     CONFLICT = 4, "Some jobs were left as they are: their state, or a key, does not allow it."
     FAILED = 5, "The job that was waited for has failed or was cancelled."
@@ -39,6 +40,7 @@ class Exit(IntEnum):
 
 
 _CODES: dict[type[PenstockError], Exit] = {
+    ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
     IdempotencyMismatch: Exit.CONFLICT,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import typer
+
 from penstock.app import Penstock
-from penstock.cli.errors import CommandError
 from penstock.worker.slots import DEFAULT_SLOTS
 
 
@@ -18,7 +19,7 @@ def queues_of(app: Penstock, given: Sequence[str]) -> dict[str, int]:
     for text in given:
         name, slots = _parsed(text)
         if name in queues:
-            raise CommandError(f"The queue {name} is given twice.")
+            raise typer.BadParameter(f"the queue {name} is given twice")
         queues[name] = slots
     return queues
 
@@ -29,8 +30,8 @@ def _parsed(text: str) -> tuple[str, int]:
     if not colon:
         return text, DEFAULT_SLOTS
     if not slots.isdecimal():
-        raise CommandError(
-            f"In --queue {text}, what follows the last colon is no number of slots. Write "
-            f"{name}:{DEFAULT_SLOTS}; or {text}:{DEFAULT_SLOTS}, if {text} is the queue's name."
+        raise typer.BadParameter(
+            f"in --queue {text}, what follows the last colon is no number of slots. Write "
+            f"{name}:{DEFAULT_SLOTS}; or {text}:{DEFAULT_SLOTS}, if {text} is the queue's name"
         )
     return name, int(slots)
