@@ -174,3 +174,19 @@ async def test_many_are_stored_all_or_none(
 async def test_many_callers_at_once_share_the_pool(app: Penstock, greet) -> None:
     enqueued = await asyncio.gather(*(app.enqueue(greet, str(n)) for n in range(100)))
     assert len({one.id for one in enqueued}) == 100
+
+
+async def test_what_is_no_request_is_not_enqueued_in_bulk(app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    prepared = greet.prepare()
+    async with (await app._link.pool()).acquire() as connection:
+        for jobs in (app, app.inside(connection)):
+            with pytest.raises(TypeError, match=r"made with task\.prepare\(…\); not"):
+                await jobs.enqueue_many([prepared, greet])  # type: ignore[list-item]
+            with pytest.raises(TypeError, match="One request is not many"):
+                await jobs.enqueue_many(prepared)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"made with task\.prepare"):
+        app.statement(greet)  # type: ignore[arg-type]
+    assert (await app.list()).jobs == ()

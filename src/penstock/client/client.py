@@ -79,7 +79,7 @@ class Client:
 
         The places are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
         """
-        return self.store.enqueueing(requests, notify=notify, durable=False)
+        return self.store.enqueueing(_prepared(requests), notify=notify, durable=False)
 
     # Enqueue
 
@@ -95,8 +95,7 @@ class Client:
 
         await app.enqueue_many(embed.prepare(page) for page in pages)
         """
-        given = list(requests)
-        if not given:
+        if not (given := _prepared(requests)):
             return []
         notify = self._wake.rides_along(given)
         stored = await self._store_surely(given, notify)
@@ -260,14 +259,26 @@ class _Inside(Client):
         self._notify = notify
 
     async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-        given = list(requests)
-        if not given:
+        if not (given := _prepared(requests)):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
         stored = await self._ask(
             lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
         )
         return [Enqueued(str(key), duplicate) for key, duplicate in stored]
+
+
+def _prepared(requests: Any) -> list[Request[Any]]:
+    """Requests, all of them; what a slip gives instead is named."""
+    if isinstance(requests, Request):
+        raise TypeError("One request is not many: put it in a list, or enqueue its task.")
+    given = list(requests)
+    for each in given:
+        if not isinstance(each, Request):
+            raise TypeError(
+                f"Jobs are enqueued in bulk as requests, made with task.prepare(…); not {each!r}."
+            )
+    return given
 
 
 def _id(job: JobId) -> str:
