@@ -95,7 +95,8 @@ def _app(target: str) -> Penstock:
     app = pkgutil.resolve_name(target)
     if not isinstance(app, Penstock):
         raise pytest.UsageError(
-            f"The setting penstock_app is {target!r}, which is no Penstock app but a "
-            f"{type(app).__name__}. Name one as module:name, such as shop.jobs:app."
+            f"The setting penstock_app is {target!r}, which is of the type "
+            f"{type(app).__name__} and no Penstock app. Name one as module:name, such as "
+            "shop.jobs:app."
         )
     return app

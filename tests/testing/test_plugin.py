@@ -280,7 +280,7 @@ def test_an_app_can_be_led_by_a_fixture_of_one_s_own(project: pytest.Pytester, r
     ("setting", "told"),
     [
         ("", "*does not know your app. Name it in pytest's settings, such as penstock_app = *"),
-        ("shop:greet", "*penstock_app is 'shop:greet', which is no Penstock app but a AsyncTask*"),
+        ("shop:greet", "*penstock_app is 'shop:greet', which is of the type AsyncTask and no*"),
         ("shoq:app", "*No module named 'shoq'*"),
     ],
 )

@@ -108,6 +108,12 @@ def _unlike(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterable[
 
 def _checked(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Names that the task does not have could never be found: that is a slip of the test."""
+    if not (task is None or isinstance(task, Task | str)):
+        raise TypeError(f"Jobs are looked for by their task or its name, not by {task!r}.")
+    if not isinstance(args, Mapping):
+        raise TypeError(
+            f'Arguments are looked for by their names, such as {{"order": 42}}, not by {args!r}.'
+        )
     if isinstance(task, Task) and task.arguments.parameters.extra is None:
         names = task.arguments.parameters.names
         if unknown := sorted(args.keys() - names):

@@ -13,7 +13,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from penstock.app import Penstock
 from penstock.errors import ConfigError
@@ -47,8 +47,12 @@ class Fault(ABC):
     at: Point = "start"
 
     def __post_init__(self) -> None:
-        if self.call < 1:
+        if not isinstance(self.task, Task):
+            raise TypeError(f"A fault strikes a task, not {self.task!r}.")
+        if type(self.call) is not int or self.call < 1:
             raise ConfigError("call", self.call, "the number of a call, from 1 on")
+        if self.at not in get_args(Point):
+            raise ConfigError("at", self.at, " or ".join(get_args(Point)))
 
     @abstractmethod
     async def strike(self, app: Penstock, call: Call) -> None:
@@ -63,6 +67,11 @@ class Raise(Fault):
     """
 
     error: BaseException
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.error, BaseException):
+            raise TypeError(f"What a handler raises is an exception, not {self.error!r}.")
 
     async def strike(self, app: Penstock, call: Call) -> None:
         raise self.error
@@ -155,8 +164,12 @@ class Strikes:
             name, made = fault.task.name, calls.get(fault.task.name, 0)
             raise NotDrained(
                 f"The fault {type(fault).__name__} was to strike call {fault.call} of {name} at "
-                f"its {fault.at}, and never did: there were {made} calls."
+                f"its {fault.at}, and never did: there {_calls(made)}."
             )
+
+
+def _calls(number: int) -> str:
+    return "was 1 call" if number == 1 else f"were {number} calls"
 
 
 class Twice:

@@ -36,7 +36,9 @@ def add_ground(url: str) -> None:
 def expect_ground(app: Client, verb: str) -> None:
     """Raise unless the app is on a database for tests."""
     if not isinstance(app, Penstock):
-        raise TypeError(f"{verb} takes your app, not {app!r}: it is about the whole queue.")
+        raise TypeError(
+            f"{verb} is about the whole queue, so it takes your app itself, not {app!r}."
+        )
     if _place(app.database) not in _grounds:
         raise NotForTests(
             f"{verb} does as it likes with every job in the database, and nothing says that this "

@@ -70,6 +70,8 @@ class Inline:
         ran = await attempt(charge, 42)
         assert (ran.state, ran.delay) == ("scheduled", 30)
         """
+        if not isinstance(task, Task):
+            raise TypeError(f"A task is run, not {task!r}: decorate it with @app.task.")
         stored = unstored(task.prepare(*args, **kwargs), self.number)
         watch = Watch()
         reported: list[Told] = []

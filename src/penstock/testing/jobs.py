@@ -26,7 +26,7 @@ async def enqueued(
 
     [job] = await enqueued(app, send_invoice, {"order": 42}, queue="mail")
     """
-    expectation = Expectation(task, args or {}, traits)
+    expectation = Expectation(task, {} if args is None else args, traits)
     return [job for job in await _waiting(client) if not expectation.differences(job)]
 
 
@@ -46,7 +46,7 @@ async def assert_enqueued(
     connection's open transaction has enqueued.
     """
     __tracebackhide__ = True
-    expectation = Expectation(task, args or {}, traits)
+    expectation = Expectation(task, {} if args is None else args, traits)
     waiting = await _waiting(client)
     found = [job for job in waiting if not expectation.differences(job)]
     if not found if count is None else len(found) != count:
@@ -68,7 +68,7 @@ async def assert_nothing_enqueued(
     await assert_nothing_enqueued(app)
     """
     __tracebackhide__ = True
-    expectation = Expectation(task, args or {}, traits)
+    expectation = Expectation(task, {} if args is None else args, traits)
     found = [job for job in await _waiting(client) if not expectation.differences(job)]
     if found:
         raise AssertionError(f"Expected no {expectation}. {listing(found, expectation)}")

@@ -11,6 +11,7 @@ open transaction has enqueued.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from penstock.tasks import Task
 from penstock.testing import clock, inline, jobs
 from penstock.testing.aside import run_aside
 from penstock.testing.drain import drain as _drain
+from penstock.testing.ground import expect_ground
 from penstock.testing.ran import Ran
 
 __all__ = [
@@ -44,6 +46,8 @@ def _of_app(
     @wraps(function)
     def call(app: Penstock, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
+        _refuse_inside_a_loop(function.__name__)
+        expect_ground(app, function.__name__)
         return app._portal.run(function(app, *args, **kwargs))
 
     return call
@@ -55,10 +59,22 @@ def _of_client(
     @wraps(function)
     def call(client: Penstock | SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
+        _refuse_inside_a_loop(function.__name__)
         asked = client.sync if isinstance(client, Penstock) else client
         return asked._run(function(asked._client, *args, **kwargs))
 
     return call
+
+
+def _refuse_inside_a_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        f"{name} of penstock.testing.sync blocks, and this test runs in an event loop. Import it "
+        "from penstock.testing, and await it."
+    )
 
 
 drain = _of_app(_drain)
