@@ -99,6 +99,16 @@ async def test_warnings_alone_leave_the_exit_code_at_0_unless_it_is_strict(
     assert strict.returncode == SICK
 
 
+@pytest.mark.parametrize("options", ["", "--json", "--list"])
+def test_who_reads_only_the_first_line_gets_the_verdict_all_the_same(
+    penstock: Commands, options: str
+) -> None:
+    done = penstock.shell(f"penstock doctor --only workers {options} | true; exit $PIPESTATUS")
+    assert (done.returncode, done.stderr) == (HEALTHY, "")
+    done = penstock.shell("penstock doctor --only workers --strict | true; exit $PIPESTATUS")
+    assert (done.returncode, done.stderr) == (SICK, "")
+
+
 async def test_an_error_makes_the_exit_code_3_and_says_what_to_do(
     penstock: Commands, connection: asyncpg.Connection
 ) -> None:

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from penstock.cli.errors import OutputLost, Unexpected, details_of, kind_of
 from penstock.cli.exits import Exit, exit_of
-from penstock.cli.output import print_json, say
+from penstock.cli.output import Output, say
 from penstock.errors import PenstockError
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -123,7 +123,7 @@ def _tell_usage(message: str, meta: dict[str, Any]) -> None:
 def _print_error(kind: str, message: str, code: Exit, **details: Any) -> None:
     error = {"kind": kind, "message": message, "exit_code": int(code), **details}
     with suppress(OutputLost):  # people are told on stderr
-        print_json({"error": error})
+        Output(as_json=True).show({"error": error}, lambda: message)
 
 
 def _write_section(title: str, lines: Any, formatter: Any, *, is_rich: bool) -> None:

@@ -13,11 +13,13 @@ import typer
 from penstock.cli.commands import examples
 from penstock.cli.duration import seconds
 from penstock.cli.exits import Exit
-from penstock.cli.output import Output, print_json, terminal
+from penstock.cli.output import Output, terminal
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from penstock.config import Database
     from penstock.doctor import Code, Report
     from penstock.doctor.check import AnyCheck
@@ -101,10 +103,7 @@ def doctor(
         return
     code, database = (None, where.database()) if app is None else _code(app, where)
     report = _examined(database, checks, code, timeout)
-    if output.as_json:
-        print_json(report.as_document())
-    else:
-        _show(report, verbose)
+    output.show(report.as_document(), lambda: _page(report, verbose))
     raise typer.Exit(Exit.OK if _is_well(report, strict) else Exit.NO)
 
 
@@ -120,10 +119,10 @@ def _examined(
         )
 
 
-def _show(report: Report, verbose: bool) -> None:
-    from penstock.cli.screens.findings import show
+def _page(report: Report, verbose: bool) -> Text:
+    from penstock.cli.screens.findings import report_page
 
-    show(report, terminal(), verbose=verbose)
+    return report_page(report, terminal().width, verbose=verbose)
 
 
 def _is_well(report: Report, strict: bool) -> bool:

@@ -30,11 +30,17 @@ class Output:
     ] = False
 
     def show(self, document: Any, picture: Callable[[], RenderableType]) -> None:
-        """Print the document, or the picture of it; a plain text is printed as it is."""
-        if self.as_json:
-            print_json(document)
-            return
-        draw(picture())
+        """Print the document, or the picture of it; a plain text is printed as it is.
+
+        Whoever reads may leave before the end, such as `head`: the exit code stands.
+        """
+        try:
+            if self.as_json:
+                print_json(document)
+            else:
+                draw(picture())
+        except BrokenPipeError:
+            _give_stdout_up()
 
 
 def draw(picture: RenderableType) -> None:

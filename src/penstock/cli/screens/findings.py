@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.words import counted
@@ -24,11 +23,10 @@ INDENT = 2 + VERDICT_WIDTH + NAME_WIDTH
 WIDEST = 110
 
 
-def show(report: Report, console: Console, *, verbose: bool) -> None:
-    """Print a report. What is to be pasted is never wrapped."""
-    width = min(console.width, WIDEST)
-    for line in _lines(report, width, verbose):
-        console.print(line, soft_wrap=True)
+def report_page(report: Report, width: int, *, verbose: bool) -> Text:
+    """A report to read. What is to be pasted is never wrapped."""
+    lines = _lines(report, min(width, WIDEST), verbose)
+    return Text("\n", no_wrap=True, overflow="ignore").join(lines)
 
 
 def _lines(report: Report, width: int, verbose: bool) -> Iterator[Text]:
