@@ -99,6 +99,12 @@ async def test_warnings_alone_leave_the_exit_code_at_0_unless_it_is_strict(
     assert strict.returncode == SICK
 
 
+def test_what_is_to_be_pasted_is_not_broken_at_the_width_of_a_terminal(penstock: Commands) -> None:
+    schema = "a_schema_with_a_rather_long_name"
+    run = penstock.run("doctor", "--only", "schema", "--schema", schema, COLUMNS="40")
+    assert f"    penstock migrate --schema {schema}" in run.stdout.splitlines()
+
+
 @pytest.mark.parametrize("options", ["", "--json", "--list"])
 def test_who_reads_only_the_first_line_gets_the_verdict_all_the_same(
     penstock: Commands, options: str

@@ -18,7 +18,7 @@ from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
 
     from penstock.config import Database
     from penstock.doctor import Code, Report
@@ -119,7 +119,7 @@ def _examined(
         )
 
 
-def _page(report: Report, verbose: bool) -> Text:
+def _page(report: Report, verbose: bool) -> RenderableType:
     from penstock.cli.screens.findings import report_page
 
     return report_page(report, terminal().width, verbose=verbose)

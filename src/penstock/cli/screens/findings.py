@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
+from rich.console import Group
 from rich.text import Text
 
 from penstock.cli.words import counted
@@ -23,10 +24,11 @@ INDENT = 2 + VERDICT_WIDTH + NAME_WIDTH
 WIDEST = 110
 
 
-def report_page(report: Report, width: int, *, verbose: bool) -> Text:
+def report_page(report: Report, width: int, *, verbose: bool) -> Group:
     """A report to read. What is to be pasted is never wrapped."""
     lines = _lines(report, min(width, WIDEST), verbose)
-    return Text("\n", no_wrap=True, overflow="ignore").join(lines)
+    # In a group: of a text alone the console forgets that it is not to be wrapped.
+    return Group(Text("\n", no_wrap=True, overflow="ignore").join(lines))
 
 
 def _lines(report: Report, width: int, verbose: bool) -> Iterator[Text]:
