@@ -80,7 +80,38 @@ async def test_the_timeline_tells_what_happened_in_order(app: Penstock, insights
     await app.retry(job)
     await worker_of(app).drain(limit=1)
     seen = await insights.job(job.id)
-    assert [moment.what for moment in seen.timeline][-2:] == ["attempt 2: ValueError", "failed"]
+    assert [moment.what for moment in seen.timeline] == [
+        "enqueued",
+        "attempt 1 began",
+        "attempt 1: ValueError",
+        "attempt 2 began",
+        "attempt 2: ValueError",
+        "failed",
+    ]
+
+
+async def test_the_timeline_knows_when_an_attempt_began_that_lost_its_worker(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    job = await app.enqueue(send)
+    await ghost(connection, seconds=0.1)
+
+    async def rescued() -> bool:
+        return bool(await connection.fetch("SELECT * FROM penstock.rescue_v1()"))
+
+    await until(rescued, what="the lease to end")
+    await worker_of(app).drain(limit=1)
+    seen = await insights.job(job.id)
+    assert [moment.what for moment in seen.timeline] == [
+        "enqueued",
+        "attempt 1 began",
+        "attempt 1: WorkerLost",
+        "attempt 2 began",
+        "completed",
+    ]
 
 
 @pytest.mark.parametrize("job", ["42", "no-number", ""])

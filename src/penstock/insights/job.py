@@ -35,14 +35,21 @@ def timeline_of(job: Job) -> tuple[Moment, ...]:
 
 def _moments(job: Job) -> Iterator[Moment]:
     yield Moment(job.created_at, "enqueued")
+    for attempt, began in _begun(job):
+        yield Moment(began, f"attempt {attempt} began")
     for error in job.errors:
         if error.at is not None:
             yield Moment(error.at, f"attempt {error.attempt}: {error.type}")
-    if job.attempted_at is not None:
-        yield Moment(job.attempted_at, f"attempt {job.attempt} began")
     if job.state == READY and job.ready_at is not None:
         yield Moment(job.ready_at, "ready")
     if job.state == SCHEDULED and job.run_at is not None:
         yield Moment(job.run_at, "due")
     if job.finished_at is not None:
         yield Moment(job.finished_at, job.state)
+
+
+def _begun(job: Job) -> set[tuple[int, datetime]]:
+    """When attempts began: the last one as the row has it, those before as their errors do."""
+    begun = {(error.attempt, error.began) for error in job.errors}
+    begun.add((job.attempt, job.attempted_at))
+    return {(attempt, began) for attempt, began in begun if began is not None}
