@@ -1,6 +1,7 @@
 """The fence in the handler's own transaction: effects exactly once."""
 
 import asyncio
+import contextlib
 
 import asyncpg
 import pytest
@@ -286,3 +287,27 @@ async def test_an_idle_fence_does_not_outlive_its_lease(
     async with worker_of(app, lease=2.0, heartbeat=0.5):
         await app.wait(await app.enqueue(pay), timeout=5)
     assert 0 < float(limits[0]) <= 2.0
+
+
+async def test_a_handler_that_ignores_the_fence_and_hangs_is_stopped_all_the_same(
+    app: Penstock, database: Database, connection: asyncpg.Connection
+) -> None:
+    refused, stopped = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def stubborn(ctx: Context) -> None:
+        await connection.execute("UPDATE penstock.job SET token = gen_random_uuid()")
+        async with database.connect() as own, own.transaction():
+            with contextlib.suppress(StaleAttempt):
+                await ctx.fence(own)
+        refused.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    await app.enqueue(stubborn)
+    async with asyncio.timeout(20), worker_of(app, finish=0.1, reconcile=60):
+        await refused.wait()
+    assert stopped.is_set()

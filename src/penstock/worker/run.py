@@ -59,8 +59,11 @@ class Run:
         """Tell the handler to stop: an async one is cancelled, a sync one finds its flag set."""
         if self.stopped is None:
             self.stopped = reason
-            if self.future is not None and not self.future.done():
-                self.future.cancel()
+        elif self.stopped != "refused":
+            return
+        # Also one that the fence refused, which so far has only been told.
+        if self.future is not None and not self.future.done():
+            self.future.cancel()
 
     def end(self) -> None:
         """Its outcome is known, or nobody asks for it any more."""
