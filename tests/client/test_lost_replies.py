@@ -110,4 +110,4 @@ async def test_a_change_whose_answer_is_lost_is_an_error(
 
 async def test_a_value_that_cannot_be_sent_is_no_loss_of_the_database(app: Penstock) -> None:
     with pytest.raises(asyncpg.DataError, match="expected str, got int"):
-        await app.list(queue=5)
+        await app.cancel("1", reason=5)  # type: ignore[arg-type]
