@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.cli.command import Commands
@@ -117,6 +118,18 @@ async def test_at_a_terminal_it_fits(penstock: Commands, shop: Shop, columns: in
         assert any(re.match(r"\d+ +failed +shop\.fail +default ", line) for line in lines)
         assert "exhausted:" in terminal.text
         assert "\x1b[" in terminal.raw
+
+
+async def test_ids_are_whole_however_narrow_it_is(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("SELECT setval('penstock.job_id_seq', 123456789012)")
+    job = await shop.app.enqueue(shop.greet.options(queue="a-queue-of-some-length"), "Ada")
+    for columns in (40, 60, 80, 90):
+        with Terminal(penstock, "jobs", "list", columns=columns) as terminal:
+            assert terminal.end() == 0
+            assert all(len(line) <= columns for line in terminal.text.splitlines())
+            assert f"{job.id}  ready" in terminal.text
 
 
 async def test_no_color_is_respected(penstock: Commands, shop: Shop) -> None:

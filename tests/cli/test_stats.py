@@ -1,6 +1,7 @@
 """`penstock stats`."""
 
 import json
+import re
 
 import pytest
 
@@ -42,6 +43,19 @@ async def test_nothing_has_ended(penstock: Commands) -> None:
         assert terminal.end() == 0
         assert all(len(line) <= 80 for line in terminal.text.splitlines())
         assert "minute" in terminal.text
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+async def test_numbers_stay_near_to_their_names(
+    penstock: Commands, shop: Shop, columns: int
+) -> None:
+    await shop.app.enqueue(shop.greet, "Ada")
+    await worker_of(shop.app).drain()
+    with Terminal(penstock, "stats", columns=columns) as terminal:
+        assert terminal.end() == 0
+        lines = terminal.text.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert any(re.match(r"shop\.greet {1,20}1\.0/", line) for line in lines)
 
 
 @pytest.mark.parametrize("window", ["0", "30d", "long"])

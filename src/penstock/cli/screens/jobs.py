@@ -13,6 +13,7 @@ from penstock.cli.words import ago, length
 from penstock.job import Job
 
 ROOMY = 120
+OTHERS = 42  # the width of state, tries, enqueued, the note, and all gaps
 
 
 def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
@@ -23,13 +24,16 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
     sheet = style.Sheet(width)
     sheet.column("id")
     sheet.column("state")
-    sheet.column("task", most=max(16, width // 4))
-    sheet.column("queue", most=16)
-    sheet.column("tries", right=True)
-    sheet.column("enqueued", right=True)
+    # An id is never cut: where there is no room for all, there is room for what it is.
+    most = {"id": width, "task": max(16, width // 4), "queue": 16}
+    roomy = width >= OTHERS + sum(min(_longest(jobs, name), most[name]) for name in most)
+    sheet.column("task", most=most["task"] if roomy else None, elastic=not roomy)
+    sheet.column("queue", most=most["queue"], needed=roomy)
+    sheet.column("tries", right=True, needed=roomy)
+    sheet.column("enqueued", right=True, needed=roomy)
     sheet.column("tenant", most=20, above=ROOMY, needed=any(job.tenant for job in jobs))
     sheet.column("subject", most=24, above=ROOMY, needed=any(job.subject for job in jobs))
-    sheet.column("", elastic=True)
+    sheet.column("", elastic=True, needed=roomy)
     for job in jobs:
         sheet.row(
             job.id,
@@ -43,6 +47,10 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
             note(job, now),
         )
     return sheet.table
+
+
+def _longest(jobs: Sequence[Job], name: str) -> int:
+    return max(len(getattr(job, name)) for job in jobs)
 
 
 def note(job: Job, now: datetime) -> Text:

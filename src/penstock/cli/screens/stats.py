@@ -13,6 +13,7 @@ from penstock.insights import Count, Ended, Percentiles, QueueInsight, Throughpu
 
 TASKS_SHOWN = 20
 ROOMY = 130
+NUMBERS = 115  # the width of all columns of numbers
 
 
 def stats_page(
@@ -48,8 +49,10 @@ def _tasks(window: Throughput, width: int) -> RenderableType:
 
 
 def _numbers(first: str, width: int) -> style.Sheet:
-    sheet = style.Sheet(width)
-    sheet.column(first, elastic=True)
+    # Where there is room for all of it, numbers stay near to their names.
+    is_tight = width <= ROOMY
+    sheet = style.Sheet(width, fills=is_tight)
+    sheet.column(first, elastic=is_tight, most=None if is_tight else max(20, width - NUMBERS))
     sheet.column("rate", right=True)
     sheet.column("completed", right=True)
     sheet.column("failed", right=True)

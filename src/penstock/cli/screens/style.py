@@ -24,7 +24,7 @@ FAINT = "bright_black"
 class Sheet:
     """A table without lines that fits its width: one column gives way, unimportant ones go."""
 
-    def __init__(self, width: int, *, title: str | None = None) -> None:
+    def __init__(self, width: int, *, title: str | None = None, fills: bool = True) -> None:
         self._width = width
         self._shown: list[bool] = []
         self.table = Table(
@@ -35,7 +35,7 @@ class Sheet:
             header_style=FAINT,
             pad_edge=False,
             padding=(0, 2, 0, 0),
-            expand=width < WIDE,
+            expand=fills and width < WIDE,
         )
 
     def column(
