@@ -4,6 +4,7 @@ import pytest
 import typer
 
 from penstock.cli.duration import seconds
+from penstock.cli.moment import past
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,11 @@ def test_what_can_be_written(text: str, expected: float) -> None:
 def test_what_cannot(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         seconds(text)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-1d", "2026-13-01"])
+def test_a_moment_in_the_past_is_a_time_or_how_long_ago_it_was(text: str) -> None:
+    expected = f"'{text}' is no point in time; write how long ago, like 2h or 7d, or write it like"
+    with pytest.raises(typer.BadParameter, match=expected):
+        past(text)
+    assert past("2h") < past("1h") > past("2026-07-18T09:30:00Z")

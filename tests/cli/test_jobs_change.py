@@ -123,4 +123,4 @@ async def test_ctrl_c_at_the_question(penstock: Commands, shop: Shop) -> None:
 def test_jobs_are_named_or_filtered(bare: Commands, verb: str, which: list[str]) -> None:
     refused = bare.run("jobs", verb, *which)
     assert refused.returncode == 2
-    assert "name the jobs by their ids, or by at least one filter" in refused.stderr
+    assert "name the jobs by their ids, or by at least one filter; not by both" in refused.stderr

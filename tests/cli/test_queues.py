@@ -34,7 +34,7 @@ async def test_a_queue_is_paused_and_resumed(penstock: Commands, shop: Shop) -> 
     await shop.app.enqueue(shop.greet.options(queue="mail"), "Ada")
     paused = penstock.run("queues", "pause", "mail")
     assert (paused.returncode, paused.stderr) == (0, "")
-    assert paused.stdout == "The queue mail is paused: 1 ready jobs wait, 0 run on.\n"
+    assert paused.stdout == "The queue mail is paused: 1 ready job waits, 0 run on.\n"
     assert await shop.app.paused() == ["mail"]
     resumed = penstock.run("queues", "resume", "mail", "--json")
     assert json.loads(resumed.stdout) == {

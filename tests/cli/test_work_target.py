@@ -12,7 +12,7 @@ from tests.cli.command import Commands
         ("pair", "from penstock import Penstock\na, b = Penstock(), Penstock()",
          "The module pair has several apps. Name one: pair:a or pair:b."),
         ("empty:app", "", "The module empty has nothing called app."),
-        ("number:app", "app = 42", "number:app is no Penstock app but a int."),
+        ("number:app", "app = 42", "number:app is no Penstock app but of type int."),
         ("needy", "import absent_library",
          "The module needy could not be imported: ModuleNotFoundError: "
          "No module named 'absent_library'."),

@@ -103,7 +103,9 @@ class Which:
     @classmethod
     def of(cls, ids: Sequence[str] | None, filter: Filter, states: list[StateName]) -> Which:
         if bool(ids) == filter.is_given:
-            raise typer.BadParameter("name the jobs by their ids, or by at least one filter")
+            raise typer.BadParameter(
+                "name the jobs by their ids, or by at least one filter; not by both"
+            )
         return cls(list(dict.fromkeys(ids or ())), filter, states)
 
     async def pages(self, queue: Reached) -> AsyncIterator[tuple[list[str], bool]]:

@@ -24,6 +24,17 @@ def moment(text: str | datetime) -> datetime:
 
 def past(text: str | datetime) -> datetime:
     """A point in time, or how long ago it was."""
-    if isinstance(text, datetime) or "-" in text:
-        return moment(text)
+    if isinstance(text, datetime):
+        return text
+    for read in (_ago, moment):
+        try:
+            return read(text)
+        except typer.BadParameter:
+            continue
+    raise typer.BadParameter(
+        f"{text!r} is no point in time; write how long ago, like 2h or 7d, or {AS_WRITTEN}"
+    )
+
+
+def _ago(text: str) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=seconds(text))

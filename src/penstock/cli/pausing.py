@@ -71,6 +71,9 @@ def _warn_of_unknown(name: str, known: Collection[str]) -> None:
 
 
 def _paused(queue: QueueInsight) -> str:
+    ready = "job waits" if queue.ready.number == 1 else "jobs wait"
+    running = "runs" if queue.running.number == 1 else "run"
     return (
-        f"The queue {queue.name} is paused: {queue.ready} ready jobs wait, {queue.running} run on."
+        f"The queue {queue.name} is paused: {queue.ready} ready {ready}, "
+        f"{queue.running} {running} on."
     )

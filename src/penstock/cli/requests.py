@@ -44,7 +44,8 @@ def checked_by(app: Penstock) -> MakeRequest:
         try:
             return known.options(**values).prepare(**args)
         except TypeError as error:
-            raise CommandError(f"The arguments do not fit the task {task!r}: {error}.") from error
+            why = str(error).rstrip(".")
+            raise CommandError(f"The arguments do not fit the task {task!r}: {why}.") from error
 
     return make
 

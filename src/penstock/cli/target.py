@@ -66,6 +66,6 @@ def _named(module: ModuleType, attribute: str) -> Penstock:
     found = getattr(module, attribute)
     if not isinstance(found, Penstock):
         raise CommandError(
-            f"{module.__name__}:{attribute} is no Penstock app but a {type(found).__name__}."
+            f"{module.__name__}:{attribute} is no Penstock app but of type {type(found).__name__}."
         )
     return found
