@@ -107,17 +107,19 @@ async def test_going_to_where_it_is_does_not_ask(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "message"),
     [
-        (["--database-url", "postgresql://127.0.0.1:1/none"], "cannot be reached"),
-        (["--database-url", "mysql://localhost"], "allowed is postgresql://"),
-        (["--to", "9999", "--sql"], "at most"),
-        (["--schema", "x" * 60, "--sql"], "1 to 50 bytes"),
+        (["--database-url", "postgresql://127.0.0.1:1/none"], 1, "cannot be reached"),
+        (["--database-url", "mysql://localhost"], 2, "allowed is postgresql://"),
+        (["--to", "9999", "--sql"], 2, "at most"),
+        (["--schema", "x" * 60, "--sql"], 2, "1 to 50 bytes"),
     ],
 )
-async def test_what_is_wrong_is_said_on_stderr(arguments: list[str], message: str) -> None:
+async def test_what_is_wrong_is_said_on_stderr(
+    arguments: list[str], code: int, message: str
+) -> None:
     failed = await run(*arguments)
-    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert (failed.exit_code, failed.stdout) == (code, "")
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
 
