@@ -75,6 +75,15 @@ def test_programs_can_tell_apart_why_a_database_cannot_be_used(
     assert kind(with_database(database.direct_url, "nowhere")) == "database_missing"
 
 
+@pytest.mark.parametrize("url", ["postgresql://[bad", "postgresql://me:secret@host:99999/shop"])
+def test_an_address_that_is_none_is_refused_in_words_and_in_json(bare: Commands, url: str) -> None:
+    done = bare.run("jobs", "list", "--database-url", url, "--json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("The setting database_url is ")
+    assert "secret" not in done.stderr
+    assert json.loads(done.stdout)["error"]["kind"] == "config_error"
+
+
 @pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
 def test_tables_that_are_not_there_are_named(penstock: Commands, command: list[str]) -> None:
     done = penstock.run(*command, "--schema", "elsewhere", "--json")
