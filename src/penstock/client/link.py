@@ -70,9 +70,10 @@ class Link:
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:
-                    self._pool = await self._open()
-                    self._lasting = self._last()
+                    pool = await self._open()
+                    self._lasting = self._last(pool)
                     await anext(self._lasting)
+                    self._pool = pool
         return self._pool
 
     async def open_another(self, *, size: int, name: str) -> Pool:
@@ -80,12 +81,18 @@ class Link:
         prepared = self.database.prepared_statements
         return await open_pool(self.url, size=size, name=name, prepared=prepared)
 
-    async def _last(self) -> AsyncGenerator[None, None]:
+    async def _last(self, pool: Pool) -> AsyncGenerator[None, None]:
         """Close with the loop, if nobody does before: a loop that ends closes its generators."""
+        loop, hold = asyncio.get_running_loop(), self._hold
         try:
             yield
         finally:
-            await self._shut()
+            if loop is asyncio.get_running_loop():
+                await _close(pool)
+            await _release(hold)
+            # Last, and only what was opened here: another loop may open it from now on.
+            if self._pool is pool:
+                self._pool = self._hold = None
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -136,30 +143,31 @@ class Link:
 
     async def close(self) -> None:
         """Close the pool; an embedded server stops when its last user has gone."""
-        if self._lasting is not None:
-            await self._lasting.aclose()
-        await self._shut()
-
-    async def _shut(self) -> None:
-        pool, self._pool = self._pool, None
-        try:
-            if pool is not None and self._loop is asyncio.get_running_loop():
-                await asyncio.wait_for(pool.close(), timeout=10)
-        except TimeoutError:
-            logger.warning("Connections were still in use after 10 s and have been cut off.")
-            if pool is not None:
-                pool.terminate()
-        finally:
-            await self._let_go()
+        lasting, self._lasting = self._lasting, None
+        if lasting is not None:
+            await lasting.aclose()
 
     async def _let_go(self) -> None:
         hold, self._hold = self._hold, None
-        if hold is not None:
-            try:
-                await asyncio.to_thread(hold.release)
-            except RuntimeError:
-                # Python is ending and starts no more threads; nobody minds the wait any more.
-                hold.release()
+        await _release(hold)
+
+
+async def _close(pool: Pool) -> None:
+    try:
+        await asyncio.wait_for(pool.close(), timeout=10)
+    except TimeoutError:
+        logger.warning("Connections were still in use after 10 s and have been cut off.")
+        pool.terminate()
+
+
+async def _release(hold: Hold | None) -> None:
+    if hold is None:
+        return
+    try:
+        await asyncio.to_thread(hold.release)
+    except RuntimeError:
+        # Python is ending and starts no more threads; nobody minds the wait any more.
+        hold.release()
 
 
 def _never() -> None:
