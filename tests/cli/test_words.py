@@ -6,7 +6,8 @@ import pytest
 import typer
 
 from penstock.cli.moment import moment, past
-from penstock.cli.words import ago, counted, length, rate, share
+from penstock.cli.words import ago, length, rate, share
+from penstock.wording import counted
 
 
 @pytest.mark.parametrize(

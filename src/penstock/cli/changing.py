@@ -18,10 +18,10 @@ from penstock.cli.opening import Reached, reached
 from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
-from penstock.cli.words import counted
 from penstock.errors import JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
+from penstock.wording import counted
 
 SHOWN = 20
 MISSING = "missing"

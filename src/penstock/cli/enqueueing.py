@@ -26,10 +26,11 @@ from penstock.cli.requests import (
 from penstock.cli.showing import exit_of_job, show, until_ended
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
-from penstock.cli.words import counted, length
+from penstock.cli.words import length
 from penstock.client import Enqueued
 from penstock.errors import PenstockError
 from penstock.tasks import Request
+from penstock.wording import counted
 
 BATCH = 1000
 

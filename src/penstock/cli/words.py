@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as they stand in tables; `penstock.wording` has them for sentences."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def share(part: float | None) -> str:
     if part is None:
         return "–"
     return f"{part:.1%}" if part else "0 %"
-
-
-def counted(number: int, word: str) -> str:
-    """`1 job`, `2 jobs`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def at(moment: datetime) -> str:

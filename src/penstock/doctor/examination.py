@@ -17,8 +17,8 @@ from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Clock, Patient, local_time
 from penstock.doctor.report import Report, Result
 from penstock.doctor.unreachable import unreachable
-from penstock.doctor.wording import span
 from penstock.store import Connection, connect, failures
+from penstock.wording import span
 
 NO_CONNECTION = "There is no connection to the database."
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.doctor import CHECKS, Finding, Report, Result, Verdict
-from penstock.doctor.wording import counted, listed, size, span
+from penstock.wording import counted, listed, size, span
 
 
 def report(*verdicts: str) -> Report:

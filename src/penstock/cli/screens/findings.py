@@ -9,8 +9,8 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
-from penstock.cli.words import counted
 from penstock.doctor import Finding, Report, Result, Verdict
+from penstock.wording import counted
 
 STYLES = {
     Verdict.OK: "green",

@@ -20,6 +20,7 @@ from penstock.cli.words import ago, length, rate, share
 from penstock.config import Database
 from penstock.demo.chart import sparkline
 from penstock.insights import Count, FailedJob, Overview, RunningJob
+from penstock.wording import counted
 
 SPARKS = 30
 HEADER = 3
@@ -112,7 +113,7 @@ class Picture:
         text.append(f"  {ready} ready", style.STATES["ready"])
         text.append(f"  {scheduled} scheduled", style.STATES["scheduled"])
         text.append(f"  {running} running", style.STATES["running"])
-        text.append(f"  {len(living)} worker{'' if len(living) == 1 else 's'}")
+        text.append(f"  {counted(len(living), 'worker')}")
         text.append(f", {lost} lost" if lost else "", "bold red")
         failed = minute.total.failure_rate
         text.append(f"  last minute: {rate(minute.total.per_second)}")

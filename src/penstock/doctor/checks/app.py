@@ -11,8 +11,8 @@ from penstock.doctor.code import Code
 from penstock.doctor.finding import Finding, error, ok
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted, listed
 from penstock.errors import ArgumentsDoNotFit
+from penstock.wording import counted, listed
 
 ARGUMENTS_TRIED = 5
 

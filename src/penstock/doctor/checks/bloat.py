@@ -10,8 +10,8 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted, size, span
 from penstock.sql import quote
+from penstock.wording import counted, size, span
 
 # Those whose rows come and go; history only grows, and is dropped by the partition.
 TABLES = ["job", "lease", "leader", "signal", "unique_claim", "progress"]

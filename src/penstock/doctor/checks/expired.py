@@ -12,7 +12,7 @@ from penstock.doctor.checks.clock import Told
 from penstock.doctor.finding import Finding, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted, listed
+from penstock.wording import counted, listed
 
 
 class Expired(Struct, frozen=True):

@@ -11,7 +11,7 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted
+from penstock.wording import counted
 
 
 class Failures(Struct, frozen=True):

@@ -10,7 +10,7 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted, span
+from penstock.wording import counted, span
 
 
 class Overtime(Struct, frozen=True):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
-from penstock.doctor.wording import listed
 from penstock.doctor.workforce import living, workforce
 from penstock.insights import WorkerInsight
+from penstock.wording import listed
 
 
 def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:

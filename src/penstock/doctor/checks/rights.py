@@ -11,9 +11,9 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import listed
 from penstock.migrate.compatibility import newest_functions
 from penstock.sql import quote
+from penstock.wording import listed
 
 # Functions run with the rights of who calls them, so these are the tables they touch.
 CLIENT = {

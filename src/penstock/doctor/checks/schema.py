@@ -11,10 +11,10 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import listed
 from penstock.errors import SchemaError
 from penstock.migrate import check as check_version
 from penstock.migrate.compatibility import newest_functions
+from penstock.wording import listed
 
 
 class Part(Struct, frozen=True):

@@ -10,8 +10,8 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, skipped, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
-from penstock.doctor.wording import counted, span
 from penstock.sql import quote
+from penstock.wording import counted, span
 
 
 class Holder(Struct, frozen=True):

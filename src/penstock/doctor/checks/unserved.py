@@ -12,9 +12,9 @@ from penstock.doctor.finding import Finding, error, ok
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.doctor.waiting import Waiting, waiting
-from penstock.doctor.wording import counted, listed, span
 from penstock.doctor.workforce import living, workforce
 from penstock.insights import WorkerInsight
+from penstock.wording import counted, listed, span
 
 
 class Service(Struct, frozen=True):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, ok, warning
 from penstock.doctor.limits import Limits
-from penstock.doctor.wording import counted, listed, span
 from penstock.doctor.workforce import living, workforce
 from penstock.insights import Count, WorkerInsight
+from penstock.wording import counted, listed, span
 
 
 def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as they stand in sentences."""
 
 from __future__ import annotations
 
