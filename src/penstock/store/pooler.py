@@ -33,7 +33,7 @@ async def stands_between(connection: Connection) -> bool:
     return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
 
 
-async def lends(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) -> bool:
+async def lends(connection: Connection, others: Connection | asyncpg.Pool[asyncpg.Record]) -> bool:
     """Whether a pooler lends us a server for one transaction at a time: its transaction mode.
 
         if await lends(connection, pool): ...

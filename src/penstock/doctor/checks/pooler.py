@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -11,9 +12,7 @@ from penstock.doctor.finding import Finding, ok
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.store import connect
-from penstock.store.pooler import stands_between
-
-TRIES = 5
+from penstock.store.pooler import lends, stands_between
 
 
 class Way(Struct, frozen=True):
@@ -23,10 +22,6 @@ class Way(Struct, frozen=True):
     shared: bool = False
 
 
-class Backend(Struct, frozen=True):
-    pid: int
-
-
 async def read(patient: Patient) -> Way:
     async with patient.bounds() as connection:
         pooled = await stands_between(connection)
@@ -34,22 +29,12 @@ async def read(patient: Patient) -> Way:
 
 
 async def _is_shared(patient: Patient) -> bool:
-    """Whether two connections of ours, both open, are served by one and the same backend.
-
-    Then it is lent for a transaction at a time. If never, it may have been by chance.
-    """
     other = await connect(patient.url, name="penstock doctor")
-    second = Patient(other, patient.url, patient.schema, patient.limits)
     try:
-        seen = [{await _backend(each) for _ in range(TRIES)} for each in (patient, second)]
+        async with asyncio.timeout(patient.limits.reading):
+            return await lends(patient.connection, other)
     finally:
         await other.close(timeout=1)
-    return bool(seen[0] & seen[1])
-
-
-async def _backend(patient: Patient) -> int:
-    [backend] = await patient.ask(Backend, "examine_backend")
-    return backend.pid
 
 
 def judge(way: Way, _: Limits) -> Sequence[Finding]:
