@@ -111,9 +111,11 @@ async def test_on_a_loop_it_says_to_await_instead(app: Penstock) -> None:
 async def test_it_can_be_opened_again_after_it_was_closed(database: Database) -> None:
     def blocking() -> None:
         app = app_at(database.url)
-        for _ in range(2):
+        for stored in (1, 2):
             with app.sync as jobs:
                 jobs.enqueue(app.tasks.get("greet"), "Ada")
+                assert len(jobs.list().jobs) == stored
+            assert "penstock sync" not in {thread.name for thread in threading.enumerate()}
 
     await asyncio.to_thread(blocking)
 
@@ -194,7 +196,8 @@ def test_many_coroutines_take_the_app_over_at_once(database: Database) -> None:
     app.sync.open()
 
     async def main() -> None:
-        await asyncio.gather(*(app.paused() for _ in range(20)))
+        assert await asyncio.gather(*(app.paused() for _ in range(20))) == [[]] * 20
+        assert "penstock sync" not in {thread.name for thread in threading.enumerate()}
         await app.close()
 
     asyncio.run(main())
