@@ -112,8 +112,7 @@ class Ended:
                 f"after {self.rescued_after:.1f} s (↺).",
                 "",
                 f"The picture is {self.folder.picture}, the workers' log {self.folder.log}.",
-                f"Look at the jobs: penstock db psql --data-dir {self.folder.database} "
-                "-c 'SELECT task, state, count(*) FROM penstock.job_all GROUP BY 1, 2'",
+                f"Look at the jobs: penstock stats --data-dir {self.folder.database}",
             ]
         )
 
