@@ -72,5 +72,8 @@ async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) ->
             await heard.wait()
     except TimeoutError:
         pass
+    if connection.is_closed():
+        # It heard nothing because it was lost, which says nothing about the way.
+        raise ConnectionResetError("The connection was lost while it waited for its echo.")
     await connection.remove_listener(channel, hear)
     return heard.is_set()
