@@ -8,6 +8,7 @@ import pytest
 
 from penstock import Context, Penstock
 from penstock.events import DatabaseBack, DatabaseGone
+from penstock.store import hears
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -178,3 +179,19 @@ async def test_a_worker_cannot_start_on_a_database_without_the_schema(
     await connection.execute("DROP SCHEMA penstock CASCADE")
     with pytest.raises(Exception, match="penstock migrate"):
         await Penstock(database.url).worker().start()
+
+
+async def test_a_connection_that_is_lost_before_its_echo_is_not_taken_for_deaf(
+    database: Database,
+) -> None:
+    class Cutting:
+        """Others whose notification never comes: the listening session is ended instead."""
+
+        async def execute(self, _: str) -> None:
+            await cut_connections(database.admin_url, "echo")
+
+    listening = await asyncpg.connect(
+        database.direct_url, server_settings={"application_name": "echo"}
+    )
+    with pytest.raises(ConnectionResetError, match="echo"):
+        await hears(listening, Cutting())  # type: ignore[arg-type]
