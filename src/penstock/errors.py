@@ -21,6 +21,8 @@ PenstockError
 ├── LeaseLost                the worker's lease expired or was taken away
 ├── StaleAttempt             the fence refused: a newer attempt owns the job
 ├── ResourceMissing          a task needs a resource that this worker did not open
+├── BudgetTooSmall           a budget never holds as many units as were asked for
+├── UnknownBudget            no limit with a rate is set for this key
 ├── DatabaseLost             the connection to Postgres broke and did not come back in time
 ├── Retryable                for handlers to raise: try again, perhaps after a while
 └── NotRetryable             for handlers to raise: trying again is pointless
@@ -267,6 +269,30 @@ class ResourceMissing(PenstockError):
         super().__init__(
             f"{who} the resource {resource}, which this worker did not open. "
             "Add it to the worker's resources and to the task's."
+        )
+
+
+class BudgetTooSmall(PenstockError):
+    """More units were asked for than the budget ever holds: no wait would help."""
+
+    def __init__(self, key: str, units: float, burst: float) -> None:
+        self.key = key
+        self.units = units
+        self.burst = burst
+        super().__init__(
+            f"The budget {key!r} never holds {units:g} units: its burst is {burst:g}. "
+            "Raise it with app.set_limit, or ask for less at once."
+        )
+
+
+class UnknownBudget(PenstockError):
+    """No limit with a rate is set for this key."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(
+            f"There is no budget for {key!r}. Set one first: "
+            f"app.set_limit({key!r}, rate=..., burst=...)."
         )
 
 

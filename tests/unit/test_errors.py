@@ -7,6 +7,7 @@ import pytest
 from penstock import errors
 from penstock.errors import (
     ArgumentsDoNotFit,
+    BudgetTooSmall,
     ConfigError,
     DatabaseLost,
     DuplicateTask,
@@ -28,6 +29,7 @@ from penstock.errors import (
     SchemaTooNew,
     SchemaTooOld,
     StaleAttempt,
+    UnknownBudget,
     UnknownTask,
     WaitTimeout,
 )
@@ -52,6 +54,8 @@ EXAMPLES = [
     LeaseLost("7"),
     StaleAttempt("42", 3),
     ResourceMissing("HttpClient", "mail.send"),
+    BudgetTooSmall("openai", 1200, 1000),
+    UnknownBudget("openai"),
     DatabaseLost("The connection broke."),
     Retryable("The model API is busy.", after=30),
     NotRetryable("The file is no PDF."),

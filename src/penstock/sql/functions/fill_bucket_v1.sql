@@ -1,0 +1,37 @@
+-- Lock a bucket and say what is in it now: what it had and what has run in since then by its limit's rate.
+-- One that nobody has used yet is full. Without a rate there is none to lock, but it may be closed.
+-- The time is read after the lock, so it only ever goes back when the server's clock was set back. What ran in
+-- before that stays; from then on the new time counts.
+CREATE FUNCTION :"schema".fill_bucket_v1(
+    p_key text, p_now timestamptz, OUT level double precision, OUT rate double precision,
+    OUT burst double precision, OUT filled_at timestamptz, OUT opens_in double precision
+)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_bucket record;
+BEGIN
+    SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
+    IF rate IS NULL THEN
+        SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
+    ELSE
+        LOOP
+            SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO bucket (key, level, filled_at) VALUES (p_key, 'Infinity', coalesce(p_now, clock_timestamp()))
+            ON CONFLICT ON CONSTRAINT bucket_pkey DO NOTHING;
+        END LOOP;
+    END IF;
+    filled_at := coalesce(p_now, clock_timestamp());
+    opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
+    level := least(burst, v_bucket.level + rate * greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at)));
+    IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
+        UPDATE bucket AS b SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at WHERE b.key = p_key;
+    END IF;
+END
+$$;
