@@ -1,0 +1,135 @@
+"""When a queue or a lane is open: times of day, on days of the week, in a time zone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+from zoneinfo import ZoneInfo, available_timezones
+
+from penstock.errors import ConfigError
+
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MOST_WINDOWS: Final = 50
+ALLOWED: Final = (
+    "days and times such as 'mon-fri 22:00-06:00', 'sat,sun 00:00-24:00', or '12:00-13:00' for "
+    "every day"
+)
+_WINDOW: Final = re.compile(r"(?:([a-z,-]+)\s+)?(\d{1,2}):(\d\d) ?- ?(\d{1,2}):(\d\d)", re.ASCII)
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Windows:
+    """The hours in which workers take jobs.
+
+        Windows("mon-fri 22:00-06:00", "sat,sun 00:00-24:00", timezone="Europe/Berlin")
+
+    A window that ends at or before its beginning ends on the next day; its days are those on which
+    it begins. `open` has the windows in one way of writing.
+    """
+
+    open: tuple[str, ...]
+    timezone: str
+
+    def __init__(self, *windows: str, timezone: str = "UTC") -> None:
+        if not 1 <= len(windows) <= MOST_WINDOWS:
+            raise ConfigError("windows", windows, f"1 to {MOST_WINDOWS}, each {ALLOWED}")
+        object.__setattr__(self, "open", tuple(str(_Window.parse(each)) for each in windows))
+        object.__setattr__(self, "timezone", _zone(timezone))
+
+    def stored(self) -> dict[str, Any]:
+        """The windows as a row has them."""
+        return {
+            "timezone": self.timezone,
+            "open": [_Window.parse(each).stored() for each in self.open],
+        }
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Self | None:
+        """The windows of a row. None if they cannot be read: such windows hold nothing back."""
+        made = cls.__new__(cls)
+        try:
+            windows = tuple(str(_Window.read(each)) for each in stored["open"])
+        except (LookupError, TypeError, AttributeError):
+            return None
+        object.__setattr__(made, "open", windows)
+        object.__setattr__(made, "timezone", stored.get("timezone", "UTC"))
+        return made
+
+    def __str__(self) -> str:
+        return f"{'; '.join(self.open) or 'never'} ({self.timezone})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    days: tuple[int, ...]
+    start: str
+    end: str
+
+    @classmethod
+    def parse(cls, text: Any) -> _Window:
+        found = _WINDOW.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+        if found is None:
+            raise ConfigError("windows", text, ALLOWED)
+        days, *times = found.groups()
+        start, end = _time(text, *times[:2], latest=23), _time(text, *times[2:], latest=24)
+        return cls(_days(text, days) if days else tuple(range(1, 8)), start, end)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> _Window:
+        days = tuple(sorted(set(stored.get("days", range(1, 8)))))
+        return cls(days, str(stored["from"])[:5], str(stored["to"])[:5])
+
+    def stored(self) -> dict[str, Any]:
+        return {"days": list(self.days), "from": self.start, "to": self.end}
+
+    def __str__(self) -> str:
+        times = f"{self.start}-{self.end}"
+        return times if len(self.days) == len(DAYS) else f"{','.join(_spans(self.days))} {times}"
+
+
+def _time(text: str, hour: str, minute: str, *, latest: int) -> str:
+    if int(hour) > latest or int(minute) > 59 or (hour == "24" and minute != "00"):
+        raise ConfigError(
+            "windows", text, f"times from 00:00 to 23:59, and 24:00 as an end; {ALLOWED}"
+        )
+    return f"{int(hour):02}:{minute}"
+
+
+def _days(text: str, given: str) -> tuple[int, ...]:
+    """The days by number, Monday is 1; `fri-mon` goes over the weekend."""
+    chosen: set[int] = set()
+    for part in given.split(","):
+        first, _, last = part.partition("-")
+        if first not in DAYS or (last or first) not in DAYS:
+            raise ConfigError("windows", text, f"the days {', '.join(DAYS)}; {ALLOWED}")
+        start, end = DAYS.index(first), DAYS.index(last or first)
+        chosen.update((start + step) % 7 + 1 for step in range((end - start) % 7 + 1))
+    return tuple(sorted(chosen))
+
+
+def _spans(days: Sequence[int]) -> Iterator[str]:
+    """Days as people write them: three or more in a row as `mon-wed`."""
+    rest = list(days)
+    while rest:
+        run = [rest.pop(0)]
+        while rest and rest[0] == run[-1] + 1:
+            run.append(rest.pop(0))
+        names = [DAYS[day - 1] for day in run]
+        yield f"{names[0]}-{names[-1]}" if len(names) > 2 else ",".join(names)
+
+
+def _zone(name: Any) -> str:
+    if not isinstance(name, str) or not _is_known(name):
+        raise ConfigError("timezone", name, "a time zone by its name, such as Europe/Berlin or UTC")
+    return name
+
+
+def _is_known(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        # A machine without time zones cannot tell: the database, which has its own, will.
+        return name != "" and not available_timezones()
+    return True
