@@ -1,0 +1,368 @@
+"""Change what queues, lanes, keys, plans and tenants may do, while workers run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from penstock.client.settings import (
+    LaneSettings,
+    Limit,
+    Plan,
+    QueueSettings,
+    Tenant,
+    with_windows,
+)
+from penstock.errors import ConfigError
+from penstock.rate import per_second
+from penstock.store import failures
+from penstock.store.tuning import Tuning
+from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
+from penstock.tasks.options import seconds as in_seconds
+from penstock.windows import Windows
+
+if TYPE_CHECKING:
+    from penstock.store import Executor, Store
+
+T = TypeVar("T")
+
+HEAVIEST: Final = 1000
+MOST_SLOTS: Final = 1_000_000
+LARGEST_BURST: Final = 1e12
+SETTINGS_AT_ONCE: Final = 1000
+LANE_KEY: Final = re.compile(r"tenant|task|subject|requested_by|(?:args|meta)\..+")
+_UNKNOWN_ZONE: Final = "22023"
+_CHECK_FAILED: Final = "23514"
+
+
+class TuningCalls:
+    """The calls that change settings and read them back.
+
+    `...` leaves a setting as it is, None takes it away. Workers hear of a change at once. `by` says
+    in the audit who made it; without it that is the database's role.
+    """
+
+    if TYPE_CHECKING:  # what Client brings
+
+        @property
+        def store(self) -> Store: ...
+
+        async def _ask(
+            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
+        ) -> T: ...
+
+    # Queues and lanes
+
+    async def set_queue(
+        self,
+        name: str,
+        *,
+        fair: bool | EllipsisType = ...,
+        lane_key: str | EllipsisType | None = ...,
+        ageing: float | timedelta | EllipsisType | None = ...,
+        windows: Windows | EllipsisType | None = ...,
+        late_after: float | timedelta | EllipsisType | None = ...,
+        by: str | None = None,
+    ) -> QueueSettings:
+        """Change a queue: turns between lanes, ageing, opening hours, the soft deadline.
+
+            await app.set_queue("imports", fair=True)                       # turns between tenants
+            await app.set_queue("reports", windows=Windows("22:00-06:00"))  # at night only
+
+        `lane_key` says what the lanes of a fair queue are: `tenant` (None), `task`, `subject`,
+        `requested_by`, `args.NAME` or `meta.NAME`. It holds for jobs that are enqueued from now on.
+        """
+        matching("queue", name, QUEUE_NAME)
+        changes = _given(
+            fair=(fair, _yes_or_no),
+            lane_key=(lane_key, _lane_key),
+            ageing=(ageing, _duration),
+            windows=(windows, _windows),
+            late_after=(late_after, _duration),
+        )
+        row = await self._tune(
+            lambda tuning, on: tuning.set_queue(on, name, changes, _actor(by)), changes
+        )
+        return QueueSettings(**with_windows(row))
+
+    async def queue_settings(self) -> Sequence[QueueSettings]:
+        """What is set for queues; those that nobody has set anything for are not here."""
+        rows = await self._ask(Tuning(self.store).queues)
+        return [QueueSettings(**with_windows(row)) for row in rows]
+
+    async def set_lane(
+        self,
+        queue: str,
+        lane: str,
+        *,
+        weight: int | EllipsisType = ...,
+        paused: bool | EllipsisType = ...,
+        windows: Windows | EllipsisType | None = ...,
+        late_after: float | timedelta | EllipsisType | None = ...,
+        by: str | None = None,
+    ) -> LaneSettings:
+        """Change one lane of a queue, such as one tenant's: its weight, a pause, its hours.
+
+        await app.set_lane("imports", "acme", weight=3)      # three jobs in each turn
+        """
+        matching("queue", queue, QUEUE_NAME)
+        _lane(lane)
+        changes = _given(
+            weight=(weight, _weight),
+            paused=(paused, _yes_or_no),
+            windows=(windows, _windows),
+            late_after=(late_after, _duration),
+        )
+        row = await self._tune(
+            lambda tuning, on: tuning.set_lane(on, queue, lane, changes, _actor(by)), changes
+        )
+        return LaneSettings(**with_windows(row))
+
+    async def remove_lane(self, queue: str, lane: str, *, by: str | None = None) -> bool:
+        """Forget what was set for a lane. False if nothing was."""
+        matching("queue", queue, QUEUE_NAME)
+        _lane(lane)
+        return await self._ask(
+            lambda on: Tuning(self.store).remove_lane(on, queue, lane, _actor(by))
+        )
+
+    async def lane_settings(
+        self, queue: str, *, after: str | None = None, limit: int = SETTINGS_AT_ONCE
+    ) -> Sequence[LaneSettings]:
+        """What is set for lanes of a queue, by name; pass the last one as `after` for more."""
+        matching("queue", queue, QUEUE_NAME)
+        whole("limit", limit, 1, SETTINGS_AT_ONCE)
+        rows = await self._ask(lambda on: Tuning(self.store).lanes(on, queue, after, limit))
+        return [LaneSettings(**with_windows(row)) for row in rows]
+
+    # Limits
+
+    async def set_limit(
+        self,
+        key: str,
+        *,
+        slots: int | EllipsisType | None = ...,
+        rate: float | str | EllipsisType | None = ...,
+        burst: float | EllipsisType | None = ...,
+        by: str | None = None,
+    ) -> Limit:
+        """Limit a key over all workers: `slots` at once, `rate` in a second, `burst` after a rest.
+
+            await app.set_limit("openai", slots=10, rate="500/min")
+            await app.set_limit("queue:imports", slots=50)
+            await app.set_limit("lane:imports:*", slots=4)      # each tenant of the queue
+            await app.set_limit("task:render", slots=2)
+
+        A rate without a burst has one of what comes in a second, at least 1.
+        """
+        limit_key("key", key)
+        changes = _given(slots=(slots, _slots), rate=(rate, _rate), burst=(burst, _burst))
+        row = await self._tune(
+            lambda tuning, on: tuning.set_limit(on, key, changes, _actor(by)), changes
+        )
+        return Limit(**row)
+
+    async def remove_limit(self, key: str, *, by: str | None = None) -> bool:
+        """Limit a key no more. False if it was not limited."""
+        limit_key("key", key)
+        return await self._ask(lambda on: Tuning(self.store).remove_limit(on, key, _actor(by)))
+
+    async def limits(self) -> Sequence[Limit]:
+        """The limits by their keys."""
+        return [Limit(**row) for row in await self._ask(Tuning(self.store).limits)]
+
+    async def close_bucket(self, key: str, seconds: float | timedelta) -> None:
+        """Let no job of a key start for a while, as a 429 with a `Retry-After` does."""
+        limit_key("key", key)
+        length = in_seconds("seconds", seconds)
+        await self._ask(lambda on: Tuning(self.store).close_bucket(on, key, length))
+
+    async def open_bucket(self, key: str) -> None:
+        """Open a key again before its time."""
+        limit_key("key", key)
+        await self._ask(lambda on: Tuning(self.store).open_bucket(on, key))
+
+    # Plans and tenants
+
+    async def set_plan(
+        self,
+        name: str,
+        *,
+        priority: int | EllipsisType = ...,
+        weight: int | EllipsisType = ...,
+        late_after: float | timedelta | EllipsisType | None = ...,
+        by: str | None = None,
+    ) -> Plan:
+        """Change what tenants pay for.
+
+            await app.set_plan("gold", priority=10, weight=5)
+            await app.set_tenant("acme", plan="gold")
+
+        `priority` is added to that of jobs that are enqueued from now on; `weight` holds at once.
+        """
+        limit_key("plan", name)
+        changes = _given(
+            priority=(priority, _priority),
+            weight=(weight, _weight),
+            late_after=(late_after, _duration),
+        )
+        row = await self._tune(
+            lambda tuning, on: tuning.set_plan(on, name, changes, _actor(by)), changes
+        )
+        return Plan(**row)
+
+    async def remove_plan(self, name: str, *, by: str | None = None) -> bool:
+        """Take a plan away that no tenant has. False if there is none of this name."""
+        limit_key("plan", name)
+        removed, tenants = await self._ask(
+            lambda on: Tuning(self.store).remove_plan(on, name, _actor(by))
+        )
+        if tenants:
+            held = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
+            raise ConfigError("plan", name, f"a plan without tenants, and {held} it: move them")
+        return removed
+
+    async def plans(self) -> Sequence[Plan]:
+        """The plans by their names."""
+        return [Plan(**row) for row in await self._ask(Tuning(self.store).plans)]
+
+    async def set_tenant(
+        self,
+        name: str,
+        *,
+        plan: str | EllipsisType | None = ...,
+        late_after: float | timedelta | EllipsisType | None = ...,
+        by: str | None = None,
+    ) -> Tenant:
+        """Change what holds for a tenant: its plan, its soft deadline."""
+        limit_key("tenant", name)
+        changes = _given(plan=(plan, _plan), late_after=(late_after, _duration))
+        row = await self._tune(
+            lambda tuning, on: tuning.set_tenant(on, name, changes, _actor(by)), changes
+        )
+        if row is None:
+            known = ", ".join(each.name for each in await self.plans()) or "none yet"
+            raise ConfigError("plan", plan, f"a plan that set_plan has made; there are: {known}")
+        return Tenant(**row)
+
+    async def remove_tenant(self, name: str, *, by: str | None = None) -> bool:
+        """Forget what was set for a tenant; its jobs stay. False if nothing was."""
+        limit_key("tenant", name)
+        return await self._ask(lambda on: Tuning(self.store).remove_tenant(on, name, _actor(by)))
+
+    async def tenants(
+        self,
+        *,
+        plan: str | None = None,
+        after: str | None = None,
+        limit: int = SETTINGS_AT_ONCE,
+    ) -> Sequence[Tenant]:
+        """The tenants that something is set for; pass the last one's name as `after` for more."""
+        whole("limit", limit, 1, SETTINGS_AT_ONCE)
+        rows = await self._ask(lambda on: Tuning(self.store).tenants(on, plan, after, limit))
+        return [Tenant(**row) for row in rows]
+
+    async def _tune(
+        self, change: Callable[[Tuning, Executor], Awaitable[T]], changes: dict[str, Any]
+    ) -> T:
+        """Change something; what only the database can refuse comes back in words."""
+        if not changes:
+            raise TypeError("Nothing is to change: give at least one setting.")
+        try:
+            return await self._ask(lambda on: change(Tuning(self.store), on))
+        except Exception as error:
+            if failures.is_state(error, _UNKNOWN_ZONE):
+                zone = changes["windows"]["timezone"]
+                raise ConfigError("timezone", zone, "one that the database knows") from error
+            if failures.is_state(error, _CHECK_FAILED) and "limit_setting" in str(error):
+                raise ConfigError(
+                    "limit",
+                    changes,
+                    "slots or a rate, and a burst only with a rate; remove_limit takes it away",
+                ) from error
+            raise
+
+
+# What may be set
+
+
+def _given(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """What is to change, checked; what stays as it is left out."""
+    return {
+        name: check(name, value) for name, (value, check) in settings.items() if value is not ...
+    }
+
+
+def _yes_or_no(setting: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(setting, value, "True or False")
+    return value
+
+
+def _duration(setting: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if not (length := in_seconds(setting, value)):
+        raise ConfigError(setting, value, "more than 0 seconds, or None for none")
+    return length
+
+
+def _windows(setting: str, value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Windows):
+        raise ConfigError(
+            setting, value, 'Windows("22:00-06:00", timezone="Europe/Berlin") or None'
+        )
+    return value.stored()
+
+
+def _lane_key(setting: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not LANE_KEY.fullmatch(value):
+        raise ConfigError(
+            setting, value, "tenant, task, subject, requested_by, args.NAME or meta.NAME"
+        )
+    return limit_key(setting, value)
+
+
+def _lane(value: Any) -> None:
+    """A lane by what its jobs share; the empty one is of those that have nothing of the kind."""
+    if value != "":
+        limit_key("lane", value)
+
+
+def _weight(setting: str, value: Any) -> int:
+    return whole(setting, value, 1, HEAVIEST)
+
+
+def _priority(setting: str, value: Any) -> int:
+    return whole(setting, value, -100, 100)
+
+
+def _slots(setting: str, value: Any) -> int | None:
+    return None if value is None else whole(setting, value, 0, MOST_SLOTS)
+
+
+def _rate(setting: str, value: Any) -> float | None:
+    return None if value is None else per_second(setting, value)
+
+
+def _burst(setting: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 < value <= LARGEST_BURST:
+        raise ConfigError(setting, value, "a number above 0")
+    return float(value)
+
+
+def _plan(setting: str, value: Any) -> str | None:
+    return None if value is None else limit_key(setting, value)
+
+
+def _actor(by: Any) -> str | None:
+    return None if by is None else limit_key("by", by)

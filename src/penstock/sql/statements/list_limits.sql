@@ -1,0 +1,2 @@
+-- The limits by their keys.
+SELECT key, slots, rate, burst FROM :"schema".limit_setting ORDER BY key;
