@@ -29,7 +29,7 @@ BEGIN
     IF v.opens_in > 0 OR v.level < p_units * (1 - 1e-9) THEN
         RETURN greatest(v.opens_in, CASE WHEN v.level >= p_units THEN 0
                                          WHEN v.rate = 0 THEN 'Infinity'
-                                         ELSE (p_units - v.level) / v.rate END);
+                                         ELSE ceil((p_units - v.level) / v.rate * 1e6) / 1e6 END);
     END IF;
     UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at WHERE b.key = p_key;
     RETURN NULL;

@@ -1,5 +1,6 @@
 -- Tokens for job starts: for each key as many as there are, up to what is wanted. A negative number gives back.
--- wait is the time until there is a token again: 0 if there was one, infinity if the rate is 0.
+-- wait is the time until there is a token again: 0 if there was one, infinity if the rate is 0; in whole
+-- microseconds, as the clock has them.
 -- A key without a rate gives what is wanted; a closed one gives nothing, whatever is in it.
 CREATE FUNCTION :"schema".take_v1(p_keys text[], p_wants integer[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (key text, got integer, wait double precision)
@@ -27,12 +28,12 @@ BEGIN
             got := v_want;
         ELSE
             -- After a wait to the very moment rounding may leave it a hair below a whole token.
-            got := greatest(0, least(v_want, floor(v.level + 1e-6)));
+            got := greatest(0, least(v_want, floor(v.level + 1e-9)));
         END IF;
         wait := CASE WHEN got <> 0 THEN 0
-                     ELSE greatest(v.opens_in, CASE WHEN v.level >= 1 - 1e-6 OR v.rate IS NULL THEN 0
+                     ELSE greatest(v.opens_in, CASE WHEN v.level >= 1 - 1e-9 OR v.rate IS NULL THEN 0
                                                     WHEN v.rate = 0 OR v.burst < 1 THEN 'Infinity'
-                                                    ELSE (1 - v.level) / v.rate END) END;
+                                                    ELSE ceil((1 - v.level) / v.rate * 1e6) / 1e6 END) END;
         IF got <> 0 AND v.rate IS NOT NULL THEN
             UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at WHERE b.key = take_v1.key;
         END IF;
