@@ -273,3 +273,12 @@ async def test_a_change_can_be_part_of_a_transaction(
     await app.inside(connection).set_limit("openai", slots=1)
     await transaction.rollback()
     assert list(await app.limits()) == []
+
+
+async def test_a_key_is_closed_for_a_while_and_opened_before_its_time(app: Penstock) -> None:
+    assert await app.close_bucket("openai", timedelta(seconds=60)) == 60.0
+    assert await app.close_bucket("openai", 5) == pytest.approx(60, abs=5)
+    assert await app.open_bucket("openai")
+    assert not await app.open_bucket("openai")
+    with pytest.raises(ConfigError, match="The setting seconds is"):
+        await app.close_bucket("openai", -1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock.client import allowed
 from penstock.client.settings import (
     LaneSettings,
     Limit,
@@ -17,8 +17,8 @@ from penstock.client.settings import (
     with_windows,
 )
 from penstock.errors import ConfigError
-from penstock.rate import per_second
 from penstock.store import failures
+from penstock.store.limits import Limits
 from penstock.store.tuning import Tuning
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
 from penstock.tasks.options import seconds as in_seconds
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HEAVIEST: Final = 1000
-MOST_SLOTS: Final = 1_000_000
-LARGEST_BURST: Final = 1e12
 SETTINGS_AT_ONCE: Final = 1000
-LANE_KEY: Final = re.compile(r"tenant|task|subject|requested_by|(?:args|meta)\..+")
 _UNKNOWN_ZONE: Final = "22023"
 _CHECK_FAILED: Final = "23514"
 
@@ -76,15 +72,15 @@ class TuningCalls:
         `requested_by`, `args.NAME` or `meta.NAME`. It holds for jobs that are enqueued from now on.
         """
         matching("queue", name, QUEUE_NAME)
-        changes = _given(
-            fair=(fair, _yes_or_no),
-            lane_key=(lane_key, _lane_key),
-            ageing=(ageing, _duration),
-            windows=(windows, _windows),
-            late_after=(late_after, _duration),
+        changes = allowed.given(
+            fair=(fair, allowed.yes_or_no),
+            lane_key=(lane_key, allowed.lane_key),
+            ageing=(ageing, allowed.duration),
+            windows=(windows, allowed.windows),
+            late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_queue(on, name, changes, _actor(by)), changes
+            lambda tuning, on: tuning.set_queue(on, name, changes, allowed.actor(by)), changes
         )
         return QueueSettings(**with_windows(row))
 
@@ -109,24 +105,24 @@ class TuningCalls:
         await app.set_lane("imports", "acme", weight=3)      # three jobs in each turn
         """
         matching("queue", queue, QUEUE_NAME)
-        _lane(lane)
-        changes = _given(
-            weight=(weight, _weight),
-            paused=(paused, _yes_or_no),
-            windows=(windows, _windows),
-            late_after=(late_after, _duration),
+        allowed.lane(lane)
+        changes = allowed.given(
+            weight=(weight, allowed.weight),
+            paused=(paused, allowed.yes_or_no),
+            windows=(windows, allowed.windows),
+            late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_lane(on, queue, lane, changes, _actor(by)), changes
+            lambda tuning, on: tuning.set_lane(on, queue, lane, changes, allowed.actor(by)), changes
         )
         return LaneSettings(**with_windows(row))
 
     async def remove_lane(self, queue: str, lane: str, *, by: str | None = None) -> bool:
         """Forget what was set for a lane. False if nothing was."""
         matching("queue", queue, QUEUE_NAME)
-        _lane(lane)
+        allowed.lane(lane)
         return await self._ask(
-            lambda on: Tuning(self.store).remove_lane(on, queue, lane, _actor(by))
+            lambda on: Tuning(self.store).remove_lane(on, queue, lane, allowed.actor(by))
         )
 
     async def lane_settings(
@@ -159,31 +155,38 @@ class TuningCalls:
         A rate without a burst has one of what comes in a second, at least 1.
         """
         limit_key("key", key)
-        changes = _given(slots=(slots, _slots), rate=(rate, _rate), burst=(burst, _burst))
+        changes = allowed.given(
+            slots=(slots, allowed.slots), rate=(rate, allowed.rate), burst=(burst, allowed.burst)
+        )
         row = await self._tune(
-            lambda tuning, on: tuning.set_limit(on, key, changes, _actor(by)), changes
+            lambda tuning, on: tuning.set_limit(on, key, changes, allowed.actor(by)), changes
         )
         return Limit(**row)
 
     async def remove_limit(self, key: str, *, by: str | None = None) -> bool:
         """Limit a key no more. False if it was not limited."""
         limit_key("key", key)
-        return await self._ask(lambda on: Tuning(self.store).remove_limit(on, key, _actor(by)))
+        return await self._ask(
+            lambda on: Tuning(self.store).remove_limit(on, key, allowed.actor(by))
+        )
 
     async def limits(self) -> Sequence[Limit]:
         """The limits by their keys."""
         return [Limit(**row) for row in await self._ask(Tuning(self.store).limits)]
 
-    async def close_bucket(self, key: str, seconds: float | timedelta) -> None:
-        """Let no job of a key start for a while, as a 429 with a `Retry-After` does."""
+    async def close_bucket(self, key: str, seconds: float | timedelta) -> float:
+        """Let no job of a key start for a while, as a 429 with a `Retry-After` does.
+
+        Returns the seconds until it opens: never less than was known before.
+        """
         limit_key("key", key)
         length = in_seconds("seconds", seconds)
-        await self._ask(lambda on: Tuning(self.store).close_bucket(on, key, length))
+        return await self._ask(lambda on: Limits(self.store).close_bucket(on, key, length))
 
-    async def open_bucket(self, key: str) -> None:
-        """Open a key again before its time."""
+    async def open_bucket(self, key: str) -> bool:
+        """Open a key again before its time. False if it was not closed."""
         limit_key("key", key)
-        await self._ask(lambda on: Tuning(self.store).open_bucket(on, key))
+        return await self._ask(lambda on: Limits(self.store).open_bucket(on, key))
 
     # Plans and tenants
 
@@ -204,13 +207,13 @@ class TuningCalls:
         `priority` is added to that of jobs that are enqueued from now on; `weight` holds at once.
         """
         limit_key("plan", name)
-        changes = _given(
-            priority=(priority, _priority),
-            weight=(weight, _weight),
-            late_after=(late_after, _duration),
+        changes = allowed.given(
+            priority=(priority, allowed.priority),
+            weight=(weight, allowed.weight),
+            late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_plan(on, name, changes, _actor(by)), changes
+            lambda tuning, on: tuning.set_plan(on, name, changes, allowed.actor(by)), changes
         )
         return Plan(**row)
 
@@ -218,7 +221,7 @@ class TuningCalls:
         """Take a plan away that no tenant has. False if there is none of this name."""
         limit_key("plan", name)
         removed, tenants = await self._ask(
-            lambda on: Tuning(self.store).remove_plan(on, name, _actor(by))
+            lambda on: Tuning(self.store).remove_plan(on, name, allowed.actor(by))
         )
         if tenants:
             held = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
@@ -239,9 +242,11 @@ class TuningCalls:
     ) -> Tenant:
         """Change what holds for a tenant: its plan, its soft deadline."""
         limit_key("tenant", name)
-        changes = _given(plan=(plan, _plan), late_after=(late_after, _duration))
+        changes = allowed.given(
+            plan=(plan, allowed.plan), late_after=(late_after, allowed.duration)
+        )
         row = await self._tune(
-            lambda tuning, on: tuning.set_tenant(on, name, changes, _actor(by)), changes
+            lambda tuning, on: tuning.set_tenant(on, name, changes, allowed.actor(by)), changes
         )
         if row is None:
             known = ", ".join(each.name for each in await self.plans()) or "none yet"
@@ -251,7 +256,9 @@ class TuningCalls:
     async def remove_tenant(self, name: str, *, by: str | None = None) -> bool:
         """Forget what was set for a tenant; its jobs stay. False if nothing was."""
         limit_key("tenant", name)
-        return await self._ask(lambda on: Tuning(self.store).remove_tenant(on, name, _actor(by)))
+        return await self._ask(
+            lambda on: Tuning(self.store).remove_tenant(on, name, allowed.actor(by))
+        )
 
     async def tenants(
         self,
@@ -284,85 +291,3 @@ class TuningCalls:
                     "slots or a rate, and a burst only with a rate; remove_limit takes it away",
                 ) from error
             raise
-
-
-# What may be set
-
-
-def _given(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """What is to change, checked; what stays as it is left out."""
-    return {
-        name: check(name, value) for name, (value, check) in settings.items() if value is not ...
-    }
-
-
-def _yes_or_no(setting: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(setting, value, "True or False")
-    return value
-
-
-def _duration(setting: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if not (length := in_seconds(setting, value)):
-        raise ConfigError(setting, value, "more than 0 seconds, or None for none")
-    return length
-
-
-def _windows(setting: str, value: Any) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    if not isinstance(value, Windows):
-        raise ConfigError(
-            setting, value, 'Windows("22:00-06:00", timezone="Europe/Berlin") or None'
-        )
-    return value.stored()
-
-
-def _lane_key(setting: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not LANE_KEY.fullmatch(value):
-        raise ConfigError(
-            setting, value, "tenant, task, subject, requested_by, args.NAME or meta.NAME"
-        )
-    return limit_key(setting, value)
-
-
-def _lane(value: Any) -> None:
-    """A lane by what its jobs share; the empty one is of those that have nothing of the kind."""
-    if value != "":
-        limit_key("lane", value)
-
-
-def _weight(setting: str, value: Any) -> int:
-    return whole(setting, value, 1, HEAVIEST)
-
-
-def _priority(setting: str, value: Any) -> int:
-    return whole(setting, value, -100, 100)
-
-
-def _slots(setting: str, value: Any) -> int | None:
-    return None if value is None else whole(setting, value, 0, MOST_SLOTS)
-
-
-def _rate(setting: str, value: Any) -> float | None:
-    return None if value is None else per_second(setting, value)
-
-
-def _burst(setting: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not 0 < value <= LARGEST_BURST:
-        raise ConfigError(setting, value, "a number above 0")
-    return float(value)
-
-
-def _plan(setting: str, value: Any) -> str | None:
-    return None if value is None else limit_key(setting, value)
-
-
-def _actor(by: Any) -> str | None:
-    return None if by is None else limit_key("by", by)

@@ -59,12 +59,6 @@ class Tuning:
     async def remove_tenant(self, on: Executor, name: str, by: str | None) -> bool:
         return bool((await self._row(on, "remove_tenant", name, by))["removed"])
 
-    async def close_bucket(self, on: Executor, key: str, seconds: float) -> None:
-        await on.fetch(self._store.statement("close_bucket"), key, seconds)
-
-    async def open_bucket(self, on: Executor, key: str) -> None:
-        await on.fetch(self._store.statement("open_bucket"), key)
-
     async def queues(self, on: Executor) -> list[Row]:
         return await self._rows(on, "list_queue_settings")
 

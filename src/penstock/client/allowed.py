@@ -1,0 +1,96 @@
+"""What settings may be: each check returns the value as it is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.errors import ConfigError
+from penstock.rate import per_second
+from penstock.tasks.options import limit_key, seconds, whole
+from penstock.windows import Windows
+
+HEAVIEST: Final = 1000
+MOST_SLOTS: Final = 1_000_000
+LARGEST_BURST: Final = 1e12
+LANE_KEY: Final = re.compile(r"tenant|task|subject|requested_by|(?:args|meta)\..+")
+
+
+def given(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """What is to change, checked; what stays as it is left out."""
+    return {
+        name: check(name, value) for name, (value, check) in settings.items() if value is not ...
+    }
+
+
+def yes_or_no(setting: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(setting, value, "True or False")
+    return value
+
+
+def duration(setting: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if not (length := seconds(setting, value)):
+        raise ConfigError(setting, value, "more than 0 seconds, or None for none")
+    return length
+
+
+def windows(setting: str, value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Windows):
+        raise ConfigError(
+            setting, value, 'Windows("22:00-06:00", timezone="Europe/Berlin") or None'
+        )
+    return value.stored()
+
+
+def lane_key(setting: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not LANE_KEY.fullmatch(value):
+        raise ConfigError(
+            setting, value, "tenant, task, subject, requested_by, args.NAME or meta.NAME"
+        )
+    return limit_key(setting, value)
+
+
+def lane(value: Any) -> None:
+    """A lane by what its jobs share; the empty one is of those that have nothing of the kind."""
+    if value != "":
+        limit_key("lane", value)
+
+
+def weight(setting: str, value: Any) -> int:
+    return whole(setting, value, 1, HEAVIEST)
+
+
+def priority(setting: str, value: Any) -> int:
+    return whole(setting, value, -100, 100)
+
+
+def slots(setting: str, value: Any) -> int | None:
+    return None if value is None else whole(setting, value, 0, MOST_SLOTS)
+
+
+def rate(setting: str, value: Any) -> float | None:
+    return None if value is None else per_second(setting, value)
+
+
+def burst(setting: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 < value <= LARGEST_BURST:
+        raise ConfigError(setting, value, "a number above 0")
+    return float(value)
+
+
+def plan(setting: str, value: Any) -> str | None:
+    return None if value is None else limit_key(setting, value)
+
+
+def actor(by: Any) -> str | None:
+    return None if by is None else limit_key("by", by)
