@@ -3,19 +3,29 @@
 from penstock.insights.count import Count
 from penstock.insights.insights import Insights, Overview
 from penstock.insights.job import JobInsight, Moment
+from penstock.insights.lanes import LaneInsight, Lanes
+from penstock.insights.limits import Holder, LimitInsight, Limits
 from penstock.insights.place import Place, Progress
 from penstock.insights.queues import QueueInsight
 from penstock.insights.running import FailedJob, RunningJob
 from penstock.insights.throughput import Ended, Percentiles, Throughput
-from penstock.insights.waiting import Wait
-from penstock.insights.workers import WorkerInsight
+from penstock.insights.turn import Turn
+from penstock.insights.wait import Wait
+from penstock.insights.window import Window
+from penstock.insights.workers import Grant, WorkerInsight
 
 __all__ = [
     "Count",
     "Ended",
     "FailedJob",
+    "Grant",
+    "Holder",
     "Insights",
     "JobInsight",
+    "LaneInsight",
+    "Lanes",
+    "LimitInsight",
+    "Limits",
     "Moment",
     "Overview",
     "Percentiles",
@@ -24,6 +34,8 @@ __all__ = [
     "QueueInsight",
     "RunningJob",
     "Throughput",
+    "Turn",
     "Wait",
+    "Window",
     "WorkerInsight",
 ]

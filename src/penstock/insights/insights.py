@@ -9,18 +9,27 @@ from msgspec import Struct
 
 from penstock.errors import JobNotFound
 from penstock.insights.job import JobInsight, timeline_of
+from penstock.insights.lanes import Lanes, lanes_from
+from penstock.insights.limits import Limits, limits_from
 from penstock.insights.place import place_from
 from penstock.insights.queues import QueueInsight, queues_from
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
 from penstock.insights.throughput import Throughput, throughput_from
+from penstock.insights.turn import Turn, keys_of, turn_from
 from penstock.insights.waiting import waits_of
 from penstock.insights.workers import WorkerInsight, worker_from
+from penstock.job import READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 COUNTED = 100_000
 COUNTED_OFTEN = 10_000
+# Of each lane that is shown; and how much is counted before, to know which are the largest.
+COUNTED_OF_LANE = 10_000
+COUNTED_OF_LANES = 100_000
+LINES = 20_000
+AHEAD = 1000
 # Some 100,000 to 200,000 jobs of usual size.
 BLOCKS = 4096
 BLOCKS_OFTEN = 512
@@ -54,6 +63,51 @@ class Insights:
         """The queues that have jobs, workers or settings, by name."""
         rows = await self._looks.queues(self._on, count_to)
         return queues_from(rows, await self.workers(), count_to)
+
+    async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
+        """The lanes of a queue with ready or running jobs or settings, the largest first.
+
+        Of very many the first 20,000 are looked at, from `start` on, by name.
+        """
+        rows = await self._looks.lanes(
+            self._on,
+            queue,
+            start=start,
+            lines=LINES,
+            shown=limit,
+            most=COUNTED_OF_LANE,
+            seen=COUNTED_OF_LANES,
+        )
+        return lanes_from(queue, rows, most=COUNTED_OF_LANE, running=COUNTED_OF_LANE)
+
+    async def limits(self, keys: Sequence[str] | None = None, *, limit: int = 200) -> Limits:
+        """The limits and the keys in use under them, those that somebody waits for first."""
+        return limits_from(await self._looks.limits(self._on, keys, limit))
+
+    async def late(
+        self,
+        limit: int = 20,
+        *,
+        states: Sequence[str] | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        tenant: str | None = None,
+        subject: str | None = None,
+        tag: str | None = None,
+    ) -> list[tuple[Job, float]]:
+        """The jobs past their soft deadline, the latest first, and by how many seconds."""
+        rows = await self._looks.late(
+            self._on, limit, COUNTED_OFTEN, states, queue, task, tenant, subject, tag
+        )
+        jobs = {job.id: job for job in await self._store.get(self._on, [row["id"] for row in rows])}
+        found = ((jobs.get(str(row["id"])), row["late"]) for row in rows)
+        return [(job, late) for job, late in found if job is not None]
+
+    async def lateness(self, jobs: Sequence[Job]) -> dict[str, float]:
+        """By how many seconds those of some jobs are late that are, by their ids."""
+        live = [key_of(job.id) for job in jobs if not job.is_final]
+        rows = await self._looks.lateness(self._on, live) if live else []
+        return {str(row["id"]): row["late"] for row in rows}
 
     async def workers(self) -> list[WorkerInsight]:
         """The workers that hold a lease, and those whose lease has expired a moment ago."""
@@ -97,13 +151,21 @@ class Insights:
             raise JobNotFound(job_id)
         [job] = jobs
         place = place_from(await self._looks.place(self._on, key))
+        turn = await self._turn(job) if job.state in (READY, SCHEDULED) else None
         waits = waits_of(
             job,
             place,
+            turn or Turn(),
             paused=await self._store.paused(self._on),
             workers=await self.workers(),
         )
-        return JobInsight(job=job, place=place, waits=waits, timeline=timeline_of(job))
+        return JobInsight(job=job, place=place, turn=turn, waits=waits, timeline=timeline_of(job))
+
+    async def _turn(self, job: Job) -> Turn:
+        row = await self._looks.turn(self._on, key_of(job.id), AHEAD)
+        keys = keys_of(job)
+        limits = await self.limits(keys, limit=len(keys))
+        return turn_from(row, limits.limits, AHEAD)
 
     async def last_before(self, moment: datetime) -> int:
         """The highest id of the jobs that were enqueued before a moment; 0 if there is none.

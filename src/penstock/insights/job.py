@@ -8,7 +8,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from penstock.insights.place import Place
-from penstock.insights.waiting import Wait
+from penstock.insights.turn import Turn
+from penstock.insights.wait import Wait
 from penstock.job import READY, SCHEDULED, Job
 
 
@@ -24,6 +25,8 @@ class JobInsight(Struct, frozen=True, kw_only=True):
 
     job: Job
     place: Place
+    turn: Turn | None
+    """When it is to run, if it waits for that."""
     waits: tuple[Wait, ...]
     timeline: tuple[Moment, ...]
 

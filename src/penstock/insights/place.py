@@ -31,6 +31,10 @@ class Place(Struct, frozen=True, kw_only=True):
     is_alive: bool
     """Whether there is such a worker, and its lease holds."""
     progress: Progress | None
+    late_after: float | None
+    """How many seconds after it was due it counts as late, if it ever does."""
+    late: float | None
+    """For how many seconds it has been late."""
 
 
 def progress_from(row: Row) -> Progress | None:

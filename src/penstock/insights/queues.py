@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.insights.count import Count
+from penstock.insights.window import Window
 from penstock.insights.workers import WorkerInsight
 from penstock.store.insights import Row
 
@@ -21,12 +22,17 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
     ready: Count
     scheduled: Count
     running: Count
+    late: Count
+    """Those of all these that are past their soft deadline."""
     waited: float | None
     """For how many seconds the oldest ready job has waited."""
     workers: tuple[str, ...]
     """The living workers that serve it."""
     slots: int
     """How many of its jobs these may run at once."""
+    is_fair: bool
+    """Whether its tenants, or what else makes its lanes, take turns."""
+    window: Window
 
     @property
     def is_paused(self) -> bool:
@@ -59,10 +65,13 @@ def _counts(row: Row, most: int) -> dict[str, Any]:
     running = Count(row["running"], row["running_in_all"] <= most)
     return {
         "paused_at": row["paused_at"],
-        "ready": Count.of(row["ready"], most),
+        "ready": (ready := Count.of(row["ready"], most)),
         "scheduled": scheduled,
         "running": running,
+        "late": Count(row["late"], ready.is_exact and running.is_exact),
         "waited": row["waited"],
+        "is_fair": row["fair"],
+        "window": Window(is_open=row["open"], changes_in=row["changes_in"]),
     }
 
 
@@ -71,5 +80,8 @@ _NOTHING: dict[str, Any] = {
     "ready": Count(0),
     "scheduled": Count(0),
     "running": Count(0),
+    "late": Count(0),
     "waited": None,
+    "is_fair": False,
+    "window": Window(),
 }

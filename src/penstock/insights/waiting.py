@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
 
-from msgspec import Struct
-
+from penstock.insights.holding import closed_window, full_limits, lane_pause
 from penstock.insights.place import Place
+from penstock.insights.turn import Turn
+from penstock.insights.wait import Kind, Wait
 from penstock.insights.workers import WorkerInsight
 from penstock.job import Job
-
-Kind = Literal[
-    "paused",
-    "no_worker",
-    "unknown_task",
-    "bad_arguments",
-    "missing_resource",
-    "busy",
-    "isolation",
-    "in_line",
-    "retry",
-    "later",
-    "overdue",
-    "lost",
-    "blocked",
-]
 
 # Completes the sentence "It was put back: …".
 PARKED: dict[str, str] = {
@@ -38,23 +22,26 @@ PARKED: dict[str, str] = {
 }
 
 
-class Wait(Struct, frozen=True):
-    """One reason, and what to do about it."""
-
-    kind: Kind
-    message: str
-
-
 def waits_of(
-    job: Job, place: Place, *, paused: Collection[str], workers: Sequence[WorkerInsight]
+    job: Job,
+    place: Place,
+    turn: Turn,
+    *,
+    paused: Collection[str],
+    workers: Sequence[WorkerInsight],
 ) -> tuple[Wait, ...]:
     """The reasons why a job waits; none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]
     match job.state:
         case "ready":
-            return tuple(_in_the_way(job, paused, living)) or (_in_line(job, living),)
+            held = (
+                *_in_the_way(job, turn, paused, living),
+                *closed_window(job, turn, place.at),
+                *full_limits(turn, place.at),
+            )
+            return held or (_in_line(job, turn, living),)
         case "scheduled":
-            return (_later(job, living, place.at), *_in_the_way(job, paused, living))
+            return (_later(job, living, place.at), *_in_the_way(job, turn, paused, living))
         case "blocked":
             return (Wait("blocked", "It waits for other jobs to end."),)
         case "running" if not place.is_alive:
@@ -64,7 +51,7 @@ def waits_of(
 
 
 def _in_the_way(
-    job: Job, paused: Collection[str], living: Sequence[WorkerInsight]
+    job: Job, turn: Turn, paused: Collection[str], living: Sequence[WorkerInsight]
 ) -> Iterator[Wait]:
     """What keeps workers from taking it, however long it waits."""
     if job.queue in paused:
@@ -72,12 +59,19 @@ def _in_the_way(
             "paused",
             f"The queue {job.queue} is paused. `penstock queues resume {job.queue}` ends that.",
         )
+    yield from lane_pause(job, turn)
     serving = [worker for worker in living if job.queue in worker.queues]
     if not serving:
         yield Wait(
             "no_worker",
             f"No living worker serves the queue {job.queue}. "
             f"Start one: `penstock work APP --queue {job.queue}`.",
+        )
+    elif not any(worker.serves(job.lane) for worker in serving):
+        yield Wait(
+            "other_tenants",
+            f"The living workers of the queue {job.queue} serve other tenants than "
+            f"{job.lane!r}. Start one that serves it: `penstock work APP --queue {job.queue}`.",
         )
     # A worker that names no tasks is none of ours, and may know any.
     elif all(worker.tasks and job.task not in worker.tasks for worker in serving):
@@ -88,15 +82,30 @@ def _in_the_way(
         )
 
 
-def _in_line(job: Job, living: Sequence[WorkerInsight]) -> Wait:
-    serving = [worker for worker in living if job.queue in worker.queues]
+def _in_line(job: Job, turn: Turn, living: Sequence[WorkerInsight]) -> Wait:
+    serving = [
+        worker for worker in living if job.queue in worker.queues and worker.serves(job.lane)
+    ]
     free = [worker for worker in serving if not worker.is_busy]
     if not free:
         slots = sum(worker.slots for worker in serving)
-        return Wait("busy", f"All {slots:,} slots of its workers are taken: it waits for one.")
+        taken = f"All {slots:,} slots of its workers are taken: it waits for one."
+        return Wait("busy", taken + _before(turn))
     if all(worker.alone is not None for worker in free):
         return _in_isolation(job, free[0])
-    return Wait("in_line", "It is in line: a worker takes it when its turn comes.")
+    return Wait("in_line", "It is in line: a worker takes it when its turn comes." + _before(turn))
+
+
+def _before(turn: Turn) -> str:
+    """Who comes before it, as a sentence more; nothing if nobody does."""
+    ahead, others = turn.ahead, turn.others
+    parts = []
+    if ahead.number:
+        parts.append(f"{ahead} {'job is' if str(ahead) == '1' else 'jobs are'} before it")
+    if others.number:
+        takes = "other lane takes" if str(others) == "1" else "other lanes take"
+        parts.append(f"{others} {takes} turns with its own")
+    return f" {', and '.join(parts)}." if parts else ""
 
 
 def _in_isolation(job: Job, worker: WorkerInsight) -> Wait:

@@ -24,6 +24,16 @@ class _Info(Struct, frozen=True):
     hears: bool = True
     missing_resources: dict[str, str] = {}
     alone: str | None = None
+    tenants: tuple[str, ...] | None = None
+    except_tenants: tuple[str, ...] | None = None
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """The slots of a limit that a worker holds, and how many it would like to."""
+
+    key: str
+    slots: int
+    wanted: int
 
 
 class WorkerInsight(Struct, frozen=True, kw_only=True):
@@ -52,6 +62,11 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     missing_resources: dict[str, str]
     alone: str | None = None
     """The job for which it keeps every slot free, since it may take its worker down."""
+    tenants: tuple[str, ...] | None = None
+    """The only tenants that it serves; None for all."""
+    except_tenants: tuple[str, ...] | None = None
+    """Those that it does not."""
+    grants: tuple[Grant, ...] = ()
 
     @property
     def age(self) -> float:
@@ -62,6 +77,12 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     def patience(self) -> float:
         """Seconds without a heartbeat after which it counts as lost."""
         return (self.expires_at - self.renewed_at).total_seconds()
+
+    def serves(self, lane: str) -> bool:
+        """Whether it takes jobs of a lane, which is a tenant where workers serve only some."""
+        if self.tenants is not None and lane not in self.tenants:
+            return False
+        return lane not in (self.except_tenants or ())
 
     @property
     def slots(self) -> int:
@@ -76,7 +97,11 @@ def worker_from(row: Row, most: int) -> WorkerInsight:
     """A worker from a row of `look_at_workers.sql`, which counted up to `most`."""
     said = asdict(_read(row.pop("info")))
     running = Count.of(row.pop("running"), most)
-    return WorkerInsight(lease=str(row.pop("id")), running=running, **row, **said)
+    grants = _grants(row.pop("grants"))
+    return WorkerInsight(lease=str(row.pop("id")), running=running, grants=grants, **row, **said)
+
+
+_grants = msgspec.json.Decoder(tuple[Grant, ...]).decode
 
 
 def _read(text: str) -> _Info:

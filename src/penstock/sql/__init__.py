@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 _INCLUDE = "\\ir "
 
@@ -25,9 +26,9 @@ def function(name: str, schema: str) -> str:
     return _bind((files(__package__) / "functions" / f"{name}.sql").read_text("utf-8"), schema)
 
 
-def function_body(name: str) -> str:
+def function_body(name: str, schema: str) -> str:
     """What Postgres keeps as the source of a function: all between the dollars."""
-    return function(name, "").split("$$")[1]
+    return function(name, schema).split("$$")[1]
 
 
 def indexes(schema: str) -> dict[str, str]:
@@ -55,6 +56,26 @@ def migration(name: str, direction: str, schema: str) -> str:
     """The whole text of a migration, its included files in place, as psql would read it."""
     folder = files(__package__) / "migrations"
     return _bind(_expand(folder, f"{name}.{direction}.sql"), schema)
+
+
+def rls(name: str, schema: str) -> str:
+    """The text of one script in `rls/`, for a schema and the roles that are named after it."""
+    text = _bind((files(__package__) / "rls" / f"{name}.sql").read_text("utf-8"), schema)
+    for variable, value in (("schema", schema), *roles(schema)._asdict().items()):
+        text = text.replace(f":'{variable}'", "'" + value.replace("'", "''") + "'")
+    return text
+
+
+class Roles(NamedTuple):
+    """The roles that row level security is made for."""
+
+    worker: str
+    app: str
+
+
+def roles(schema: str) -> Roles:
+    """Named after the schema: roles are the whole server's, and rights to one are not to all."""
+    return Roles(f"{schema}_worker", f"{schema}_app")
 
 
 def _expand(folder: Traversable, name: str) -> str:

@@ -23,6 +23,28 @@ class Looks:
     async def workers(self, on: Executor, most: int) -> list[Row]:
         return await self._rows(on, "look_at_workers", most)
 
+    async def lanes(
+        self, on: Executor, queue: str, *, start: str, lines: int, shown: int, most: int, seen: int
+    ) -> list[Row]:
+        return await self._rows(on, "look_at_lanes", queue, start, lines, shown, most, seen, most)
+
+    async def limits(self, on: Executor, keys: Sequence[str] | None, limit: int) -> list[Row]:
+        chosen = None if keys is None else list(keys)
+        return await self._rows(on, "look_at_limits", chosen, limit)
+
+    async def turn(self, on: Executor, job: int, most: int) -> Row | None:
+        rows = await self._rows(on, "look_at_turn", job, most)
+        return rows[0] if rows else None
+
+    async def late(
+        self, on: Executor, limit: int, among: int, states: Sequence[str] | None, *texts: str | None
+    ) -> list[Row]:
+        chosen = None if states is None else list(states)
+        return await self._rows(on, "look_at_late", limit, among, chosen, *texts)
+
+    async def lateness(self, on: Executor, jobs: Sequence[int]) -> list[Row]:
+        return await self._rows(on, "look_at_lateness", list(jobs))
+
     async def running(self, on: Executor, limit: int, among: int) -> list[Row]:
         return await self._rows(on, "look_at_running", limit, among)
 

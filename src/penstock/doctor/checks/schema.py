@@ -39,7 +39,7 @@ async def read(patient: Patient) -> Schema:
     except SchemaError as problem:
         return Schema(name, str(problem))
     functions = newest_functions()
-    bodies = [sql.function_body(each) for each in functions]
+    bodies = [sql.function_body(each, name) for each in functions]
     return Schema(
         name,
         None,

@@ -1,5 +1,6 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
--- $1 is how far to count. A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
+-- $1 is how far to count; what is late is counted among those that were.
+-- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -7,26 +8,31 @@ WITH RECURSIVE name AS (
              WHERE j.state = 'ready' AND j.queue > n.queue ORDER BY j.queue LIMIT 1)
       FROM name AS n WHERE n.queue IS NOT NULL
 ), ready AS (
-    SELECT n.queue, c.jobs, l.oldest
+    SELECT n.queue, c.jobs, c.late, l.oldest
       FROM (SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT 1000) AS n
      CROSS JOIN LATERAL (
-           SELECT count(*) AS jobs
-             FROM (SELECT FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue = n.queue
-                    LIMIT $1::integer + 1) AS few) AS c
+           SELECT count(*) AS jobs, count(d.late) AS late
+             FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
+                    WHERE j.state = 'ready' AND j.queue = n.queue
+                    ORDER BY j.lane, j.priority DESC, j.ready_at, j.id LIMIT $1::integer + 1) AS r
+            CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
      CROSS JOIN LATERAL (
-           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v1(n.queue, 100) AS s) AS l
+           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v2(n.queue, '', 100) AS s) AS l
 ), scheduled AS (
-    SELECT s.queue, count(*) AS jobs, sum(count(*)) OVER () AS seen
-      FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'scheduled'
+    SELECT s.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
+      FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'scheduled'
              ORDER BY j.run_at LIMIT $1::integer + 1) AS s
+     CROSS JOIN LATERAL :"schema".late_v1(s.queue, s.lane, s.tenant, s.run_at, statement_timestamp()) AS d
      GROUP BY s.queue
 ), running AS (
-    SELECT r.queue, count(*) AS jobs, sum(count(*)) OVER () AS seen
-      FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'running'
+    SELECT r.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
+      FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'running'
              ORDER BY j.lease LIMIT $1::integer + 1) AS r
+     CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d
      GROUP BY r.queue
 )
-SELECT u.queue AS name, q.paused_at,
+SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.changes_in,
+       coalesce(r.late, 0) + coalesce(s.late, 0) + coalesce(x.late, 0) AS late,
        coalesce(r.jobs, 0) AS ready, coalesce(s.jobs, 0) AS scheduled, coalesce(x.jobs, 0) AS running,
        coalesce((SELECT max(seen) FROM scheduled), 0)::bigint AS scheduled_in_all,
        coalesce((SELECT max(seen) FROM running), 0)::bigint AS running_in_all,
@@ -37,4 +43,5 @@ SELECT u.queue AS name, q.paused_at,
   LEFT JOIN ready AS r ON r.queue = u.queue
   LEFT JOIN scheduled AS s ON s.queue = u.queue
   LEFT JOIN running AS x ON x.queue = u.queue
+ CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS w
  ORDER BY u.queue;

@@ -1,7 +1,9 @@
--- Every lease, those that have expired included: whose it is, how much runs under it, who leads.
+-- Every lease, those that have expired included: whose it is, how much runs under it, what it holds of limits,
+-- and who leads.
 -- $1 is how far to count.
 SELECT l.id, l.worker AS name, l.kind, l.created_at AS started_at, l.renewed_at, l.expires_at,
-       l.info::text AS info, l.expires_at > statement_timestamp() AS is_alive, r.jobs AS running,
+       l.info::text AS info, coalesce(h.grants, '[]')::text AS grants,
+       l.expires_at > statement_timestamp() AS is_alive, r.jobs AS running,
        extract(epoch FROM statement_timestamp() - l.renewed_at)::double precision AS silent,
        EXISTS (SELECT FROM :"schema".leader AS e
                 WHERE e.lease = l.id AND e.expires_at > statement_timestamp()) AS is_leader
@@ -10,5 +12,10 @@ SELECT l.id, l.worker AS name, l.kind, l.created_at AS started_at, l.renewed_at,
        SELECT count(*) AS jobs
          FROM (SELECT FROM :"schema".job AS j WHERE j.state = 'running' AND j.lease = l.id
                 LIMIT $1::integer + 1) AS few) AS r
+ CROSS JOIN LATERAL (
+       SELECT jsonb_agg(jsonb_build_object('key', f.key, 'slots', f.slots, 'wanted', f.wanted)
+                        ORDER BY f.slots DESC, f.key) AS grants
+         FROM (SELECT g.key, g.slots, g.wanted FROM :"schema"."grant" AS g WHERE g.lease = l.id
+                ORDER BY g.slots DESC, g.key LIMIT 100) AS f) AS h
  ORDER BY l.created_at, l.id
  LIMIT 1000;

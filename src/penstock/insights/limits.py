@@ -1,0 +1,81 @@
+"""The limits: what each key may take, what it takes, and who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from penstock.insights.count import Count
+from penstock.store.insights import Row
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A worker that has slots of a limit, or waits for some."""
+
+    worker: str
+    slots: int
+    wanted: int
+
+    @property
+    def waits(self) -> bool:
+        return self.wanted > self.slots
+
+
+class LimitInsight(Struct, frozen=True, kw_only=True):
+    """One key as it is now: a limit of its own, or one that falls under a pattern."""
+
+    key: str
+    rule: str | None
+    """The limit that holds for it: its own key, or a pattern. None if it has been removed."""
+    slots: int | None
+    """How many jobs may run at once."""
+    granted: int
+    """How many of these slots workers hold."""
+    wanting: int
+    """How many more they would like to have."""
+    workers: tuple[Holder, ...]
+    rate: float | None
+    """How many jobs may begin in a second, or units be spent."""
+    burst: float | None
+    level: float | None
+    """How many may begin at once now; below 0 if more was spent than there was."""
+    closed_until: datetime | None
+
+    @property
+    def is_pattern(self) -> bool:
+        return self.key.endswith("*")
+
+    @property
+    def is_full(self) -> bool:
+        return self.slots is not None and self.granted >= self.slots
+
+    @property
+    def refills_in(self) -> float | None:
+        """Seconds until one more may begin; 0 if it may now, None if none ever may."""
+        if self.rate is None or self.level is None or self.level >= 1:
+            return 0.0
+        return (1 - self.level) / self.rate if self.rate else None
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Some limits, those that somebody waits for first."""
+
+    limits: tuple[LimitInsight, ...]
+    number: Count
+
+
+_holders = msgspec.json.Decoder(tuple[Holder, ...]).decode
+
+
+def limits_from(rows: Sequence[Row]) -> Limits:
+    """Limits from the rows of `look_at_limits.sql`."""
+    number = rows[0]["keys"] if rows else 0
+    return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number))
+
+
+def _limit(row: Row) -> LimitInsight:
+    del row["keys"]
+    return LimitInsight(**row | {"workers": _holders(row["workers"])})
