@@ -17,6 +17,8 @@ from penstock.cli import (
     doctor,
     enqueue,
     jobs,
+    lanes,
+    limits,
     migrate,
     queues,
     stats,
@@ -71,6 +73,8 @@ app.command("work", cls=Command)(work.work)
 app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(queues.app)
+app.add_typer(lanes.app)
+app.add_typer(limits.app)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
 app.command("top", cls=Command)(top.top)

@@ -24,7 +24,7 @@ MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 # What is not here comes last.
 ORDER = (
-    *("work", "enqueue", "jobs", "queues", "workers", "stats", "top"),
+    *("work", "enqueue", "jobs", "queues", "lanes", "limits", "workers", "stats", "top"),
     *("doctor", "migrate", "db", "demo", "bench", "completion"),
 )
 
