@@ -35,6 +35,8 @@ TRACEBACK_LIMIT: Final = 16 * 1024
 ELLIPSIS: Final = "…"
 # Postgres stores neither NUL nor half of a surrogate pair.
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+# Between the parts of a lane as a row has it; no part may hold it.
+UNIT_SEPARATOR: Final = "\x1f"
 
 
 class AttemptError(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     state: State
     queue: str = "default"
     lane: str = ""
+    limits: tuple[str, ...] = ()
     reason: str | None = None
     priority: int = 0
 
@@ -103,6 +106,12 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     def last_error(self) -> AttemptError | None:
         """The error of the latest attempt that had one."""
         return self.errors[-1] if self.errors else None
+
+
+def split_lane(lane: str) -> tuple[str, tuple[str, ...]]:
+    """Return who takes the turn, and the limit keys that hold, from a lane as a row has it."""
+    turn, *limits = lane.split(UNIT_SEPARATOR)
+    return turn, tuple(limits)
 
 
 def storable(text: str, limit: int, *, keep_end: bool = False) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import repeat
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from penstock.client import filters
+from penstock.client.as_tenant import AsTenant
 from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.link import Link
+from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
 from penstock.errors import (
@@ -21,10 +25,13 @@ from penstock.errors import (
     JobConflict,
     JobNotFound,
     SchemaMissing,
+    TenantMismatch,
+    TenantMissing,
     WaitTimeout,
 )
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, Store, adapt, failures, key_of
+from penstock.store.enqueue import Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
 
@@ -42,13 +49,21 @@ _UNKNOWN = (
 JobId = str | Enqueued[Any] | Job | JobStatus
 
 
-class Client:
+class Client(TuningCalls):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
-    def __init__(self, link: Link, connection: Executor | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        connection: Executor | None = None,
+        *,
+        wake: Wake | None = None,
+        tenant: AsTenant | None = None,
+    ) -> None:
         self._link = link
         self._connection = connection
-        self._wake = Wake(link)
+        self._wake = wake or Wake(link)
+        self._tenant = tenant
 
     @property
     def store(self) -> Store:
@@ -69,7 +84,20 @@ class Client:
 
     def on(self, executor: Executor, *, notify: bool = True) -> Client:
         """The same calls on a connection as the store asks it."""
-        return _Inside(self._link, executor, notify)
+        return _Inside(self._link, executor, notify, self._tenant)
+
+    def for_tenant(self, tenant: str) -> Client:
+        """The same calls as one tenant: its jobs are enqueued, and no other's.
+
+            await app.for_tenant("acme").enqueue(send_invoice, 42)
+
+        Each call is a transaction with `penstock.tenant` set. Under row level security the
+        database shows no other tenant's jobs then; see docs/tenants.md.
+        """
+        return self._as(AsTenant(tenant))
+
+    def _as(self, tenant: AsTenant) -> Client:
+        return Client(self._link, wake=self._wake, tenant=tenant)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
         """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
@@ -79,7 +107,10 @@ class Client:
 
         The places are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
         """
-        return self.store.enqueueing(_prepared(requests), notify=notify, durable=False)
+        given = _prepared(requests)
+        if self._tenant is not None:
+            given = self._tenant.signed(given)
+        return self.store.enqueueing(given, notify=notify, durable=False)
 
     # Enqueue
 
@@ -97,14 +128,14 @@ class Client:
         """
         if not (given := _prepared(requests)):
             return []
+        since = time.monotonic()
         notify = self._wake.rides_along(given)
         stored = await self._store_surely(given, notify)
-        self._wake.follow_up()
-        return [Enqueued(str(key), duplicate) for key, duplicate in stored]
+        if not notify:
+            self._wake.follow_up(given, stored, since)
+        return _enqueued(stored)
 
-    async def _store_surely(
-        self, requests: Sequence[Request[Any]], notify: bool
-    ) -> Sequence[tuple[int, bool]]:
+    async def _store_surely(self, requests: Sequence[Request[Any]], notify: bool) -> Stored:
         """Store; if the answer is lost, ask again where idempotency keys make that safe."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)
         try:
@@ -161,6 +192,8 @@ class Client:
         """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
         if not 1 <= limit <= LONGEST_PAGE:
             raise ConfigError("limit", limit, f"1 to {LONGEST_PAGE}")
+        if self._tenant is not None:
+            tenant = self._tenant.named(tenant)
         states = filters.states(state)
         name = task.name if isinstance(task, Task) else task
         texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
@@ -232,7 +265,10 @@ class Client:
         waits = AGAIN if self._connection is None else ()
         for wait in (*waits, None):
             try:
-                return await question(self._connection or await self._link.pool())
+                on = self._connection or await self._link.pool()
+                if self._tenant is not None:
+                    return await self._tenant.ask(on, self.store, question)
+                return await question(on)
             except Exception as error:
                 is_harmless = again or failures.never_arrived(error)
                 if wait is None or not failures.is_lost(error) or not is_harmless:
@@ -246,6 +282,10 @@ class Client:
             raise DatabaseLost(told) from error
         if failures.is_state(error, failures.KEY_MISMATCH):
             raise IdempotencyMismatch(*json.loads(failures.detail(error) or "[]")) from error
+        if failures.is_state(error, failures.TENANT_MISMATCH):
+            raise TenantMismatch(*json.loads(failures.detail(error) or "[]")) from error
+        if failures.is_state(error, failures.TENANT_MISSING):
+            raise TenantMissing from error
         if failures.is_schema_missing(error):
             raise SchemaMissing(self.store.schema) from error
         raise error
@@ -254,9 +294,15 @@ class Client:
 class _Inside(Client):
     """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
 
-    def __init__(self, link: Link, connection: Executor, notify: bool) -> None:
-        super().__init__(link, connection)
+    def __init__(
+        self, link: Link, connection: Executor, notify: bool, tenant: AsTenant | None = None
+    ) -> None:
+        super().__init__(link, connection, tenant=tenant)
+        self._executor = connection
         self._notify = notify
+
+    def _as(self, tenant: AsTenant) -> Client:
+        return _Inside(self._link, self._executor, self._notify, tenant)
 
     async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
         if not (given := _prepared(requests)):
@@ -265,7 +311,14 @@ class _Inside(Client):
         stored = await self._ask(
             lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
         )
-        return [Enqueued(str(key), duplicate) for key, duplicate in stored]
+        return _enqueued(stored)
+
+
+def _enqueued(stored: Stored) -> list[Enqueued[Any]]:
+    duplicates = stored.duplicates or repeat(False, len(stored.ids))
+    return [
+        Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
+    ]
 
 
 def _prepared(requests: Any) -> list[Request[Any]]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from penstock.client.link import Link
 from penstock.store import failures
-from penstock.store.enqueue import AnyRequest
+from penstock.store.enqueue import AnyRequest, Stored
 
 logger = logging.getLogger("penstock.wake")
 
@@ -22,7 +22,10 @@ INTERVAL = 0.005
 # How long the shared notification may take to reach the server, at most and with room to spare.
 ON_THE_WAY = 0.25
 
-Line = tuple[str, str, int]
+# Queue, lane and priority; no lane stands for many.
+Line = tuple[str, str | None, int]
+# So many lines are told by name; of more, only that there are.
+NAMED = 64
 # Stands for all jobs that are due later, among the lines (a queue's name is never empty).
 LATER: Line = ("", "", 0)
 
@@ -39,23 +42,27 @@ class Wake:
         self._task: asyncio.Task[None] | None = None
 
     def rides_along(self, requests: Sequence[AnyRequest]) -> bool:
-        """Whether the enqueue should carry the NOTIFY itself; if not, one follows soon."""
+        """Whether the enqueue should carry the NOTIFY itself; if not, `follow_up` after it."""
         now = time.monotonic()
         lines, due = _lines(requests)
         told = lines if due is None else lines | {LATER}
-        quiet = all(now - self._last.get(line, -1.0) > INTERVAL for line in told)
-        if quiet and self._task is None:
+        if self._task is None and all(now - self._last.get(line, -1.0) > INTERVAL for line in told):
             self._remember(told, now)
             return True
+        return False
+
+    def follow_up(self, requests: Sequence[AnyRequest], stored: Stored, since: float) -> None:
+        """After a commit that carried none: send a shared one once the interval is over."""
+        lines, due = _lines(requests, stored)
         if not self._pending and self._due is None:
-            self._since = now
+            self._since = since
+        self._since = min(self._since, since)
         self._pending |= lines
         if due is not None:
             self._due = due if self._due is None else min(self._due, due)
-        return False
+        self._send_soon()
 
-    def follow_up(self) -> None:
-        """After a commit that carried none: send the shared NOTIFY once the interval is over."""
+    def _send_soon(self) -> None:
         if self._task is None and (self._pending or self._due is not None):
             self._task = asyncio.create_task(self._send_later(), name="penstock wake")
 
@@ -75,7 +82,7 @@ class Wake:
                 logger.exception("Workers could not be notified.")
         finally:
             self._task = None
-        self.follow_up()
+        self._send_soon()
 
     async def _send(self) -> None:
         lines, self._pending = self._pending, set()
@@ -83,9 +90,10 @@ class Wake:
         pool = await self._link.pool()
         now = time.monotonic()
         age = now - self._since + ON_THE_WAY
-        self._remember(lines if due is None else lines | {LATER}, now)
+        told: set[Line] = {(queue, "", priority) for queue, _, priority in lines}
+        self._remember(told if due is None else told | {LATER}, now)
         if lines:
-            await self._link.store.announce(pool, list(lines), age)
+            await self._link.store.announce(pool, _summary(lines), age)
         if due is not None:
             await self._link.store.announce_due(pool, due - age)
 
@@ -102,7 +110,9 @@ class Wake:
                 logger.debug("The last notification was not sent: %s", error)
 
 
-def _lines(requests: Sequence[AnyRequest]) -> tuple[set[Line], float | None]:
+def _lines(
+    requests: Sequence[AnyRequest], stored: Stored | None = None
+) -> tuple[set[Line], float | None]:
     """The lines that get ready jobs, and in how many seconds the first later one is due."""
     lines: set[Line] = set()
     due: float | None = None
@@ -112,4 +122,18 @@ def _lines(requests: Sequence[AnyRequest]) -> tuple[set[Line], float | None]:
             due = min(options.delay or 0.0, due if due is not None else float("inf"))
         if not options.delay:
             lines.add((options.queue, "", options.priority))
+    if stored is not None and stored.lanes is not None and stored.priorities is not None:
+        lines = {
+            (request.options.queue, lane, priority)
+            for request, lane, priority in zip(
+                requests, stored.lanes, stored.priorities, strict=True
+            )
+            if not request.options.delay
+        }
     return lines, due
+
+
+def _summary(lines: set[Line]) -> list[Line]:
+    if len(lines) <= NAMED:
+        return list(lines)
+    return list({(queue, None, priority) for queue, _, priority in lines})

@@ -33,6 +33,40 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.announce_v2(p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_count integer, p_ready_at timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    v_count integer := p_count;
+BEGIN
+    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
+        v_count := 1;  -- All jobs are in one line.
+    END IF;
+    WITH given AS MATERIALIZED (
+        SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
+               coalesce(g.priority, 0::smallint) AS priority,
+               coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                      array_fill(0, ARRAY[v_count]))
+            AS g (queue, lane, priority, delay, run_at, pad)
+    ), line AS MATERIALIZED (
+        SELECT DISTINCT g.queue, g.lane, g.priority FROM given AS g WHERE g.due <= p_now
+    ), told AS (
+        SELECT notify_ready_v1(l.queue, l.lane, l.priority, p_ready_at)
+          FROM line AS l WHERE (SELECT count(*) FROM line) <= 64
+        UNION ALL
+        SELECT notify_ready_v1(l.queue, NULL, max(l.priority), p_ready_at)
+          FROM line AS l WHERE (SELECT count(*) FROM line) > 64 GROUP BY l.queue
+        UNION ALL
+        SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
+    )
+    SELECT count(*) INTO v_count FROM told;
+    RETURN v_count;
+END
+$$;
+
 CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -137,6 +171,64 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.claim_v2(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, extra jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_salt bytea := uuid_send(gen_random_uuid());
+BEGIN
+    IF p_options ->> 'commit' = 'async' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
+        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
+            USING ERRCODE = 'PS001';
+    END IF;
+    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    UPDATE job AS j
+       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
+           attempt = j.attempt + 1, attempted_at = v_now
+     WHERE j.id = ANY (ARRAY(
+           SELECT t.id
+             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
+               AS l (lane, priority, mark, mark_id, take)
+            CROSS JOIN LATERAL (
+                  SELECT c.id
+                    FROM job AS c
+                   WHERE c.state = 'ready' AND c.queue = p_queue
+                     AND c.lane = l.lane AND c.priority = l.priority
+                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
+                     AND (c.deadline IS NULL OR c.deadline > v_now)
+                   ORDER BY c.ready_at, c.id
+                   LIMIT l.take
+                     FOR NO KEY UPDATE SKIP LOCKED) AS t
+            LIMIT p_limit))
+    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
+              j.failures, j.max_attempts, j.losses, j.timeout,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at,
+              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
+                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
+                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
+                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
+                   THEN jsonb_build_object(
+                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
+                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
+                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
+              END;
+END
+$$;
+
 CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -220,12 +312,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT 5, timeout double precision DEFAULT 3600, tenant text DEFAULT ''::text, subject text DEFAULT NULL::text, requested_by text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, args_version integer DEFAULT 1) RETURNS bigint
+CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT 5, timeout double precision DEFAULT 3600, tenant text DEFAULT ''::text, subject text DEFAULT NULL::text, requested_by text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, args_version integer DEFAULT 1, lane text DEFAULT NULL::text, limits text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT e.id FROM enqueue_v1(
-        p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue],
+    SELECT e.id FROM enqueue_v2(
+        p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue], p_lanes => ARRAY[lane],
+        p_limits => ARRAY[to_jsonb(limits)::text],
         p_args_versions => ARRAY[args_version::smallint],
         p_priorities => ARRAY[priority::smallint],
         p_delays => ARRAY[extract(epoch FROM delay)::double precision],
@@ -301,6 +394,90 @@ BEGIN
     END IF;
     IF p_options ->> 'notify' = 'true' THEN
         PERFORM announce_v1(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                            cardinality(p_tasks), v_since, v_now);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.enqueue_v2(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_limits text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean, lane text, priority smallint)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
+    -- equal notifications of one transaction into one.
+    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
+    v_jobs   bigint[];
+    v_new    boolean[];
+    v_lanes  text[];
+    v_priorities smallint[];
+    v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    -- Postgres knows times, and an infinity, that no worker could read.
+    IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
+        SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
+         WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
+        RAISE EXCEPTION 'A job''s run_at and deadline are from 1970-01-01 on and before 9999-01-01.'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF v_tenant <> '' THEN
+        p_tenants := ARRAY(SELECT coalesce(nullif(t.tenant, ''), v_tenant)
+                             FROM unnest(p_tasks, p_tenants) WITH ORDINALITY AS t (task, tenant, ord) ORDER BY t.ord);
+    END IF;
+    SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
+      FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                    p_requested_bys, p_metas) AS w;
+    IF p_keys IS NOT NULL THEN
+        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
+          INTO v_jobs, v_new
+          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+    END IF;
+
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, v_lanes,
+                      coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new) WITH ORDINALITY
+            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
+                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
+                  ord)
+    ), added AS (
+        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
+                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
+                         retry, deadline)
+        SELECT coalesce(g.job, nextval('job_id_seq')),
+               CASE WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
+               v_now, g.due,
+               CASE WHEN g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
+               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
+               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
+               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
+                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
+               g.meta::jsonb, g.retry::jsonb, g.deadline
+          FROM given AS g
+         WHERE g.is_new IS DISTINCT FROM false
+         ORDER BY g.ord
+        RETURNING id, lane, priority
+    )
+    SELECT a.id, false, CASE WHEN v_lanes IS NOT NULL THEN a.lane END,
+           CASE WHEN v_lanes IS NOT NULL THEN a.priority END
+      FROM added AS a WHERE p_keys IS NULL;
+
+    IF p_keys IS NOT NULL THEN
+        RETURN QUERY
+        SELECT k.job, NOT k.is_new, k.lane, k.priority
+          FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
+    END IF;
+    IF p_options ->> 'notify' = 'true' THEN
+        PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
     END IF;
 END
@@ -558,6 +735,37 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.lane_key_v1(p_lane_key text, p_task text, p_tenant text, p_subject text, p_requested_by text, p_args text, p_meta text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE WHEN p_lane_key IS NULL OR p_lane_key = 'tenant' THEN p_tenant
+                WHEN p_lane_key = 'task' THEN p_task
+                WHEN p_lane_key = 'subject' THEN p_subject
+                WHEN p_lane_key = 'requested_by' THEN p_requested_by
+                WHEN starts_with(p_lane_key, 'args.') THEN p_args::jsonb ->> substring(p_lane_key FROM 6)
+                WHEN starts_with(p_lane_key, 'meta.') THEN p_meta::jsonb ->> substring(p_lane_key FROM 6) END;
+$$;
+
+CREATE FUNCTION penstock.lane_v1(p_turn text, p_limits text, p_task_key text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT replace(left(p_turn, 200), E'\x1f', ' ') || CASE WHEN p_limits IS NULL AND p_task_key IS NULL THEN '' ELSE
+        (SELECT coalesce(string_agg(E'\x1f' || k.key, '' ORDER BY k.key COLLATE "C"), '')
+           FROM (SELECT replace(e.key, E'\x1f', ' ') AS key FROM jsonb_array_elements_text(p_limits::jsonb) AS e (key)
+                 UNION SELECT p_task_key WHERE p_task_key IS NOT NULL) AS k) END;
+$$;
+
+CREATE FUNCTION penstock.limit_v1(p_key text, OUT slots integer, OUT rate double precision, OUT burst double precision) RETURNS record
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT l.slots, l.rate, l.burst
+      FROM limit_setting AS l
+     WHERE l.key = p_key OR right(l.key, 1) = '*' AND starts_with(p_key, left(l.key, -1))
+     ORDER BY l.key = p_key DESC, length(l.key) DESC
+     LIMIT 1;
+$$;
+
 CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -626,6 +834,40 @@ CREATE FUNCTION penstock.open_lease_v1(p_worker text, p_ttl double precision, p_
     SELECT p_worker, p_kind, p_info, n.now, n.now, n.now + make_interval(secs => p_ttl)
       FROM (SELECT coalesce(p_now, statement_timestamp()) AS now) AS n
     RETURNING id;
+$$;
+
+CREATE FUNCTION penstock.place_v1(p_tasks text[], p_args text[], p_queues text[], p_lanes text[], p_limits text[], p_priorities smallint[], p_tenants text[], p_subjects text[], p_requested_bys text[], p_metas text[], OUT lanes text[], OUT priorities smallint[]) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_tasks text[] := ARRAY(SELECT l.key FROM limit_setting AS l WHERE l.key LIKE 'task:%');
+BEGIN
+    IF p_lanes IS NULL AND p_limits IS NULL AND cardinality(v_tasks) = 0
+       AND NOT EXISTS (SELECT FROM queue AS q WHERE q.fair)
+       AND (p_tenants IS NULL OR NOT EXISTS (SELECT FROM tenant_setting AS t WHERE t.plan IS NOT NULL)) THEN
+        RETURN;
+    END IF;
+    WITH limited AS (
+        SELECT DISTINCT t.task FROM unnest(p_tasks) AS t (task), unnest(v_tasks) AS l (key)
+         WHERE 'task:' || t.task = l.key
+            OR right(l.key, 1) = '*' AND starts_with('task:' || t.task, left(l.key, -1))
+    )
+    SELECT array_agg(lane_v1(coalesce(g.lane, CASE WHEN q.fair THEN
+                                 lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
+                             END, ''), g.limits, CASE WHEN l.task IS NOT NULL THEN 'task:' || l.task END) ORDER BY g.ord),
+           array_agg(greatest(-100, least(100, coalesce(g.priority, 0) + coalesce(p.priority, 0)))::smallint
+                     ORDER BY g.ord)
+      INTO lanes, priorities
+      FROM unnest(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                  p_requested_bys, p_metas) WITH ORDINALITY
+        AS g (task, args, queue, lane, limits, priority, tenant, subject, requested_by, meta, ord)
+      LEFT JOIN queue AS q ON q.name = coalesce(g.queue, 'default') AND q.fair
+      LEFT JOIN tenant_setting AS t ON t.tenant = g.tenant
+      LEFT JOIN plan AS p ON p.name = t.plan
+      LEFT JOIN limited AS l ON l.task = g.task;
+END
 $$;
 
 CREATE FUNCTION penstock.progress_v1(p_ids bigint[], p_tokens uuid[], p_done double precision[], p_totals double precision[], p_messages text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF bigint
@@ -913,6 +1155,54 @@ CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_limit integer DEFAULT 100
     SELECT l.lane, l.priority, l.ready_at, l.id FROM line AS l LIMIT p_limit;
 $$;
 
+CREATE FUNCTION penstock.scan_lines_v2(p_queue text, p_from text DEFAULT ''::text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+    WITH RECURSIVE line AS (
+        (SELECT j.lane, j.priority, j.ready_at, j.id
+           FROM job AS j
+          WHERE j.state = 'ready' AND j.queue = p_queue AND j.lane >= p_from
+          ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
+          LIMIT 1)
+        UNION ALL
+        SELECT n.lane, n.priority, n.ready_at, n.id
+          FROM line AS l
+         CROSS JOIN LATERAL (
+               SELECT x.lane, x.priority, x.ready_at, x.id FROM (
+                   (SELECT j.lane, j.priority, j.ready_at, j.id
+                      FROM job AS j
+                     WHERE j.state = 'ready' AND j.queue = p_queue
+                       AND j.lane = l.lane AND j.priority < l.priority
+                     ORDER BY j.priority DESC, j.ready_at, j.id
+                     LIMIT 1)
+                   UNION ALL
+                   (SELECT j.lane, j.priority, j.ready_at, j.id
+                      FROM job AS j
+                     WHERE j.state = 'ready' AND j.queue = p_queue AND j.lane > l.lane
+                     ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
+                     LIMIT 1)) AS x
+                LIMIT 1) AS n
+    )
+    SELECT l.lane, l.priority, l.ready_at, l.id FROM line AS l LIMIT p_limit;
+$$;
+
+CREATE FUNCTION penstock.settings_changed_v1() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE setting_version SET version = version + 1;
+    PERFORM pg_notify(current_schema() || '.settings', '');
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION penstock.settle_unlocked_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1095,12 +1385,13 @@ ALTER TABLE penstock.batch ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY 
     CACHE 1
 );
 
-CREATE TABLE penstock.concurrency_limit (
+CREATE TABLE penstock.bucket (
     key text NOT NULL COLLATE pg_catalog."C",
-    slots integer NOT NULL,
-    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT concurrency_limit_slots_not_negative CHECK ((slots >= 0))
-);
+    level double precision NOT NULL,
+    filled_at timestamp with time zone NOT NULL,
+    closed_until timestamp with time zone
+)
+WITH (fillfactor='50');
 
 CREATE TABLE penstock.dependency (
     parent bigint NOT NULL,
@@ -1114,7 +1405,8 @@ CREATE TABLE penstock."grant" (
     lease bigint NOT NULL,
     key text NOT NULL COLLATE pg_catalog."C",
     slots integer NOT NULL,
-    CONSTRAINT grant_slots_positive CHECK ((slots > 0))
+    wanted integer DEFAULT 0 NOT NULL,
+    CONSTRAINT grant_slots_not_negative CHECK (((slots >= 0) AND (wanted >= 0) AND ((slots + wanted) > 0)))
 );
 
 CREATE TABLE penstock.job (
@@ -1303,7 +1595,11 @@ CREATE TABLE penstock.lane_setting (
     windows jsonb,
     settings jsonb DEFAULT '{}'::jsonb NOT NULL,
     updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT lane_setting_weight_positive CHECK ((weight >= 1))
+    late_after double precision,
+    CONSTRAINT lane_setting_late_after_positive CHECK ((late_after > (0)::double precision)),
+    CONSTRAINT lane_setting_weight_in_range CHECK ((weight <= 1000)),
+    CONSTRAINT lane_setting_weight_positive CHECK ((weight >= 1)),
+    CONSTRAINT lane_setting_windows_is_object CHECK ((jsonb_typeof(windows) = 'object'::text))
 );
 
 CREATE TABLE penstock.leader (
@@ -1336,10 +1632,33 @@ ALTER TABLE penstock.lease ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE penstock.limit_setting (
+    key text CONSTRAINT concurrency_limit_key_not_null NOT NULL COLLATE pg_catalog."C",
+    slots integer,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT concurrency_limit_updated_at_not_null NOT NULL,
+    rate double precision,
+    burst double precision,
+    CONSTRAINT limit_setting_burst_with_rate CHECK ((((rate IS NULL) = (burst IS NULL)) AND (burst > (0)::double precision))),
+    CONSTRAINT limit_setting_limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL))),
+    CONSTRAINT limit_setting_rate_not_negative CHECK ((rate >= (0)::double precision)),
+    CONSTRAINT limit_setting_slots_not_negative CHECK ((slots >= 0))
+);
+
 CREATE TABLE penstock.migration (
     number integer NOT NULL,
     name text NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.plan (
+    name text NOT NULL COLLATE pg_catalog."C",
+    priority smallint DEFAULT 0 NOT NULL,
+    weight integer DEFAULT 1 NOT NULL,
+    late_after double precision,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT plan_late_after_positive CHECK ((late_after > (0)::double precision)),
+    CONSTRAINT plan_priority_in_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT plan_weight_in_range CHECK (((weight >= 1) AND (weight <= 1000)))
 );
 
 CREATE TABLE penstock.progress (
@@ -1358,7 +1677,14 @@ CREATE TABLE penstock.queue (
     fair boolean DEFAULT false NOT NULL,
     lane_key text,
     settings jsonb DEFAULT '{}'::jsonb NOT NULL,
-    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    windows jsonb,
+    ageing double precision,
+    late_after double precision,
+    CONSTRAINT queue_ageing_positive CHECK ((ageing > (0)::double precision)),
+    CONSTRAINT queue_lane_key_known CHECK (((lane_key = ANY (ARRAY['tenant'::text, 'task'::text, 'subject'::text, 'requested_by'::text])) OR (lane_key ~ '^(args|meta)[.].+'::text))),
+    CONSTRAINT queue_late_after_positive CHECK ((late_after > (0)::double precision)),
+    CONSTRAINT queue_windows_is_object CHECK ((jsonb_typeof(windows) = 'object'::text))
 );
 
 CREATE TABLE penstock.retention (
@@ -1402,6 +1728,13 @@ CREATE TABLE penstock.schedule_fire (
     fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+CREATE TABLE penstock.setting_version (
+    version bigint DEFAULT 1 NOT NULL,
+    is_only boolean DEFAULT true NOT NULL,
+    CONSTRAINT setting_version_is_one_row CHECK (is_only)
+)
+WITH (fillfactor='50');
+
 CREATE TABLE penstock.signal (
     lease bigint NOT NULL,
     job bigint NOT NULL,
@@ -1416,6 +1749,14 @@ CREATE TABLE penstock.step (
     name text NOT NULL COLLATE pg_catalog."C",
     result jsonb,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE penstock.tenant_setting (
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    plan text COLLATE pg_catalog."C",
+    late_after double precision,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT tenant_setting_late_after_positive CHECK ((late_after > (0)::double precision))
 );
 
 CREATE TABLE penstock.unique_claim (
@@ -1438,8 +1779,8 @@ ALTER TABLE ONLY penstock.batch_delta
 ALTER TABLE ONLY penstock.batch
     ADD CONSTRAINT batch_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY penstock.concurrency_limit
-    ADD CONSTRAINT concurrency_limit_pkey PRIMARY KEY (key);
+ALTER TABLE ONLY penstock.bucket
+    ADD CONSTRAINT bucket_pkey PRIMARY KEY (key);
 
 ALTER TABLE ONLY penstock.dependency
     ADD CONSTRAINT dependency_pkey PRIMARY KEY (parent, child);
@@ -1462,8 +1803,14 @@ ALTER TABLE ONLY penstock.leader
 ALTER TABLE ONLY penstock.lease
     ADD CONSTRAINT lease_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY penstock.limit_setting
+    ADD CONSTRAINT limit_setting_pkey PRIMARY KEY (key);
+
 ALTER TABLE ONLY penstock.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY penstock.plan
+    ADD CONSTRAINT plan_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY penstock.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job);
@@ -1480,16 +1827,24 @@ ALTER TABLE ONLY penstock.schedule_fire
 ALTER TABLE ONLY penstock.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY penstock.setting_version
+    ADD CONSTRAINT setting_version_pkey PRIMARY KEY (is_only);
+
 ALTER TABLE ONLY penstock.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (lease, job, token);
 
 ALTER TABLE ONLY penstock.step
     ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);
 
+ALTER TABLE ONLY penstock.tenant_setting
+    ADD CONSTRAINT tenant_setting_pkey PRIMARY KEY (tenant);
+
 ALTER TABLE ONLY penstock.unique_claim
     ADD CONSTRAINT unique_claim_pkey PRIMARY KEY (kind, tenant, key);
 
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
+
+CREATE INDEX grant_lease ON penstock."grant" USING btree (lease);
 
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
 
@@ -1509,4 +1864,14 @@ CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_a
 
 CREATE INDEX unique_claim_job ON penstock.unique_claim USING btree (job);
 
+CREATE TRIGGER lane_setting_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.lane_setting FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
+
+CREATE TRIGGER limit_setting_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.limit_setting FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
+
+CREATE TRIGGER plan_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.plan FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
+
+CREATE TRIGGER queue_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.queue FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
+
 CREATE TRIGGER retention_is_covered AFTER INSERT OR UPDATE ON penstock.retention FOR EACH STATEMENT EXECUTE FUNCTION penstock.cover_retention_v1();
+
+CREATE TRIGGER tenant_setting_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.tenant_setting FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();

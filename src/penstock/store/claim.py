@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from penstock.job import AttemptError, Job
+from penstock.job import AttemptError, Job, split_lane
 
 
 class Line(NamedTuple):
@@ -45,6 +45,7 @@ class Attempt:
     __slots__ = (
         "_extra",
         "_job",
+        "allowances",
         "args",
         "id",
         "queue",
@@ -64,6 +65,7 @@ class Attempt:
         self.args: str = row["args"]
         self.timeout: float | None = row["timeout"]
         self.worker: str | None = None  # known once one starts it
+        self.allowances: tuple[Any, ...] = ()  # what a worker counts it against
         self._extra: _Extra | None = None
         self._job: Job | None = None
 
@@ -112,12 +114,14 @@ class Attempt:
 
     def _build(self) -> Job:
         row, extra = self.row, self.extra or _Extra(run_at=self.row["created_at"])
+        lane, limits = split_lane(row["lane"])
         return Job(
             id=str(self.id),
             task=self.task,
             state="running",
             queue=self.queue,
-            lane=row["lane"],
+            lane=lane,
+            limits=limits,
             priority=row["priority"],
             tenant=row["tenant"],
             subject=extra.subject,

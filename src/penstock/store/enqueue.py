@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,18 @@ from penstock.tasks import Options, Request
 AnyRequest = Request[Any]
 
 _DEFAULTS = Options()
+
+
+class Stored(NamedTuple):
+    """What came of an enqueue, one entry for each request.
+
+    Lanes and priorities are None where nothing but the request itself decides on them.
+    """
+
+    ids: list[int]
+    duplicates: list[bool] | None
+    lanes: list[str] | None
+    priorities: list[int] | None
 
 
 def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
@@ -34,7 +46,7 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
         [request.args for request in requests],
         versions if any(version != 1 for version in versions) else None,
         column("queue"),
-        None,
+        column("lane"),
         column("priority"),
         column("delay"),
         column("run_at"),
@@ -43,7 +55,7 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
         column("tenant"),
         column("subject"),
         column("requested_by"),
-        column("tags", _tags),
+        column("tags", _texts),
         column("meta"),
         column("retry"),
         column("deadline"),
@@ -51,6 +63,7 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
         keys and [_fingerprint(request) for request in requests],
         None,
         options,
+        column("limits", _texts),
     )
 
 
@@ -58,8 +71,8 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
 _SQL_DIFFERS = frozenset({"timeout"})
 
 
-def _tags(tags: tuple[str, ...]) -> str | None:
-    return msgspec.json.encode(tags).decode() if tags else None
+def _texts(texts: tuple[str, ...]) -> str | None:
+    return msgspec.json.encode(texts).decode() if texts else None
 
 
 def _fingerprint(request: AnyRequest) -> bytes | None:

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from penstock.errors import JobNotFound
-from penstock.job import AttemptError, Job
+from penstock.job import AttemptError, Job, split_lane
 
 _JSON = ("args", "meta", "retry", "result")
 _decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
@@ -22,6 +22,7 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
         if fields[name] is not None:
             fields[name] = msgspec.json.decode(fields[name])
     fields["id"] = str(fields["id"])
+    fields["lane"], fields["limits"] = split_lane(fields["lane"])
     fields["meta"] = fields["meta"] or {}
     fields["tags"] = tuple(fields["tags"] or ())
     fields["errors"] = _decode_errors(fields["errors"]) if fields["errors"] else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import repeat
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -18,6 +17,7 @@ from penstock.store import enqueue, settle
 from penstock.store.claim import Attempt, Line
 from penstock.store.pool import Executor, Own
 from penstock.store.rows import job_from
+from penstock.store.rules import Rules, read_rules
 from penstock.store.settle import Answer, Settlement
 from penstock.store.statement import Statement
 
@@ -55,18 +55,17 @@ class Store:
         *,
         notify: bool,
         durable: bool,
-    ) -> list[tuple[int, bool]]:
-        """Insert jobs; their ids in order, and whether an idempotency key already had one."""
+    ) -> enqueue.Stored:
+        """Insert jobs; what came of them, in order."""
         sql, params = self.enqueueing(requests, notify=notify, durable=durable)
         row = await on.fetchrow(sql, *params)
         assert row is not None
-        ids = row["ids"]
-        return list(zip(ids, row["duplicates"] or repeat(False, len(ids)), strict=True))
+        return enqueue.Stored(row["ids"], row["duplicates"], row["lanes"], row["priorities"])
 
     async def announce(
-        self, on: Executor, lines: Sequence[tuple[str, str, int]], age: float
+        self, on: Executor, lines: Sequence[tuple[str, str | None, int]], age: float
     ) -> None:
-        """Wake workers for lines that got jobs at most `age` seconds ago."""
+        """Wake workers for lines that got jobs at most `age` seconds ago; no lane means many."""
         queues, lanes, priorities = zip(*lines, strict=True)
         await on.fetch(self.statement("announce"), list(queues), list(lanes), list(priorities), age)
 
@@ -76,14 +75,21 @@ class Store:
 
     # A job's way through a worker
 
-    async def scan_lines(self, on: Executor, queue: str, limit: int = 1000) -> list[Line]:
-        rows = await on.fetch(self.statement("scan_lines"), queue, limit)
+    async def scan_lines(self, on: Executor, queue: str, start: str, limit: int) -> list[Line]:
+        """The lines of a queue that have ready jobs, from one lane on."""
+        rows = await on.fetch(self.statement("scan_lines"), queue, start, limit)
         return [Line(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows]
 
     async def claim(
-        self, on: Own, lease: int, queue: str, lines: Sequence[Line], limit: int
+        self,
+        on: Own,
+        lease: int,
+        queue: str,
+        lines: Sequence[Line],
+        takes: Sequence[int] | None,
+        limit: int,
     ) -> list[Attempt]:
-        """Claim up to `limit` jobs; what comes first in the queue comes first here."""
+        """Claim up to `limit` jobs, of each line what it may take; in the order of the lines."""
         lanes, priorities, marks, ids = zip(*lines, strict=True)
         rows = await on.fetch(
             self.statement("claim"),
@@ -93,6 +99,7 @@ class Store:
             list(priorities),
             list(marks),
             list(ids),
+            takes,
             limit,
             _ASYNC_COMMIT,
         )
@@ -102,6 +109,17 @@ class Store:
             turn = {(line.lane, line.priority): index for index, line in enumerate(lines)}
             rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
         return [Attempt(row, queue) for row in rows]
+
+    async def move(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
+        """Put claimed jobs back into other lanes; how many were still theirs who asked."""
+        ids, tokens, lanes = zip(*moves, strict=True)
+        return int(await on.fetchval(self.statement("move"), ids, tokens, lanes))
+
+    async def rules(self, on: Executor, queues: Sequence[str]) -> Rules:
+        return read_rules(await on.fetchval(self.statement("rules"), list(queues)))
+
+    async def rules_version(self, on: Executor) -> int:
+        return int(await on.fetchval(self.statement("rules_version")))
 
     async def settle(
         self, on: Executor, settlements: Sequence[Settlement], *, durable: bool = True

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from penstock.backoff import LONGEST, Policy, dump_policy
 from penstock.errors import ConfigError
-from penstock.job import UNSTORABLE
+from penstock.job import UNIT_SEPARATOR, UNSTORABLE
 from penstock.tasks.payload import encode_object
 
 QUEUE_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,128}")
 META_LIMIT: Final = 64 * 1024
 MOST_ATTEMPTS: Final = 1_000_000
 MOST_TAGS: Final = 32
+MOST_LIMITS: Final = 4
 # What every time zone and every notation of a time can say; Postgres knows more than that.
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
@@ -27,6 +28,8 @@ class OptionValues(TypedDict, total=False):
     """What `task.options(...)` takes. Durations are seconds or timedeltas."""
 
     queue: str
+    lane: str | None
+    limits: str | Iterable[str]
     priority: int
     delay: float | timedelta | None
     run_at: datetime | None
@@ -46,6 +49,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Checked options as a row stores them: durations in seconds, `retry` and `meta` as JSON."""
 
     queue: str = "default"
+    lane: str | None = None
+    limits: tuple[str, ...] = ()
     priority: int = 0
     delay: float | None = None
     run_at: datetime | None = None
@@ -69,6 +74,15 @@ class Options(Struct, frozen=True, kw_only=True):
             checked[name] = CHECKS[name](name, value)
         _choose_time(checked)
         return replace(self, **checked)
+
+
+def limit_key(setting: str, value: Any) -> str:
+    """Return a limit's key, or a lane's name: they stand side by side in a row."""
+    if UNIT_SEPARATOR in (text := _name(setting, value)):
+        raise ConfigError(
+            setting, value, "text without U+001F, which stands between a lane's parts"
+        )
+    return text
 
 
 def seconds(setting: str, value: Any) -> float:
@@ -157,6 +171,17 @@ def _tags(setting: str, value: Any) -> tuple[str, ...]:
     return tuple(_tag(setting, tag) for tag in tags)
 
 
+def _limits(setting: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise ConfigError(setting, value, 'a key or a list of keys, such as ["openai"]')
+    keys = tuple(dict.fromkeys(value))
+    if len(keys) > MOST_LIMITS:
+        raise ConfigError(setting, value, f"at most {MOST_LIMITS} limits")
+    return tuple(limit_key(setting, key) for key in keys)
+
+
 def _meta(setting: str, value: Any) -> str | None:
     if value is None:
         return None
@@ -166,9 +191,12 @@ def _meta(setting: str, value: Any) -> str | None:
 
 
 _tag = _text(100)
+_name = _text(200)
 
 CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "queue": lambda setting, value: matching(setting, value, QUEUE_NAME),
+    "lane": _optional(limit_key),
+    "limits": _limits,
     "priority": lambda setting, value: whole(setting, value, -100, 100),
     "delay": _delay,
     "run_at": _time,

@@ -14,7 +14,7 @@ from penstock.tasks.options import Options, matching, whole
 from penstock.tasks.payload import ARGS_LIMIT
 
 LARGEST_LIMIT: Final = 64 * 1024 * 1024
-JOB_DEFAULTS: Final = frozenset({"queue", "priority", "max_attempts", "timeout", "tags"})
+JOB_DEFAULTS: Final = frozenset({"queue", "limits", "priority", "max_attempts", "timeout", "tags"})
 
 Errors = Collection[type[Exception]]
 
@@ -24,6 +24,7 @@ class TaskValues(TypedDict, total=False):
 
     name: str
     queue: str
+    limits: str | Iterable[str]
     priority: int
     max_attempts: int
     timeout: float | timedelta | None

@@ -11,6 +11,7 @@ from penstock.outcome import Failed
 from penstock.tasks.arguments import Arguments
 from penstock.tasks.context import Context
 from penstock.tasks.failure import describe_error, is_retryable
+from penstock.tasks.limits import with_keys
 from penstock.tasks.name import place_of
 from penstock.tasks.options import OptionValues
 from penstock.tasks.parameters import Parameters
@@ -53,7 +54,10 @@ class Task(Generic[P, T_co]):
         cannot be stored or would not fit its annotations.
         """
         encoded = self.arguments.encode(args, kwargs)
-        return Request(self.name, encoded, self.settings.args_version, self.defaults)
+        options = self.defaults
+        if options.limits:
+            options = with_keys(options, encoded)
+        return Request(self.name, encoded, self.settings.args_version, options)
 
     def options(self, **values: Unpack[OptionValues]) -> Self:
         """Return this task with other defaults, for one enqueue or for many.

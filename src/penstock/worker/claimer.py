@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from penstock.errors import LeaseLost
 from penstock.events import Events, JobsClaimed
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Attempt, Pool, Store, failures
+from penstock.worker import visits
+from penstock.worker.limiter import Limiter
+from penstock.worker.marks import Visit
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
 from penstock.worker.session import Session
@@ -17,6 +21,8 @@ from penstock.worker.session import Session
 logger = logging.getLogger("penstock.claim")
 
 FOR_EVER = 3600.0
+# Lines looked for at once; a queue of more lanes is looked through in pages.
+PAGE = 20_000
 
 
 class Claimer(Service):
@@ -31,6 +37,7 @@ class Claimer(Service):
         health: Health,
         events: Events,
         *,
+        limiter: Limiter,
         quota: Quota,
         most: int,
         has_room: Callable[[], bool],
@@ -43,6 +50,7 @@ class Claimer(Service):
         self._store = store
         self._session = session
         self._events = events
+        self._limiter = limiter
         self._quota = quota
         self._most = most
         self._has_room = has_room
@@ -71,28 +79,46 @@ class Claimer(Service):
         async with self._session.claiming() as lease:
             if not self._has_room():
                 return FOR_EVER
-            attempts = await self._claim(lease, wanted)
+            chosen = visits.choose(self._state, self._limiter, wanted)
+            if not chosen:
+                # All that is known must wait: for a limit, a window, somebody who resumes it.
+                return FOR_EVER
+            try:
+                attempts = await self._claim(lease, chosen, wanted)
+            finally:
+                visits.end(chosen)
             if lease != self._session.lease:
                 # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
                 return 0
             self._quota.spend(len(attempts))
             self._state.slots.measure()
-            self._state.fetched.extend(attempts)
+            self._take_in_hand(chosen, attempts)
+        self._state.marks.advance(chosen, attempts, wanted)
         if attempts:
-            self._state.marks.advance(attempts)
             self._events.emit(JobsClaimed(self._state.name, len(attempts)))
             self._deliver(self._state)
-        # A short claim means that all known lines are used up.
-        return 0 if len(attempts) == wanted else FOR_EVER
+        # Until no known line has jobs any more, or there is enough at hand.
+        return 0
 
-    async def _claim(self, lease: int, wanted: int) -> list[Attempt]:
-        lines = self._state.marks.lines()
+    def _take_in_hand(self, chosen: list[Visit], attempts: list[Attempt]) -> None:
+        first = chosen[0].line.lane
+        is_one = len(chosen) == 1 or all(visit.line.lane == first for visit in chosen)
+        self._state.hand.extend(attempts, first if is_one else None)
+        if self._limiter.is_on:
+            for attempt in attempts:
+                self._limiter.expect(attempt)
+            for visit in chosen:
+                for allowance in visit.allowances:
+                    allowance.slots.measure()
+
+    async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[Attempt]:
         self._state.marks.begin_claim()
-        if not lines:
-            # A scan has found nothing while we waited for the lease.
-            return []
+        lines = [visit.line for visit in chosen]
+        takes = [visit.take for visit in chosen]
         try:
-            return await self._store.claim(self._pool, lease, self._state.name, lines, wanted)
+            return await self._store.claim(
+                self._pool, lease, self._state.name, lines, takes, wanted
+            )
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) or failures.is_lost(error):
                 # It may have happened: what it claimed without our knowing must be given back.
@@ -124,17 +150,36 @@ class Scanner(Service):
         self._pause = pause
         self._found = found
         self._budget = Budget(0.0)
+        self._start = ""
+        self._rested = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     async def tick(self) -> float:
         with self._budget:
             await self.scan()
+        self._rested = time.monotonic() + Budget.SHARE * self._budget.cost
         return self._pause(self._budget.cost)
 
+    def soon(self) -> None:
+        """There are new jobs somewhere: look now, or when the last look is paid for."""
+        wait = self._rested - time.monotonic()
+        if wait <= 0 or not self._state.marks:
+            self.wake()
+        elif self._timer is None or self._timer.when() < asyncio.get_running_loop().time():
+            self._timer = asyncio.get_running_loop().call_later(wait, self.wake)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().stop()
+
     async def scan(self) -> bool:
-        """Whether the queue has ready jobs."""
+        """Whether the queue has ready jobs that need not wait for a window or a person."""
+        start = self._start
         self._state.marks.begin_scan()
-        lines = await self._store.scan_lines(self._pool, self._state.name)
-        self._state.marks.end_scan(lines)
+        lines = await self._store.scan_lines(self._pool, self._state.name, start, PAGE)
+        self._start = lines[-1].lane if len(lines) == PAGE else ""
+        self._state.marks.end_scan(lines, start, self._start or None)
         if self._state.marks:
             self._found()
-        return bool(lines)
+        return self._state.has_open_lines

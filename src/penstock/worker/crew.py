@@ -17,18 +17,22 @@ from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.lifecycle import Budget, Health, Service
 from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
+from penstock.store.rules import Rules
 from penstock.tasks import Registry
 from penstock.worker.claimer import Claimer, Scanner
 from penstock.worker.completer import Completer
 from penstock.worker.dispatcher import Dispatcher
 from penstock.worker.executor import Executor
 from penstock.worker.heartbeat import Signals
+from penstock.worker.limiter import Limiter
 from penstock.worker.listener import Listener
+from penstock.worker.mover import Mover
 from penstock.worker.progress import Progress
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
 from penstock.worker.reconciler import Reconciler
 from penstock.worker.resources import Opened, Resources
+from penstock.worker.rulebook import Rulebook
 from penstock.worker.run import Run
 from penstock.worker.session import Session
 from penstock.worker.tally import Tally
@@ -89,12 +93,29 @@ class Crew:
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
         )
-        self.dispatcher = Dispatcher(
-            self.executor, states.values(), self._wants, self._make_alone, upkeep.isolation_wait
-        )
         self._fixed_info = _info(states, tasks)
         self.session = Session(
             url, pool, store, health, events, liveness, worker=name, info=self._info
+        )
+        self.limiter = Limiter(
+            pool,
+            store,
+            self.session,
+            health,
+            most=sum(state.slots.limit for state in states.values()),
+            ahead_most=2 * pace.claim_most,
+            room=self._go_on,
+        )
+        self.rulebook = Rulebook(pool, store, health, list(states), self._apply)
+        self.mover = Mover(pool, store, health)
+        self.dispatcher = Dispatcher(
+            self.executor,
+            self.limiter,
+            self.mover.move,
+            states.values(),
+            self._wants,
+            self._make_alone,
+            upkeep.isolation_wait,
         )
         self.listener = Listener(link.listen_url, pool, store, health)
         self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
@@ -115,6 +136,7 @@ class Crew:
                 self.session,
                 health,
                 events,
+                limiter=self.limiter,
                 quota=quota,
                 most=pace.claim_most,
                 has_room=self._has_room,
@@ -143,7 +165,12 @@ class Crew:
         self.listener.on_due = self.maintenance.promoter.due
         self.listener.on_signal = self.session.beat_soon
         self.listener.on_leader = self.maintenance.elector.wake
+        self.listener.on_settings = self.rulebook.wake
+        self.listener.on_grants = self.limiter.told
+        self.listener.on_bucket = self.limiter.closed
         self.listener.on_reconnect = self._look_around
+        for state in self._states.values():
+            state.may_start = self.limiter.may_start
 
     @property
     def services(self) -> list[Service]:
@@ -153,6 +180,9 @@ class Crew:
             self.listener,
             self.progress,
             self.reconciler,
+            self.rulebook,
+            self.limiter,
+            self.mover,
             *self.scanners.values(),
             *self.claimers.values(),
             *self.maintenance.services,
@@ -203,15 +233,33 @@ class Crew:
         most = self._upkeep.promote_most
         return most if self.listener.is_listening else min(most, self._pace.poll)
 
+    # Rules
+
+    def _apply(self, rules: Rules) -> None:
+        for state in self._states.values():
+            state.apply(rules)
+        self.limiter.apply(rules)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There may be room for what had to wait."""
+        for state in self._states.values():
+            self.dispatcher.pump(state)
+
     # News
 
-    def _heard_ready(self, queue: str, lane: str, priority: int, ready_at: datetime) -> None:
+    def _heard_ready(self, queue: str, lane: str | None, priority: int, ready_at: datetime) -> None:
         state = self._states.get(queue)
-        if state is not None:
+        if state is None:
+            return
+        if lane is None:
+            self.scanners[queue].soon()
+        else:
             state.marks.lower(lane, priority, ready_at)
             self.claimers[queue].wake()
 
     def _look_around(self) -> None:
+        self.rulebook.wake()
         for scanner in self.scanners.values():
             scanner.wake()
 
@@ -220,12 +268,13 @@ class Crew:
             self.dispatcher.cancel(job, token)
 
     def _known(self) -> list[int]:
-        return [*self.dispatcher.jobs(), *self.completer.jobs()]
+        return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.completer.jobs()]
 
     def _lapsed(self, lease: int) -> None:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
         logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
+        self.limiter.forget()
         self.dispatcher.forget()
 
     # Outcomes

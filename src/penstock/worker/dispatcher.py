@@ -10,6 +10,7 @@ from uuid import UUID
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
+from penstock.worker.limiter import Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
 from penstock.worker.solitude import Solitude
@@ -30,12 +31,16 @@ class Dispatcher:
     def __init__(
         self,
         executor: Executor,
+        limiter: Limiter,
+        move: Callable[[Attempt, str], None],
         states: Collection[QueueState],
         wants: Callable[[QueueState], None],
         make_alone: Callable[[], Awaitable[None]],
         wait: float,
     ) -> None:
         self._executor = executor
+        self._limiter = limiter
+        self._move = move
         self._states = states
         self._wants = wants
         self._make_alone = make_alone
@@ -81,12 +86,16 @@ class Dispatcher:
         self._wants(state)
 
     def _start_some(self, state: QueueState) -> int:
-        left, slots, fetched = STARTS, state.slots, state.fetched
-        if fetched:
+        left, slots, hand = STARTS, state.slots, state.hand
+        if hand:
             state.is_wary = False
-        while left and fetched and slots.used < slots.limit and not self.closed:
+        while left and slots.used < slots.limit and not self.closed:
+            attempt = hand.take()
+            if attempt is None:
+                if hand:
+                    self._move_on(state)
+                break
             left -= 1
-            attempt = fetched.popleft()
             if attempt.row["losses"]:
                 if self._solitude.grant():
                     self._set_apart(state, attempt)
@@ -96,11 +105,23 @@ class Dispatcher:
             self._start(state, attempt)
         return left
 
+    def _move_on(self, state: QueueState) -> None:
+        """Nothing at hand may start. What holds up its line goes to the one it belongs in."""
+        for attempt in state.hand.heads():
+            if (lane := self._limiter.proper_lane(attempt)) is not None:
+                state.hand.remove(attempt)
+                self._limiter.dismiss(attempt)
+                self._move(attempt, lane)
+
     def _start(self, state: QueueState, attempt: Attempt) -> Run | None:
         state.slots.take()
+        if state.hand.is_limited:
+            self._limiter.begin(attempt)
         run = self._executor.start(attempt, state)
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
+            if attempt.allowances:
+                self._limiter.end(attempt)
             return None
         self.running[attempt.id] = run
         self._empty.clear()
@@ -115,6 +136,8 @@ class Dispatcher:
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
         run.state.slots.give_back()
+        if run.attempt.allowances:
+            self._limiter.end(run.attempt)
         if not self.running:
             self._empty.set()
         if run is self._alone:
@@ -173,14 +196,15 @@ class Dispatcher:
 
     def jobs(self) -> list[int]:
         """All jobs that are here: running, fetched, set apart."""
-        held = [attempt.id for state in self._states for attempt in state.fetched]
+        held = [attempt.id for state in self._states for attempt in state.hand]
         return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
 
     def release_fetched(self) -> None:
         """What was fetched and not begun goes back."""
         for state in self._states:
-            while state.fetched:
-                self._executor.release(state.fetched.popleft())
+            for attempt in state.hand.clear():
+                self._limiter.dismiss(attempt)
+                self._executor.release(attempt)
 
     def give_back(self) -> None:
         """What was fetched and will not begin goes back at once."""
@@ -198,11 +222,12 @@ class Dispatcher:
         unstarted = [attempt for _, attempt in self._apart]
         self._apart.clear()
         for state in self._states:
-            unstarted.extend(state.fetched)
-            state.fetched.clear()
+            unstarted.extend(state.hand.clear())
         if self._apart_timer is not None:
             self._apart_timer.cancel()
             self._apart_timer = None
+        for attempt in unstarted:
+            self._limiter.dismiss(attempt)
         return unstarted
 
     def cancel(self, job: int, token: UUID) -> None:
@@ -216,9 +241,10 @@ class Dispatcher:
             self._apart = deque(kept)
             self._after_alone()
         for state in self._states:
-            for attempt in tuple(state.fetched):
+            for attempt in tuple(state.hand):
                 if attempt.token == token:
-                    state.fetched.remove(attempt)
+                    state.hand.remove(attempt)
+                    self._limiter.dismiss(attempt)
                     self._wants(state)
 
     def stop_all(self, reason: StopReason) -> None:

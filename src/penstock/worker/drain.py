@@ -6,6 +6,9 @@ import asyncio
 
 from penstock.worker.crew import Crew
 
+# How often a drain looks whether a limit has room again.
+LIMIT_WAIT = 0.05
+
 
 async def run_dry(crew: Crew) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
@@ -18,9 +21,12 @@ async def run_dry(crew: Crew) -> None:
         promoted = await crew.maintenance.promoter.promote()
         ready = [await scanner.scan() for scanner in crew.scanners.values()]
         await _quiet(crew)
-        found = promoted or any(ready) or crew.quota.claimed > before
-        if crew.quota.is_spent or not found:
+        is_moving = bool(promoted) or crew.quota.claimed > before
+        if crew.quota.is_spent or not (is_moving or any(ready)):
             return
+        if not is_moving:
+            # All that is ready waits for a limit, which other workers or time will make room in.
+            await asyncio.sleep(LIMIT_WAIT)
 
 
 async def _quiet(crew: Crew) -> None:

@@ -40,9 +40,12 @@ class Listener(Service):
         self._pool = pool
         self._store = store
         self._connection: Connection | None = None
-        self.on_ready: Callable[[str, str, int, datetime], None] = lambda *_: None
+        self.on_ready: Callable[[str, str | None, int, datetime], None] = lambda *_: None
         self.on_due: Callable[[datetime], None] = lambda _: None
         self.on_signal: Callable[[int], None] = lambda _: None
+        self.on_settings: Callable[[], None] = lambda: None
+        self.on_grants: Callable[[str], None] = lambda _: None
+        self.on_bucket: Callable[[str, float], None] = lambda *_: None
         self.on_leader: Callable[[], None] = lambda: None
         self.on_reconnect: Callable[[], None] = lambda: None
 
@@ -85,6 +88,9 @@ class Listener(Service):
             "due": self._heard_due,
             "signal": self._heard_signal,
             "leader": lambda *_: self.on_leader(),
+            "settings": lambda *_: self.on_settings(),
+            "grants": lambda *heard: self.on_grants(str(heard[-1])),
+            "buckets": self._heard_bucket,
         }
 
     def _heard_due(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
@@ -99,6 +105,11 @@ class Listener(Service):
             logger.warning("A notification could not be read: %.200r", payload)
             return
         self.on_ready(queue, lane, priority, ready_at)
+
+    def _heard_bucket(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        with suppress(ValueError, TypeError):
+            key, seconds = json.loads(payload)
+            self.on_bucket(str(key), float(seconds))
 
     def _heard_signal(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         if str(payload).isdigit():

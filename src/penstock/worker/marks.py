@@ -3,78 +3,133 @@
 A mark is a hint, never the record. It saves a claim from walking over the dead entries of jobs
 long gone, which nobody can clean up while some transaction holds an old snapshot. A job behind
 its mark (its transaction committed late) is found by its NOTIFY, which lowers the mark, or by the
-next scan.
+next scan. A line that a claim has used up is forgotten until one of these tells of it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
+from penstock.job import UNIT_SEPARATOR
 from penstock.store import Attempt, Line
+from penstock.worker.turns import Turns
+
+Key = tuple[str, int]
+
+
+class Visit(NamedTuple):
+    """A line that a claim looks at, and how many jobs it may take there."""
+
+    line: Line
+    take: int
+    allowances: tuple[Any, ...] = ()
 
 
 class Marks:
-    """The known lines of one queue, highest priority first."""
+    """The known lines of one queue, by who takes the turn with them."""
 
-    def __init__(self) -> None:
-        self._lines: dict[tuple[str, int], Line] = {}
-        self._lowered: set[tuple[str, int]] = set()
-        self._news: dict[tuple[str, int], datetime] = {}
-        self._sorted: list[Line] | None = None
+    def __init__(self, serves: Callable[[str], bool] = lambda turn: True) -> None:
+        self._serves = serves
+        self._lines: dict[str, dict[Key, Line]] = {}
+        self._lowered: set[Key] = set()
+        self._news: dict[Key, datetime] = {}
         self._scanned = False
+        self.turns = Turns()
 
     def __bool__(self) -> bool:
         """Whether there is a line to claim from. News alone must not lead past a line of higher
         priority, so nothing is known before the first scan."""
         return self._scanned and bool(self._lines)
 
-    def lines(self) -> list[Line]:
-        if self._sorted is None:
-            self._sorted = sorted(
-                self._lines.values(), key=lambda line: (-line.priority, line.lane)
-            )
-        return self._sorted
+    def lines(self, turn: str) -> Collection[Line]:
+        """The known lines of one that takes turns."""
+        return self._lines.get(turn, {}).values()
 
     def lower(self, lane: str, priority: int, ready_at: datetime) -> None:
         """News of jobs in a line: begin no later than there."""
+        if not self._serves(turn := turn_of(lane)):
+            return
         key = (lane, priority)
         self._lowered.add(key)
         self._news[key] = min(ready_at, self._news.get(key, ready_at))
-        known = self._lines.get(key)
+        known = self._lines.get(turn, {}).get(key)
         if known is None or ready_at < known.ready_at:
-            self._set(Line(lane, priority, ready_at, 0))
+            self._set(turn, Line(lane, priority, ready_at, 0))
 
     def begin_claim(self) -> None:
         """A claim is about to look; news from now on may be of jobs that it passes over."""
         self._news.clear()
 
-    def advance(self, attempts: Sequence[Attempt]) -> None:
+    def advance(self, visits: Sequence[Visit], attempts: Sequence[Attempt], limit: int) -> None:
         """After a claim: go on behind the last job of each line, or where newer news says."""
-        ends: dict[tuple[str, int], Attempt] = {}
+        got: dict[Key, int] = {}
+        ends: dict[Key, Attempt] = {}
         for attempt in attempts:
             row = attempt.row
-            ends[row["lane"], row["priority"]] = attempt
-        for (lane, priority), last in ends.items():
-            end = Line(lane, priority, last.row["ready_at"], last.id)
-            news = self._news.get((lane, priority), end.ready_at)
-            self._set(end if news >= end.ready_at else Line(lane, priority, news, 0))
+            key = (row["lane"], row["priority"])
+            got[key] = got.get(key, 0) + 1
+            ends[key] = attempt
+        for line, take, _ in visits:
+            if (asked := min(take, limit)) <= 0:
+                break
+            key = (line.lane, line.priority)
+            count = got.get(key, 0)
+            limit -= count
+            turn = turn_of(line.lane)
+            if count:
+                end = Line(*key, ends[key].row["ready_at"], ends[key].id)
+                news = self._news.get(key, end.ready_at)
+                self._set(turn, end if news >= end.ready_at else Line(*key, news, 0))
+            if count < asked and key not in self._news:
+                self._drop(turn, key)
+                if not count:
+                    self.turns.again(turn)
 
     def begin_scan(self) -> None:
         """A scan is about to look; news from now on is newer than what it will see."""
         self._lowered.clear()
 
-    def end_scan(self, found: Sequence[Line]) -> None:
-        """What the scan saw replaces what was known, but for the lines with newer news."""
-        kept = {key: line for key, line in self._lines.items() if key in self._lowered}
-        self._lines = {(line.lane, line.priority): line for line in found}
-        for key, line in kept.items():
-            known = self._lines.get(key)
-            if known is None or line.ready_at < known.ready_at:
-                self._lines[key] = line
-        self._sorted = None
+    def end_scan(self, found: Sequence[Line], start: str = "", end: str | None = None) -> None:
+        """What the scan saw from one lane to another replaces what was known there, but for the
+        lines with newer news."""
+        seen = {(line.lane, line.priority) for line in found}
+        gone = [
+            (turn, key)
+            for turn, lines in self._lines.items()
+            for key in lines
+            if key not in seen
+            and key not in self._lowered
+            and start <= key[0]
+            and (end is None or key[0] <= end)
+        ]
+        for turn, key in gone:
+            self._drop(turn, key)
+        for line in found:
+            if not self._serves(turn := turn_of(line.lane)):
+                continue
+            key = (line.lane, line.priority)
+            known = self._lines.get(turn, {}).get(key)
+            if key not in self._lowered or known is None or line.ready_at < known.ready_at:
+                self._set(turn, line)
         self._scanned = True
 
-    def _set(self, line: Line) -> None:
-        self._lines[line.lane, line.priority] = line
-        self._sorted = None
+    def _set(self, turn: str, line: Line) -> None:
+        lines = self._lines.get(turn)
+        if lines is None:
+            lines = self._lines[turn] = {}
+            self.turns.join(turn)
+        lines[line.lane, line.priority] = line
+
+    def _drop(self, turn: str, key: Key) -> None:
+        lines = self._lines.get(turn, {})
+        lines.pop(key, None)
+        if not lines and turn in self._lines:
+            del self._lines[turn]
+            self.turns.leave(turn)
+
+
+def turn_of(lane: str) -> str:
+    """Who takes the turn with this lane."""
+    return lane.partition(UNIT_SEPARATOR)[0]

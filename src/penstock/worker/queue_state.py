@@ -1,32 +1,62 @@
-"""One queue in a worker: its slots, its marks, the jobs fetched ahead."""
+"""One queue in a worker: its slots, its marks, the jobs at hand."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable, Collection
 
 from penstock.store import Attempt
+from penstock.store.rules import Rules
+from penstock.worker.hand import Hand
 from penstock.worker.marks import Marks
 from penstock.worker.slots import Slots
+from penstock.worker.tenants import ALL, Tenants
 
 
 class QueueState:
     """What a worker knows of one queue."""
 
-    def __init__(self, name: str, slots: int, ahead_most: int) -> None:
+    def __init__(self, name: str, slots: int, ahead_most: int, tenants: Tenants = ALL) -> None:
         self.name = name
         self.slots = Slots(slots, ahead_most)
-        self.marks = Marks()
-        self.fetched: deque[Attempt] = deque()
+        self.marks = Marks(tenants.serves)
+        self.hand = Hand(lambda turn: self.weight(turn), lambda attempt: self.may_start(attempt))
+        self.weight: Callable[[str], int] = lambda turn: 1
+        self.may_start: Callable[[Attempt], bool] = lambda attempt: True
+        self.is_open = True
+        self.closed: Collection[str] = frozenset()
+        self.ageing: float | None = None
         # The last job fetched had lost its worker before. Such jobs run alone, so more than one
         # would only be given back.
         self.is_wary = False
 
+    def apply(self, rules: Rules) -> None:
+        """Put the rules of this queue in force."""
+        self.weight = rules.weights(self.name)
+        self.closed = rules.closed(self.name)
+        rule = next((rule for rule in rules.queues if rule.name == self.name), None)
+        self.is_open = rule is None or rule.open
+        self.ageing = rule.ageing if rule else None
+        self.hand.is_limited = bool(rules.limits)
+
+    @property
+    def has_open_lines(self) -> bool:
+        """Whether some known line need not wait for a window or for somebody to resume it."""
+        return self.is_open and any(turn not in self.closed for turn in self.marks.turns)
+
     @property
     def wanted(self) -> int:
         """How many jobs a claim should ask for now; 0 while there is enough at hand."""
+        at_hand = len(self.hand)
         if self.is_wary:
-            return 0 if self.fetched else min(max(self.slots.free, 0), 1)
+            return 0 if at_hand else min(max(self.slots.free, 0), 1)
         ahead = self.slots.ahead
-        if len(self.fetched) > ahead // 2:
+        if at_hand > ahead // 2:
+            return self._guests(at_hand, ahead)
+        return max(self.slots.free, 0) + ahead - at_hand
+
+    def _guests(self, at_hand: int, ahead: int) -> int:
+        """Jobs of lanes that wait in this round while enough of others is at hand: without them
+        the next free slots would go to who has had them before."""
+        if at_hand > 2 * ahead or len(self.marks.turns) < 2:
             return 0
-        return max(self.slots.free, 0) + ahead - len(self.fetched)
+        return min(self.marks.turns.waiting, ahead)

@@ -68,7 +68,8 @@ class Shutdown:
     async def _give_up_lease(self) -> None:
         """Tell the database, if it listens; otherwise the lease runs out."""
         crew = self._crew
-        await asyncio.gather(crew.progress.stop(), crew.reconciler.stop(), crew.maintenance.stop())
+        idle = (crew.progress, crew.reconciler, crew.rulebook, crew.limiter, crew.mover)
+        await asyncio.gather(*(service.stop() for service in idle), crew.maintenance.stop())
         try:
             async with asyncio.timeout(LEAVE_WAIT):
                 await crew.progress.flush()

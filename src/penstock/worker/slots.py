@@ -27,7 +27,7 @@ def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
 
 
 class Slots:
-    """The slots of one queue. Fast jobs make it fetch ahead, slow ones do not."""
+    """The slots of one queue, or of one limit. Fast jobs make it fetch ahead, slow ones do not."""
 
     def __init__(self, limit: int, ahead_most: int) -> None:
         self.limit = limit
@@ -44,7 +44,12 @@ class Slots:
     @property
     def ahead(self) -> int:
         """How many jobs to hold beyond the free slots, by how fast they have been going."""
-        return min(self._ahead_most, int(self._rate * AHEAD_SECONDS))
+        return min(self._ahead_most, self.soon)
+
+    @property
+    def soon(self) -> int:
+        """How many jobs will be worked off in a moment, at the present rate."""
+        return int(self._rate * AHEAD_SECONDS)
 
     def take(self) -> None:
         self.used += 1

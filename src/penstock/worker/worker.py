@@ -88,6 +88,7 @@ class Worker:
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
+            await crew.rulebook.read()
             for service in crew.services:
                 service.start()
             await crew.session.held()

@@ -4,13 +4,15 @@ CREATE FUNCTION :"schema".enqueue(
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, max_attempts integer DEFAULT 5,
     timeout double precision DEFAULT 3600, tenant text DEFAULT '', subject text DEFAULT NULL,
     requested_by text DEFAULT NULL, tags text[] DEFAULT NULL, meta jsonb DEFAULT NULL,
-    deadline timestamptz DEFAULT NULL, args_version integer DEFAULT 1
+    deadline timestamptz DEFAULT NULL, args_version integer DEFAULT 1, lane text DEFAULT NULL,
+    limits text[] DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
-    SELECT e.id FROM enqueue_v1(
-        p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue],
+    SELECT e.id FROM enqueue_v2(
+        p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue], p_lanes => ARRAY[lane],
+        p_limits => ARRAY[to_jsonb(limits)::text],
         p_args_versions => ARRAY[args_version::smallint],
         p_priorities => ARRAY[priority::smallint],
         p_delays => ARRAY[extract(epoch FROM delay)::double precision],

@@ -1,2 +1,2 @@
 -- End a worker session; its unfinished jobs are ready again.
-SELECT :"schema".close_lease_v1($1);
+SELECT :"schema".close_lease_v2($1);

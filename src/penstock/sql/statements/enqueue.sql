@@ -1,9 +1,11 @@
 -- Enqueue many jobs; their ids in order, and which of them an idempotency key already had.
 -- Each parameter has its type here: drivers guess it differently, and callers change how theirs read jsonb.
 -- One row with arrays: to read a hundred thousand rows takes a client as long as to send the jobs.
-SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplicate) END AS duplicates
-  FROM :"schema".enqueue_v1(
-           $1::text[], $2::text[], $3::smallint[], $4::text[], $5::text[],
+SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplicate) END AS duplicates,
+       CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(lane) END AS lanes,
+       CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(priority) END AS priorities
+  FROM :"schema".enqueue_v2(
+           $1::text[], $2::text[], $3::smallint[], $4::text[], $5::text[], $22::text[],
            $6::smallint[], $7::double precision[], $8::timestamptz[], $9::integer[], $10::double precision[],
            $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
            $16::text[], $17::timestamptz[], $18::text[], $19::bytea[], $20::timestamptz,

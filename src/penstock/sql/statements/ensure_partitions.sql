@@ -1,2 +1,2 @@
 -- Build the history partitions that are missing ahead.
-SELECT :"schema".ensure_partitions_v1($1);
+SELECT :"schema".ensure_partitions_v2($1);

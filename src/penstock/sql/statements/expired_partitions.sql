@@ -3,14 +3,17 @@
 -- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can
 -- begin; an attached partition is to be detached; one that is not attached is to be dropped. A step that
 -- waits for a reader gives up at the lock_timeout and is tried again, found here as it was left.
+-- Who does not own them has a function to ask, in one step.
 -- Yesterday's is the youngest: a settle that began before midnight may still write into today's.
 SELECT c.relname::text AS name,
-       i.inhrelid IS NOT NULL AS attached,
-       coalesce(i.inhdetachpending, false) AS pending,
+       i.inhrelid IS NOT NULL AND o.ours AS attached,
+       coalesce(i.inhdetachpending, false) AND o.ours AS pending,
        format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I CONCURRENTLY', $1::text, $1::text, c.relname) AS detach,
        format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I FINALIZE', $1::text, $1::text, c.relname) AS finalize,
-       format('DROP TABLE %I.%I', $1::text, c.relname) AS drop
+       format(CASE WHEN o.ours THEN 'DROP TABLE %I.%I' ELSE 'SELECT %I.drop_partition_v1(%L)' END,
+              $1::text, c.relname) AS drop
   FROM pg_class AS c
+ CROSS JOIN LATERAL (SELECT pg_has_role(c.relowner, 'USAGE') AS ours) AS o
   LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
  WHERE c.relnamespace = to_regnamespace(quote_ident($1::text))
    AND c.relkind = 'r'

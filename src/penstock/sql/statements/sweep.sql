@@ -1,2 +1,2 @@
 -- Remove what nobody needs any more.
-SELECT leases, keys, progress FROM :"schema".sweep_v1($1);
+SELECT leases, keys, progress, buckets FROM :"schema".sweep_v2($1);

@@ -1,0 +1,33 @@
+-- Drop a history partition whose day has passed, for a worker that is not its owner: such a one cannot detach it
+-- concurrently, which no function can do. So the history is locked as a whole, for the moment that the drop
+-- takes, and only if nobody has it at that moment: who waits for such a lock makes everybody wait behind him.
+CREATE FUNCTION :"schema".drop_partition_v1(p_name text, p_now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    v_tries integer := 25;
+BEGIN
+    IF p_name !~ '^job_history_[0-9]{8}$' OR p_name >= 'job_history_' || to_char(
+        coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD') THEN
+        RAISE EXCEPTION '% is no partition of the history whose day has passed.', p_name
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    LOOP
+        BEGIN
+            LOCK TABLE ONLY job_history IN ACCESS EXCLUSIVE MODE NOWAIT;
+            IF to_regclass(p_name) IS NOT NULL THEN
+                EXECUTE format('LOCK TABLE ONLY %1$I IN ACCESS EXCLUSIVE MODE NOWAIT; DROP TABLE %1$I', p_name);
+            END IF;
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            v_tries := v_tries - 1;
+            IF v_tries = 0 THEN
+                RAISE;
+            END IF;
+        END;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$$;

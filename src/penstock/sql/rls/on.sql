@@ -1,0 +1,134 @@
+-- Row level security for a whole schema. Run again it changes nothing, or brings what is new under it.
+--
+-- Nothing is open that is not named here: every table gets row level security, every function loses PUBLIC's
+-- right to call it. Then the two roles are given what they need:
+--   worker  calls the functions of workers, which run with the owner's rights; it reads no table of jobs;
+--   app     works on rows of the tenant that its transaction is set to (SET LOCAL penstock.tenant).
+
+-- Whether a job, live or final, belongs to the tenant of this transaction. For the policies of tables that know
+-- the job alone. Plans as for a big table, whatever it was when they were made.
+CREATE OR REPLACE FUNCTION :"schema".owns_v1(p_job bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_tenant text := nullif(current_setting('penstock.tenant', true), '');
+BEGIN
+    RETURN v_tenant IS NOT NULL
+       AND (EXISTS (SELECT FROM job AS j WHERE j.id = p_job AND j.tenant = v_tenant)
+            OR EXISTS (SELECT FROM job_history AS h WHERE h.id = p_job AND h.tenant = v_tenant));
+END
+$$;
+
+DO $rls$
+DECLARE
+    v_schema  oid := (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = :'schema');
+    -- No tenant is none: NULL is equal to nothing, so without one every policy is closed.
+    v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
+    v_own     text := format('tenant = %s', v_tenant);
+    v_both    text := quote_ident(:'worker') || ', ' || quote_ident(:'app');
+    v_app     text := quote_ident(:'app');
+    v         record;
+BEGIN
+    EXECUTE format('REVOKE ALL ON SCHEMA %1$I FROM PUBLIC, %2$s; GRANT USAGE ON SCHEMA %1$I TO %2$s;'
+                   'REVOKE ALL ON ALL TABLES IN SCHEMA %1$I FROM PUBLIC, %2$s;'
+                   'REVOKE ALL ON ALL SEQUENCES IN SCHEMA %1$I FROM PUBLIC, %2$s;'
+                   'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %1$I FROM PUBLIC, %2$s;',
+                   :'schema', v_both);
+
+    -- Partitions too: what comes through their parent is checked there, what comes past it is closed.
+    FOR v IN SELECT c.relname FROM pg_class AS c
+              WHERE c.relnamespace = v_schema AND c.relkind IN ('r', 'p') AND NOT c.relrowsecurity LOOP
+        EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY', :'schema', v.relname);
+    END LOOP;
+    -- A view asks with its owner's rights unless it is told to ask with the caller's.
+    FOR v IN SELECT c.relname FROM pg_class AS c
+              WHERE c.relnamespace = v_schema AND c.relkind = 'v'
+                AND NOT coalesce(c.reloptions && ARRAY['security_invoker=true'], false) LOOP
+        EXECUTE format('ALTER VIEW %I.%I SET (security_invoker = true)', :'schema', v.relname);
+    END LOOP;
+
+    -- What the roles may do with each table (or some columns of it), and with which of its rows.
+    -- A policy keeps what it was made from as its comment: one that has not changed is left alone, so that
+    -- nobody waits for its table's lock.
+    FOR v IN SELECT c.relname AS name, r.rights, coalesce(r.roles, v_app) AS roles, r.command, r.rows,
+                    (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute AS a
+                      WHERE a.attrelid = c.oid AND a.attname = ANY (r.columns)) AS columns,
+                    p.polname IS NOT NULL AS is_there, obj_description(p.oid, 'pg_policy') AS made_from,
+                    concat_ws(' ', r.command, coalesce(r.roles, v_app), r.rows) AS made_now
+      FROM pg_class AS c
+      LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'tenant'
+      LEFT JOIN (VALUES
+        ('job',            'SELECT, INSERT, UPDATE, DELETE', NULL::text[], 'ALL', v_own, NULL::text),
+        ('job_history',    'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
+        ('job_all',        'SELECT', NULL, NULL, NULL, NULL),
+        ('unique_claim',   'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
+        ('progress',       'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
+        ('step',           'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
+        ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_v1(job)', :'schema'), NULL),
+        -- The name of the worker that runs a job of ours.
+        ('lease',          'SELECT', '{id,worker,expires_at}', 'SELECT', format(
+            'EXISTS (SELECT FROM %I.job AS j WHERE j.state = ''running'' AND j.lease = lease.id)', :'schema'), NULL),
+        -- Names of queues are no secret. Those of lanes are: they are tenants'.
+        ('queue',          'SELECT', '{name,paused_at,fair,lane_key}', 'SELECT', v_tenant || ' IS NOT NULL', NULL),
+        ('limit_setting',  'SELECT', '{key}', 'SELECT', v_tenant || $p$ IS NOT NULL AND starts_with(key, 'task:')$p$, NULL),
+        ('tenant_setting', 'SELECT', NULL, 'SELECT', v_own, NULL),
+        ('plan',           'SELECT', NULL, 'SELECT', format(
+            'name = (SELECT t.plan FROM %I.tenant_setting AS t WHERE t.tenant = %s)', :'schema', v_tenant), NULL),
+        ('retention',      'SELECT', NULL, 'SELECT', format('%1$s IS NOT NULL AND tenant IN ('''', %1$s)', v_tenant), NULL),
+        ('migration',      'SELECT', NULL, 'SELECT', 'true', v_both),
+        -- No call of an app's needs these yet. Whoever grants a right to one grants it for a tenant's rows.
+        ('batch',          NULL, NULL, 'ALL', v_own, NULL),
+        ('batch_delta',    NULL, NULL, 'ALL', format(
+            'EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema'), NULL),
+        ('dependency',     NULL, NULL, 'ALL', format(
+            '%1$I.owns_v1(parent) AND %1$I.owns_v1(child)', :'schema'), NULL),
+        ('schedule',       NULL, NULL, 'ALL', v_own, NULL),
+        ('schedule_fire',  NULL, NULL, 'ALL', format(
+            'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
+        ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
+        -- lane_setting, "grant", bucket, leader, setting_version are for the owner alone: no policy, no row.
+      ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
+     WHERE c.relnamespace = v_schema AND c.relkind IN ('r', 'p', 'v')
+    LOOP
+        IF v.rights IS NOT NULL THEN
+            EXECUTE format('GRANT %s%s ON %I.%I TO %s', v.rights, ' (' || v.columns || ')', :'schema', v.name, v.roles);
+        END IF;
+        CONTINUE WHEN v.is_there AND v.made_from = v.made_now;
+        IF v.is_there THEN
+            EXECUTE format('DROP POLICY tenant ON %I.%I', :'schema', v.name);
+        END IF;
+        IF v.rows IS NOT NULL THEN
+            EXECUTE format('CREATE POLICY tenant ON %I.%I FOR %s TO %s %s (%s)', :'schema', v.name, v.command, v.roles,
+                           CASE v.command WHEN 'INSERT' THEN 'WITH CHECK' ELSE 'USING' END, v.rows);
+            EXECUTE format('COMMENT ON POLICY tenant ON %I.%I IS %L', :'schema', v.name, v.made_now);
+        END IF;
+    END LOOP;
+    EXECUTE format('GRANT USAGE ON SEQUENCE %I.job_id_seq TO %I', :'schema', :'app');
+
+    -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
+    -- under the policies. The rest is called by these, or by the owner alone.
+    FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef
+               FROM pg_proc AS p
+               JOIN (SELECT :'worker' AS role, unnest(ARRAY[
+                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'move', 'progress', 'fence',
+                         'open_lease', 'heartbeat', 'release', 'close_lease',
+                         'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
+                         'ensure_partitions', 'drop_partition',
+                         'grant', 'take', 'reserve', 'correct', 'close_bucket']) AS verb
+                     UNION ALL
+                     SELECT :'app', unnest(ARRAY[
+                         'enqueue', 'hold_keys', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
+                         'keep_durable', 'cancel', 'finish', 'retry', 'delete', 'owns'])) AS f
+                 ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
+              WHERE p.pronamespace = v_schema LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', v.signature, v.role);
+        IF v.role = :'worker' AND NOT v.prosecdef THEN
+            EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', v.signature);
+        END IF;
+    END LOOP;
+END
+$rls$;

@@ -1,0 +1,34 @@
+-- The two roles that row level security is made for. They belong to the whole server, so they may be there.
+DO $rls$
+DECLARE
+    v_owner   oid := (SELECT n.nspowner FROM pg_namespace AS n WHERE n.nspname = :'schema');
+    v_role    text;
+    v_missing text := '';
+BEGIN
+    FOREACH v_role IN ARRAY ARRAY[:'worker', :'app'] LOOP
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = v_role) THEN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
+            END IF;
+        EXCEPTION
+            WHEN duplicate_object OR unique_violation THEN  -- by another migration, of another database
+                NULL;
+            WHEN insufficient_privilege THEN
+                v_missing := v_missing || format('CREATE ROLE %I NOLOGIN; ', v_role);
+        END;
+        -- Either would see every tenant's rows, whatever the policies say.
+        IF EXISTS (SELECT FROM pg_roles AS r
+                    WHERE r.rolname = v_role
+                      AND (r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, v_owner, 'MEMBER'))) THEN
+            RAISE EXCEPTION 'The role % is a superuser, has BYPASSRLS or is a member of %: row level security would not hold for it.',
+                quote_ident(v_role), v_owner::regrole
+                USING ERRCODE = 'PS009', DETAIL = format('ALTER ROLE %I NOSUPERUSER NOBYPASSRLS; REVOKE %s FROM %I;',
+                    v_role, v_owner::regrole, v_role);
+        END IF;
+    END LOOP;
+    IF v_missing <> '' THEN
+        RAISE EXCEPTION 'The role % may not create roles.', quote_ident(current_user)
+            USING ERRCODE = 'PS009', DETAIL = rtrim(v_missing);
+    END IF;
+END
+$rls$;

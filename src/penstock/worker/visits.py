@@ -1,0 +1,79 @@
+"""Which lines a claim looks at, and how many jobs it may take from each."""
+
+from __future__ import annotations
+
+from penstock.store import Line
+from penstock.worker.limiter import Limiter
+from penstock.worker.marks import Visit
+from penstock.worker.queue_state import QueueState
+
+
+def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
+    """The visits of one claim, in order.
+
+    One lane alone is asked for all that is wanted, its highest priority first. Several take
+    weighted turns: each is visited once, for as many rounds as the claim has room for, and the
+    next claim goes on where this one ends.
+    """
+    if not state.is_open:
+        return []
+    turns = state.marks.turns
+    if len(turns) == 1:
+        turn = turns.next()
+        if turn in state.closed:
+            return []
+        return _visit_all(state, limiter, turn, wanted)
+    visits: list[Visit] = []
+    rounds = max(1, wanted // (len(turns) or 1))
+    for _ in range(len(turns)):
+        if wanted <= 0:
+            break
+        turn = turns.next()
+        if turn in state.closed:
+            continue
+        most = min(state.weight(turn) * rounds, wanted)
+        visit = _visit_one(state, limiter, turn, most)
+        if visit is not None:
+            visits.append(visit)
+            wanted -= visit.take
+    return visits
+
+
+def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> list[Visit]:
+    visits = (_visit(state, limiter, line, wanted) for line in _in_order(state, turn))
+    return [visit for visit in visits if visit is not None]
+
+
+def _visit_one(state: QueueState, limiter: Limiter, turn: str, most: int) -> Visit | None:
+    """The first line of this turn that has room."""
+    for line in _in_order(state, turn):
+        if (visit := _visit(state, limiter, line, most)) is not None:
+            return visit
+    return None
+
+
+def _visit(state: QueueState, limiter: Limiter, line: Line, wanted: int) -> Visit | None:
+    if not limiter.is_on or not (allowances := limiter.of_line(state.name, line.lane)):
+        return Visit(line, wanted)
+    if not (take := limiter.room(allowances, wanted)):
+        return None
+    for allowance in allowances:
+        allowance.claiming += take
+    return Visit(line, take, allowances)
+
+
+def _in_order(state: QueueState, turn: str) -> list[Line]:
+    """The lines of one turn, highest priority first; what has waited long rises, if it may."""
+    lines = state.marks.lines(turn)
+    if len(lines) == 1:
+        return list(lines)
+    if (ageing := state.ageing) is not None:
+        return sorted(lines, key=lambda line: line.ready_at.timestamp() / ageing - line.priority)
+    return sorted(lines, key=lambda line: (-line.priority, line.ready_at))
+
+
+def end(visits: list[Visit]) -> None:
+    """The claim has been answered: what it might have taken is no longer kept for it."""
+    for _, take, allowances in visits:
+        for allowance in allowances:
+            allowance.claiming -= take
