@@ -32,6 +32,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before many a
     "penstock jobs list --state failed --since 2h",
     "penstock jobs list --task shop.send --queue mail --limit 10",
     "penstock jobs list --subject document:42 --all --json",
+    "penstock jobs list --late --queue mail",
 )
 @spread
 def list_jobs(
@@ -43,13 +44,21 @@ def list_jobs(
         typer.Option(metavar="ID", help="Those older than this job.", show_default=False),
     ] = None,
     all_pages: Annotated[bool, typer.Option("--all", help="All of them, page by page.")] = False,
+    late: Annotated[
+        bool,
+        typer.Option("--late", help="Those past their soft deadline, the latest of them first."),
+    ] = False,
     where: Where,
     output: Output,
 ) -> None:
     """List jobs, newest first, live and ended alike."""
-    from penstock.cli.listing import list_all, list_page
+    from penstock.cli.listing import list_all, list_late, list_page
 
-    if all_pages:
+    if late:
+        if all_pages or after or filter.since or filter.until:
+            raise typer.BadParameter("--late goes with neither --all, --after, --since nor --until")
+        asyncio.run(list_late(filter, where, output, limit))
+    elif all_pages:
         asyncio.run(list_all(filter, where, output, after))
     else:
         asyncio.run(list_page(filter, where, output, limit, after))

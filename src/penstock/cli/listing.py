@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
 from penstock.cli.filters import Filter
 from penstock.cli.opening import reached
 from penstock.cli.output import Output, draw, print_json, say, terminal
@@ -16,19 +21,44 @@ async def list_page(
     """One page, and how to come to the next."""
     async with reached(where) as queue:
         jobs, following = await anext(filter.pages(queue, after=after, size=limit))
-    output.show({"jobs": jobs, "after": following}, lambda: jobs_table(jobs, terminal().width))
+        late = await queue.insights.lateness(jobs)
+    document = {"jobs": _documents(jobs, late), "after": following}
+    output.show(document, lambda: jobs_table(jobs, terminal().width, late))
     if following and not output.as_json:
         say(f"There may be more: --after {following}, or --all.")
 
 
 async def list_all(filter: Filter, where: Where, output: Output, after: str | None) -> None:
     """All pages: as one document, or as one table after the other."""
-    found: list[Job] = []
+    found: list[dict[str, Any]] = []
     async with reached(where) as queue:
         async for jobs, _ in filter.pages(queue, after=after):
+            late = await queue.insights.lateness(jobs)
             if output.as_json:
-                found += jobs
+                found += _documents(jobs, late)
             elif jobs:
-                draw(jobs_table(jobs, terminal().width))
+                draw(jobs_table(jobs, terminal().width, late))
     if output.as_json:
         print_json({"jobs": found, "after": None})
+
+
+async def list_late(filter: Filter, where: Where, output: Output, limit: int) -> None:
+    """Those past their soft deadline, the latest first."""
+    async with reached(where) as queue:
+        found = await queue.insights.late(
+            limit,
+            states=filter.state,
+            queue=filter.queue,
+            task=filter.task,
+            tenant=filter.tenant,
+            subject=filter.subject,
+            tag=filter.tag,
+        )
+    jobs, late = [job for job, _ in found], {job.id: seconds for job, seconds in found}
+    document = {"jobs": _documents(jobs, late), "after": None}
+    output.show(document, lambda: jobs_table(jobs, terminal().width, late))
+
+
+def _documents(jobs: Sequence[Job], late: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Jobs for programs: their own fields, and by how many seconds each is late."""
+    return [msgspec.to_builtins(job) | {"late": late.get(job.id)} for job in jobs]

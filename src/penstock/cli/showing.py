@@ -28,6 +28,9 @@ def document(seen: JobInsight) -> dict[str, Any]:
     return job | {
         "worker": seen.place.worker,
         "progress": seen.place.progress,
+        "late_after": seen.place.late_after,
+        "late": seen.place.late,
+        "turn": seen.turn,
         "waits": seen.waits,
         "timeline": seen.timeline,
     }

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import at, length
-from penstock.insights import JobInsight, Moment, Progress
+from penstock.insights import JobInsight, Moment, Place, Progress
 from penstock.job import AttemptError, Job
 
 INDENT = 2
@@ -72,7 +72,10 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
         yield "worker", place.worker
     if place.progress is not None:
         yield "progress", progress_line(place.progress)
-    yield "queue", job.queue + (f", priority {job.priority}" if job.priority else "")
+    if place.late is not None:
+        yield "late", Text(_late(job, place), "yellow")
+    yield "queue", _line(job)
+    yield "limits", ", ".join(job.limits)
     yield "attempts", _attempts(job)
     yield "tenant", job.tenant
     yield "subject", job.subject
@@ -81,6 +84,21 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
     yield "timeout", None if job.timeout is None else length(job.timeout)
     yield "deadline", None if job.deadline is None else f"{at(job.deadline)} UTC"
     yield "meta", _json(job.meta) if job.meta else None
+
+
+def _line(job: Job) -> str:
+    lane = f", lane {job.lane}" if job.lane else ""
+    return job.queue + lane + (f", priority {job.priority}" if job.priority else "")
+
+
+def _late(job: Job, place: Place) -> str:
+    assert place.late is not None
+    assert place.late_after is not None
+    assert job.run_at is not None
+    return (
+        f"by {length(place.late)}: it was due at {at(job.run_at)} UTC, and to be done within "
+        f"{length(place.late_after)}"
+    )
 
 
 def _attempts(job: Job) -> str:

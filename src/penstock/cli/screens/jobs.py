@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.console import RenderableType
@@ -16,8 +16,10 @@ ROOMY = 120
 OTHERS = 42  # the width of state, tries, enqueued, the note, and all gaps
 
 
-def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
-    """Jobs as a table; columns that would be empty are left out."""
+def jobs_table(
+    jobs: Sequence[Job], width: int, late: Mapping[str, float] | None = None
+) -> RenderableType:
+    """Jobs as a table; columns that would be empty are left out. `late` are seconds by id."""
     if not jobs:
         return style.nothing("There are no such jobs.")
     now = datetime.now(UTC)
@@ -32,6 +34,10 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
     sheet.column("tries", right=True, needed=roomy)
     sheet.column("enqueued", right=True, needed=roomy)
     sheet.column("tenant", most=20, above=ROOMY, needed=any(job.tenant for job in jobs))
+    # Most lanes are the tenant, which stands beside.
+    has_lanes = any(job.lane not in ("", job.tenant) for job in jobs)
+    sheet.column("lane", most=20, above=ROOMY, needed=has_lanes)
+    sheet.column("limits", most=24, above=ROOMY, needed=any(job.limits for job in jobs))
     sheet.column("subject", most=24, above=ROOMY, needed=any(job.subject for job in jobs))
     sheet.column("", elastic=True, needed=roomy)
     for job in jobs:
@@ -43,14 +49,20 @@ def jobs_table(jobs: Sequence[Job], width: int) -> RenderableType:
             Text(str(job.attempt), "" if job.attempt else style.FAINT),
             ago((now - job.created_at).total_seconds()),
             job.tenant,
+            job.lane,
+            ", ".join(job.limits),
             job.subject or "",
-            note(job, now),
+            Text(", ").join(filter(None, (_lateness(job, late or {}), note(job, now)))),
         )
     return sheet.table
 
 
 def _longest(jobs: Sequence[Job], name: str) -> int:
     return max(len(getattr(job, name)) for job in jobs)
+
+
+def _lateness(job: Job, late: Mapping[str, float]) -> Text:
+    return Text(f"late by {length(late[job.id])}" if job.id in late else "", "yellow")
 
 
 def note(job: Job, now: datetime) -> Text:

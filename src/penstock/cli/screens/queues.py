@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli.screens import style
+from penstock.cli.screens.lanes import closed
 from penstock.cli.words import length
 from penstock.insights import Count, QueueInsight
 
@@ -22,24 +23,30 @@ def queues_table(
         return style.nothing("No queue has jobs, workers or settings.")
     sheet = style.Sheet(width, title=title)
     sheet.column("queue", most=max(16, width // 5))
-    sheet.column("", needed=any(queue.is_paused for queue in queues))
+    sheet.column("", most=24, needed=any(_held(queue) for queue in queues))
     for name in ("ready", "scheduled", "running"):
         sheet.column(name, right=True)
+    sheet.column("late", right=True, needed=any(queue.late.number for queue in queues))
     sheet.column("slots", right=True, above=85)
     sheet.column("oldest waits" if width > 85 else "oldest", right=True)
     sheet.column("workers", elastic=True)
     for queue in queues:
         sheet.row(
             queue.name,
-            Text("paused", "yellow") if queue.is_paused else "",
+            Text(_held(queue), "yellow"),
             _count(queue.ready, style.STATES["ready"]),
             _count(queue.scheduled, style.STATES["scheduled"]),
             _count(queue.running, style.STATES["running"]),
+            _count(queue.late, "red"),
             f"{queue.slots:,}" if queue.slots else Text("0", style.FAINT),
             "" if queue.waited is None else length(queue.waited),
             _workers(queue),
         )
     return sheet.table
+
+
+def _held(queue: QueueInsight) -> str:
+    return "paused" if queue.is_paused else closed(queue.window)
 
 
 def _count(count: Count, colour: str) -> Text:

@@ -113,6 +113,8 @@ class Picture:
         text.append(f"  {ready} ready", style.STATES["ready"])
         text.append(f"  {scheduled} scheduled", style.STATES["scheduled"])
         text.append(f"  {running} running", style.STATES["running"])
+        late = Count.sum(queue.late for queue in seen.queues)
+        text.append(f"  {late} late" if late.number else "", "red")
         text.append(f"  {counted(len(living), 'worker')}")
         text.append(f", {lost} lost" if lost else "", "bold red")
         failed = minute.total.failure_rate

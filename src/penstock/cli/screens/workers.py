@@ -26,6 +26,8 @@ def workers_table(
     sheet.column("heartbeat", right=True)
     sheet.column("host", most=24, above=115)
     sheet.column("pid", right=True, above=95)
+    sheet.column("tenants", most=24, above=95, needed=any(_tenants(each) for each in workers))
+    sheet.column("grants", most=30, above=115, needed=any(each.grants for each in workers))
     sheet.column("queues", elastic=True)
     for worker in workers:
         age = (worker.renewed_at - worker.started_at).total_seconds() + worker.silent
@@ -37,10 +39,19 @@ def workers_table(
             ago(worker.silent),
             worker.host or "",
             "" if worker.pid is None else str(worker.pid),
+            _tenants(worker),
+            ", ".join(f"{each.key}:{each.slots}" for each in worker.grants),
             ", ".join(f"{name}:{slots}" for name, slots in worker.queues.items()),
             style="" if worker.is_alive else style.FAINT,
         )
     return sheet.table
+
+
+def _tenants(worker: WorkerInsight) -> str:
+    """Those that it is dedicated to, or leaves to others; nothing if it serves all."""
+    if worker.tenants is not None:
+        return ", ".join(worker.tenants)
+    return f"not {', '.join(worker.except_tenants)}" if worker.except_tenants else ""
 
 
 def _mark(worker: WorkerInsight) -> Text:
