@@ -35,11 +35,18 @@ CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cance
 
 @pytest.fixture
 async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
-    """What the examples speak of: job 42, which has failed, a queue called mail, a home."""
+    """What the examples speak of: job 42, which has failed, a queue called mail, settings,
+    a home.
+    """
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
     assert job.id == "42"
     await worker_of(shop.app, "mail").drain()
+    await shop.app.set_limit("openai", slots=10)
+    await shop.app.set_lane("imports", "acme", weight=3)
+    for plan in ("gold", "trial"):
+        await shop.app.set_plan(plan, weight=5)
+    await shop.app.set_tenant("acme", plan="gold")
     for folder in HOME:
         (penstock.folder / "home" / folder).mkdir(parents=True)
     penstock.environment["HOME"] = str(penstock.folder / "home")

@@ -13,8 +13,8 @@ def test_version(bare: Commands) -> None:
 
 
 COMMANDS = (
-    *("work", "enqueue", "jobs", "queues", "workers", "stats", "top"),
-    *("doctor", "migrate", "db", "demo", "bench", "completion"),
+    *("work", "enqueue", "jobs", "queues", "lanes", "limits", "plans", "tenants"),
+    *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
 )
 
 

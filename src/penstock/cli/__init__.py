@@ -20,8 +20,10 @@ from penstock.cli import (
     lanes,
     limits,
     migrate,
+    plans,
     queues,
     stats,
+    tenants,
     top,
     work,
     workers,
@@ -75,6 +77,8 @@ app.add_typer(jobs.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)
 app.add_typer(limits.app)
+app.add_typer(plans.app)
+app.add_typer(tenants.app)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
 app.command("top", cls=Command)(top.top)

@@ -24,8 +24,8 @@ MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 # What is not here comes last.
 ORDER = (
-    *("work", "enqueue", "jobs", "queues", "lanes", "limits", "workers", "stats", "top"),
-    *("doctor", "migrate", "db", "demo", "bench", "completion"),
+    *("work", "enqueue", "jobs", "queues", "lanes", "limits", "plans", "tenants"),
+    *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
 )
 
 

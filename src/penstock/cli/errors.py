@@ -6,6 +6,7 @@ CommandError                 it cannot be done; the message says why
 ├── DatabaseRefused          the database answers, and says no
 │   ├── AccessDenied         not with this role, or this password
 │   └── DatabaseMissing      the server has no database of this name
+├── SettingNotFound          nothing of the kind is set
 ├── LineRefused              a line of standard input is no job
 ├── OutputLost               standard output cannot be written to
 ├── Unexpected               an error that no command knows of
@@ -50,6 +51,10 @@ class AccessDenied(DatabaseRefused):
 
 class DatabaseMissing(DatabaseRefused):
     """The server has no database of this name."""
+
+
+class SettingNotFound(CommandError):
+    """Nothing of the kind is set."""
 
 
 class LineRefused(CommandError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from penstock.cli.errors import Interrupted, reason_of
+from penstock.cli.errors import Interrupted, SettingNotFound, reason_of
 from penstock.errors import (
     ConfigError,
     IdempotencyMismatch,
@@ -42,6 +42,7 @@ class Exit(IntEnum):
 _CODES: dict[type[PenstockError], Exit] = {
     ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
+    SettingNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
     IdempotencyMismatch: Exit.CONFLICT,
     JobFailed: Exit.FAILED,

@@ -25,10 +25,10 @@ async def pause_queues(names: Sequence[str], where: Where, output: Output) -> No
     """Pause; a name that nobody uses is paused too, but said to be suspicious."""
     _check(names)
     async with reached(where) as queue:
-        known = await _known(queue)
+        known = await known_queues(queue)
         for name in names:
             await queue.app.pause(name)
-            _warn_of_unknown(name, known)
+            warn_of_unknown(name, known)
         found = {each.name: each for each in await queue.insights.queues()}
     document = [{"name": name, "paused": True, "known": name in known} for name in names]
     output.show({"queues": document}, lambda: "\n".join(_paused(found[name]) for name in names))
@@ -38,12 +38,12 @@ async def resume_queues(names: Sequence[str], where: Where, output: Output) -> N
     """Resume; one that was not paused is said to be so."""
     _check(names)
     async with reached(where) as queue:
-        known, paused = await _known(queue), await queue.app.paused()
+        known, paused = await known_queues(queue), await queue.app.paused()
         for name in names:
             await queue.app.resume(name)
             if name not in paused:
                 say(f"The queue {name} was not paused.")
-                _warn_of_unknown(name, known)
+                warn_of_unknown(name, known)
     document = [{"name": name, "paused": False, "known": name in known} for name in names]
     told = [f"Workers may take jobs from the queue {name}." for name in names]
     output.show({"queues": document}, lambda: "\n".join(told))
@@ -54,11 +54,11 @@ def _check(names: Sequence[str]) -> None:
         matching("queue", name, QUEUE_NAME)
 
 
-async def _known(queue: Reached) -> set[str]:
+async def known_queues(queue: Reached) -> set[str]:
     return {each.name for each in await queue.insights.queues(count_to=1)}
 
 
-def _warn_of_unknown(name: str, known: Collection[str]) -> None:
+def warn_of_unknown(name: str, known: Collection[str]) -> None:
     if name in known:
         return
     hint = "There are no others either."

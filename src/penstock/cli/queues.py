@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from penstock.cli.commands import Command, examples, group
+from penstock.cli.duration import seconds
+from penstock.cli.given import or_none, settings
+from penstock.cli.hours import Hours
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("queues", help="Look at queues, pause and resume them.")
+app = group("queues", help="Look at queues, pause, resume and change them.")
 
 Names = Annotated[list[str], typer.Argument(metavar="QUEUE", help="The queues by name.")]
 
@@ -48,3 +51,60 @@ def resume(names: Names, where: Where, output: Output) -> None:
     from penstock.cli.pausing import resume_queues
 
     asyncio.run(resume_queues(names, where, output))
+
+
+@app.command("set", cls=Command)
+@examples(
+    "penstock queues set imports --fair",
+    "penstock queues set reports --window 'mon-fri 22:00-06:00' --timezone Europe/Berlin",
+    "penstock queues set mail --ageing 1m --late-after 5m --no-window --json",
+)
+@spread
+def set_queue(
+    *,
+    name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue by its name.")],
+    fair: Annotated[
+        bool | None,
+        typer.Option(
+            "--fair/--no-fair",
+            help="Whether lanes take turns, one for each tenant.",
+            show_default=False,
+        ),
+    ] = None,
+    lane_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="What the lanes are: tenant, task, subject, requested_by, args.NAME, meta.NAME.",
+            show_default=False,
+        ),
+    ] = None,
+    ageing: Annotated[
+        float | None,
+        typer.Option(
+            parser=or_none(seconds),
+            metavar="DURATION",
+            help="How much waiting counts as 1 of priority; none takes it away.",
+            show_default=False,
+        ),
+    ] = None,
+    hours: Hours,
+    late_after: Annotated[
+        float | None,
+        typer.Option(
+            parser=or_none(seconds),
+            metavar="DURATION",
+            help="How long after its time a job is late; none takes it away.",
+            show_default=False,
+        ),
+    ] = None,
+    where: Where,
+    output: Output,
+) -> None:
+    """Change how a queue is served; what is not given stays as it is."""
+    from penstock.cli.tuning import change_queue
+
+    changes = settings(
+        fair=fair, lane_key=lane_key, ageing=ageing, windows=hours.given(), late_after=late_after
+    )
+    asyncio.run(change_queue(name, changes, where, output))

@@ -7,11 +7,12 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from penstock.client.client import Client
+from penstock.client.tuning import TuningCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=Client)
+C = TypeVar("C", bound=TuningCalls)  # of which a client is one
 
 
 class Run(Protocol):
@@ -57,6 +58,23 @@ class SyncClient:
     pause = blocking(Client.pause)
     resume = blocking(Client.resume)
     paused = blocking(Client.paused)
+
+    set_queue = blocking(Client.set_queue)
+    queue_settings = blocking(Client.queue_settings)
+    set_lane = blocking(Client.set_lane)
+    remove_lane = blocking(Client.remove_lane)
+    lane_settings = blocking(Client.lane_settings)
+    set_limit = blocking(Client.set_limit)
+    remove_limit = blocking(Client.remove_limit)
+    limits = blocking(Client.limits)
+    close_bucket = blocking(Client.close_bucket)
+    open_bucket = blocking(Client.open_bucket)
+    set_plan = blocking(Client.set_plan)
+    remove_plan = blocking(Client.remove_plan)
+    plans = blocking(Client.plans)
+    set_tenant = blocking(Client.set_tenant)
+    remove_tenant = blocking(Client.remove_tenant)
+    tenants = blocking(Client.tenants)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
         """The same calls on your own connection: part of your transaction, or not at all.

@@ -250,7 +250,7 @@ class TuningCalls:
         )
         if row is None:
             known = ", ".join(each.name for each in await self.plans()) or "none yet"
-            raise ConfigError("plan", plan, f"a plan that set_plan has made; there are: {known}")
+            raise ConfigError("plan", plan, f"a plan that was made before; there are: {known}")
         return Tenant(**row)
 
     async def remove_tenant(self, name: str, *, by: str | None = None) -> bool:

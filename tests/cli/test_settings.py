@@ -1,0 +1,174 @@
+"""`penstock queues|lanes|limits|plans|tenants`: what changes settings, and what it says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock.cli import app
+from tests.fixtures.database import Database
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(database: Database) -> Run:
+    """Runs a command in this process."""
+
+    def run(line: str, *more: str) -> Result:
+        environment = {"PENSTOCK_DATABASE_URL": database.url, "NO_COLOR": "1"}
+        return CliRunner().invoke(app, [*line.split(), *more], env=environment)
+
+    return run
+
+
+def said(done: Result, code: int = 0) -> str:
+    assert done.exit_code == code, done.output
+    return done.stdout.strip() if code == 0 else done.stderr.strip()
+
+
+def document(done: Result) -> Any:
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+# Queues
+
+
+def test_a_queue_is_changed_and_said_to_be_so(run: Run) -> None:
+    nights = ("--window", "mon-fri 22:00-06:00", "--timezone", "Europe/Berlin")
+    done = run("queues set imports --fair --ageing 1m --late-after 5m", *nights)
+    assert said(done) == (
+        "The queue imports takes turns by tenant; 1m 00s of waiting count as 1 of priority; "
+        "open mon-fri 22:00-06:00 (Europe/Berlin); late after 5m 00s."
+    )
+    assert "No waiting job and no worker has a queue imports" in done.stderr
+    again = document(run("queues set imports --lane-key args.account --ageing none --json"))
+    assert again == {
+        "name": "imports",
+        "fair": True,
+        "lane_key": "args.account",
+        "ageing": None,
+        "windows": {"open": ["mon-fri 22:00-06:00"], "timezone": "Europe/Berlin"},
+        "late_after": 300.0,
+        "paused": False,
+    }
+    assert said(run("queues set imports --no-window --no-fair --late-after none")) == (
+        "The queue imports has one lane."
+    )
+
+
+def test_a_lane_key_without_turns_is_remarked(run: Run) -> None:
+    done = run("queues set imports --lane-key task")
+    assert "The queue imports is not fair" in done.stderr
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("queues set imports", "nothing is to change"),
+        ("queues set imports --timezone UTC", "--timezone goes with --window"),
+        ("queues set imports --window 1:00-2:00 --no-window", "not both"),
+        ("queues set imports --late-after soon", "no length of time"),
+        ("queues set imports --window nights", "The setting windows is 'nights'"),
+        ("queues set imports --window 1:00-2:00 --timezone Mars", "The setting timezone is 'Mars'"),
+        ("queues set imports --lane-key colour", "The setting lane_key is 'colour'"),
+        ("lanes set imports acme --weight 5000", "The setting weight is 5000"),
+        ("limits set openai --slots many", "no whole number"),
+        ("limits set openai --slots -1", "The setting slots is -1"),
+        ("limits set openai --rate often", "500/min"),
+        ("limits set openai --burst 5", "a burst only with a rate"),
+        ("limits close openai", "--for"),
+        ("plans set gold --priority 101", "The setting priority is 101"),
+        ("tenants set acme --plan glod", "there are: none yet"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_remedy(run: Run, line: str, message: str) -> None:
+    assert message in " ".join(said(run(line), code=2).replace("│", " ").split())
+
+
+# Lanes
+
+
+def test_a_lane_is_changed_paused_and_forgotten(run: Run) -> None:
+    run("queues set imports --fair")
+    assert said(run("lanes set imports acme --weight 3 --pause")) == (
+        "The lane acme of the queue imports gets 3 jobs in each turn; it is paused."
+    )
+    assert document(run("lanes set imports acme --resume --window 1:00-2:00 --json")) == {
+        "queue": "imports",
+        "lane": "acme",
+        "weight": 3,
+        "windows": {"open": ["01:00-02:00"], "timezone": "UTC"},
+        "late_after": None,
+        "paused": False,
+    }
+    gone = "Nothing is set for the lane acme of imports any more."
+    assert said(run("lanes remove imports acme")) == gone
+    assert said(run("lanes remove imports acme"), code=3) == (
+        "Nothing is set for the lane acme of the queue imports."
+    )
+
+
+def test_a_lane_of_a_queue_that_is_not_fair_is_remarked(run: Run) -> None:
+    done = run("lanes set imports acme --weight 3")
+    assert "`penstock queues set imports --fair` makes it so." in done.stderr
+
+
+# Limits
+
+
+def test_a_limit_is_set_changed_and_taken_away(run: Run) -> None:
+    assert said(run("limits set openai --slots 10 --rate 600/min")) == (
+        "openai is limited: at most 10 at once, 10/s, 10 in a burst."
+    )
+    changed = document(run("limits set openai --slots none --burst 500 --json"))
+    assert changed == {"key": "openai", "slots": None, "rate": 10.0, "burst": 500.0}
+    assert said(run("limits set customer:* --slots 2")) == (
+        "Each customer:* by itself is limited: at most 2 at once."
+    )
+    assert said(run("limits remove openai")) == "openai is not limited any more."
+    done = run("limits remove openai --json")
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["error"]["kind"] == "setting_not_found"
+
+
+def test_a_key_is_closed_and_opened(run: Run) -> None:
+    assert said(run("limits close openai --for 30s")) == "No job of openai starts for 30.0 s."
+    assert document(run("limits open openai --json")) == {"key": "openai", "was_closed": True}
+    assert said(run("limits open openai")) == "openai was not closed."
+
+
+# Plans and tenants
+
+
+def test_plans_and_tenants_are_set_listed_and_removed(run: Run) -> None:
+    assert said(run("plans list")) == "There are no plans."
+    assert said(run("plans set gold --priority 10 --weight 5 --late-after 1m")) == (
+        "The plan gold adds 10 to priorities; a tenant's lane gets 5 jobs in each turn; "
+        "late after 1m 00s."
+    )
+    assert said(run("tenants list")) == "Nothing is set for tenants."
+    assert said(run("tenants set acme --plan gold")) == "The tenant acme has the plan gold."
+    run("tenants set beta --late-after 2m")
+    assert [line.split() for line in said(run("plans list")).splitlines()] == [
+        ["plan", "priority", "weight", "late", "after"],
+        ["gold", "+10", "5", "1m", "00s"],
+    ]
+    assert [line.split() for line in said(run("tenants list")).splitlines()] == [
+        ["tenant", "plan", "late", "after"],
+        ["acme", "gold", "never"],
+        ["beta", "none", "2m", "00s"],
+    ]
+    page = document(run("tenants list --limit 1 --json"))
+    assert ([each["name"] for each in page["tenants"]], page["after"]) == (["acme"], "acme")
+    assert document(run("tenants list --after acme --plan gold --json"))["tenants"] == []
+    assert "1 tenant has it" in said(run("plans remove gold"), code=2)
+    assert said(run("tenants set acme --plan none")) == "The tenant acme has no plan."
+    assert said(run("plans remove gold")) == "The plan gold was removed."
+    assert said(run("plans remove gold"), code=3) == "There is no plan gold."
+    assert said(run("tenants remove acme")) == "Nothing is set for the tenant acme any more."
+    assert said(run("tenants remove acme"), code=3) == "Nothing is set for the tenant acme."
