@@ -36,7 +36,7 @@ class Engine:
         given = {name: [value] * count for name, value in columns.items()}
         tasks = given.pop("tasks", ["work"] * count)
         rows = await self.call(
-            "enqueue_v1", tasks=tasks, args=["{}"] * count, now=self.now, **given
+            "enqueue_v2", tasks=tasks, args=["{}"] * count, now=self.now, **given
         )
         return [row["id"] for row in rows]
 
@@ -51,16 +51,18 @@ class Engine:
         queue: str = "default",
         lines: Sequence[tuple[str, int]] = (PLAIN_LINE,),
         marks: Sequence[tuple[datetime, int]] | None = None,
+        takes: Sequence[int] | None = None,
     ) -> list[asyncpg.Record]:
         marks = marks or [(LONG_AGO, 0)] * len(lines)
         return await self.call(
-            "claim_v1",
+            "claim_v2",
             lease=lease,
             queue=queue,
             lanes=[lane for lane, _ in lines],
             priorities=[priority for _, priority in lines],
             marks=[ready_at for ready_at, _ in marks],
             mark_ids=[id for _, id in marks],
+            takes=takes,
             limit=limit,
             now=self.now,
         )

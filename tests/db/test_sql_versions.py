@@ -15,14 +15,14 @@ SELECT id, token, task, args
 """
 NEW_CLAIM = """
 SELECT id, token, task, args, note
-  FROM penstock.claim_v2($1, 'default', '{""}', '{0}', $2, '{0}', 3)
+  FROM penstock.claim_v9($1, 'default', '{""}', '{0}', $2, '{0}', 3)
 """
 
 NEXT_MIGRATION = """
 ALTER TABLE {schema}.job ADD COLUMN note text;
 ALTER TABLE {schema}.job_history ADD COLUMN note text;
 
-CREATE FUNCTION {schema}.claim_v2(
+CREATE FUNCTION {schema}.claim_v9(
     p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[],
     p_marks timestamptz[], p_mark_ids bigint[], p_limit integer
 ) RETURNS TABLE (id bigint, token uuid, task text, args jsonb, note text)
@@ -36,7 +36,7 @@ AS $$
     SELECT c.id, c.token, c.task, c.args, j.note FROM claimed AS c JOIN job AS j ON j.id = c.id;
 $$;
 
-CREATE FUNCTION {schema}.settle_v2(p_ids bigint[], p_tokens uuid[], p_notes text[])
+CREATE FUNCTION {schema}.settle_v9(p_ids bigint[], p_tokens uuid[], p_notes text[])
 RETURNS TABLE (id bigint, token uuid, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = {schema}, pg_temp
@@ -63,7 +63,7 @@ async def run_old(connection: asyncpg.Connection, lease: int) -> list[int]:
 async def run_new(connection: asyncpg.Connection, lease: int) -> list[int]:
     claimed = await connection.fetch(NEW_CLAIM, lease, [LONG_AGO])
     ids = [row["id"] for row in claimed]
-    settle = "SELECT id, token, answer FROM penstock.settle_v2($1, $2, $3)"
+    settle = "SELECT id, token, answer FROM penstock.settle_v9($1, $2, $3)"
     tokens, notes = [row["token"] for row in claimed], ["new"] * len(ids)
     assert await connection.fetch(settle, ids, tokens, notes) == []
     return ids
@@ -110,6 +110,6 @@ async def test_an_old_worker_cannot_settle_what_a_new_one_has_taken_over(
     async with database.connect() as new:
         [claimed] = await new.fetch(NEW_CLAIM, await Engine(new).lease(), [LONG_AGO])
         assert await engine.settle([frozen]) == {frozen["id"]: "refused"}
-        settle = "SELECT answer FROM penstock.settle_v2($1, $2, $3)"
+        settle = "SELECT answer FROM penstock.settle_v9($1, $2, $3)"
         assert await new.fetch(settle, [claimed["id"]], [claimed["token"]], ["new"]) == []
     assert await engine.settle([frozen]) == {frozen["id"]: "refused"}

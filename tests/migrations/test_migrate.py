@@ -199,7 +199,7 @@ async def test_a_newer_schema_serves_an_older_version_while_its_functions_are_th
         await connection.execute(later)
         await check(connection)
         assert await migrate(connection) == []
-        await connection.execute("DROP FUNCTION penstock.claim_v1")
+        await connection.execute("DROP FUNCTION penstock.claim_v2")
         with pytest.raises(SchemaTooNew, match="Upgrade Penstock"):
             await check(connection)
         with pytest.raises(SchemaTooNew):

@@ -27,6 +27,11 @@ def claim(mark: datetime) -> Call:
     )
 
 
+def claim_in_turns(connection: asyncpg.Connection) -> Awaitable[object]:
+    marks = [(LONG_AGO, 0)] * len(LINES)
+    return Engine(connection).claim(LIVING, FEW, lines=LINES, marks=marks, takes=[1] * len(LINES))
+
+
 def settle(ids: range, **columns: Any) -> Call:
     attempts = [{"id": id, "token": token(id)} for id in ids]
     return lambda connection: Engine(connection).settle(attempts, **columns)
@@ -56,7 +61,8 @@ PKEY, HISTORY = "job_pkey", "job_history_pkey"
 HOT: dict[str, tuple[Call, set[str]]] = {
     "claim": (claim(LONG_AGO), {"job_ready", PKEY}),
     "claim from a mark": (claim(MIDDLE), {"job_ready", PKEY}),
-    "scan lines": (function("scan_lines_v1", queue="default"), {"job_ready"}),
+    "claim in turns": (claim_in_turns, {"job_ready", PKEY}),
+    "scan lines": (function("scan_lines_v2", queue="default"), {"job_ready"}),
     "settle as completed": (settle(RUNNING), {PKEY}),
     "settle as retry": (settle(RUNNING, states="scheduled", delays=30.0, errors="{}"), {PKEY}),
     "settle as ready": (settle(RUNNING, states="ready"), {PKEY}),

@@ -123,7 +123,7 @@ async def test_a_job_cancelled_before_it_got_a_slot_never_runs(app: Penstock) ->
         second = await app.enqueue(slow, "second")
         await reaches(app, second, "running")
         await app.cancel(second)
-        await until(lambda: not worker.states["default"].fetched, what="the worker to be told")
+        await until(lambda: not worker.states["default"].hand, what="the worker to be told")
         go_on.set()
         await app.wait(first, timeout=5)
         third = await app.enqueue(slow, "third")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock.store import Line
-from penstock.worker.marks import Marks
+from penstock.worker.marks import Marks, Visit
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -20,37 +20,90 @@ def attempt(id: int, seconds: float, lane: str = "", priority: int = 0) -> Any:
     return SimpleNamespace(id=id, row=row)
 
 
+def lines(marks: Marks, turn: str = "") -> list[Line]:
+    return sorted(marks.lines(turn), key=lambda line: -line.priority)
+
+
+def claimed(marks: Marks, attempts: list[Any], limit: int, *, turn: str = "") -> None:
+    """What a claim of up to `limit` jobs from all lines of a turn has brought."""
+    marks.advance([Visit(line, limit) for line in lines(marks, turn)], attempts, limit)
+
+
 def test_nothing_is_known_at_first() -> None:
     assert not Marks()
-    assert Marks().lines() == []
+    assert not Marks().lines("")
 
 
-def test_lines_come_highest_priority_first() -> None:
+def test_lines_belong_to_who_takes_the_turn_with_them() -> None:
     marks = Marks()
-    marks.end_scan([Line("", -5, at(0), 1), Line("b", 7, at(0), 2), Line("a", 7, at(0), 3)])
-    assert [(line.priority, line.lane) for line in marks.lines()] == [(7, "a"), (7, "b"), (-5, "")]
+    found = [Line("", 0, at(0), 1), Line("a", 7, at(0), 2), Line("a\x1fopenai", 0, at(0), 3)]
+    marks.end_scan(found)
+    assert list(marks.turns) == ["", "a"]
+    assert lines(marks, "a") == found[1:]
 
 
 def test_a_claim_goes_on_behind_its_last_job() -> None:
     marks = Marks()
     marks.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 2)])
-    marks.advance([attempt(10, 1), attempt(11, 2), attempt(20, 1, priority=5)])
-    assert marks.lines() == [Line("", 5, at(1), 20), Line("", 0, at(2), 11)]
+    claimed(marks, [attempt(20, 1, priority=5), attempt(10, 1), attempt(11, 2)], 3)
+    assert lines(marks) == [Line("", 0, at(2), 11)]
+    claimed(marks, [attempt(12, 3)], 1)
+    assert lines(marks) == [Line("", 0, at(3), 12)]
+
+
+def test_a_line_that_gave_less_than_it_was_asked_for_is_forgotten() -> None:
+    marks = Marks()
+    marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2), Line("c", 0, at(0), 3)])
+    visits = [Visit(line, 2) for turn in "abc" for line in marks.lines(turn)]
+    some = [attempt(n, n, lane=lane) for n, lane in enumerate("aab", 10)]
+    marks.advance(visits, some, 6)
+    assert list(marks.turns) == ["a"]
+    assert lines(marks, "a") == [Line("a", 0, at(11), 11)]
+
+
+def test_a_line_that_the_claim_did_not_come_to_stays_as_it_was() -> None:
+    marks = Marks()
+    marks.end_scan([Line("", 5, at(0), 1), Line("", 0, at(0), 2)])
+    claimed(marks, [attempt(1, 0, priority=5)], 1)
+    assert lines(marks) == [Line("", 5, at(0), 1), Line("", 0, at(0), 2)]
+
+
+def test_a_turn_that_came_to_nothing_is_next_once_more() -> None:
+    marks = Marks()
+    marks.end_scan([Line("a", 5, at(0), 1), Line("a", 0, at(0), 2), Line("b", 0, at(0), 3)])
+    assert marks.turns.next() == "a"
+    marks.advance([Visit(Line("a", 5, at(0), 1), 1)], [], 1)
+    assert marks.turns.next() == "a"
+
+
+def test_a_page_of_a_scan_leaves_the_other_lanes_alone() -> None:
+    marks = Marks()
+    marks.end_scan([Line(lane, 0, at(0), 1) for lane in "abcd"])
+    marks.begin_scan()
+    marks.end_scan([Line("b", 0, at(1), 9)], "b", "c")
+    assert sorted(marks.turns) == ["a", "b", "d"]
+
+
+def test_tenants_that_a_worker_does_not_serve_are_not_known_to_it() -> None:
+    marks = Marks(lambda turn: turn == "a")
+    marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2)])
+    marks.lower("c", 0, at(0))
+    assert list(marks.turns) == ["a"]
 
 
 def test_news_lowers_a_mark_and_never_raises_it() -> None:
     marks = Marks()
     marks.end_scan([Line("", 0, at(10), 100)])
     marks.lower("", 0, at(5))
-    assert marks.lines() == [Line("", 0, at(5), 0)]
+    assert lines(marks) == [Line("", 0, at(5), 0)]
     marks.lower("", 0, at(8))
-    assert marks.lines() == [Line("", 0, at(5), 0)]
+    assert lines(marks) == [Line("", 0, at(5), 0)]
 
 
 def test_news_of_a_new_line_adds_it() -> None:
     marks = Marks()
     marks.lower("", 9, at(3))
-    assert marks.lines() == [Line("", 9, at(3), 0)]
+    assert lines(marks) == [Line("", 9, at(3), 0)]
 
 
 def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
@@ -61,7 +114,7 @@ def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
     assert not marks
     marks.end_scan([Line("", 9, at(5), 50)])
     assert marks
-    assert [line.priority for line in marks.lines()] == [9, 0]
+    assert [line.priority for line in lines(marks)] == [9, 0]
 
 
 def test_a_scan_replaces_what_was_known() -> None:
@@ -70,7 +123,7 @@ def test_a_scan_replaces_what_was_known() -> None:
     marks.end_scan([Line("", 0, at(10), 100), Line("", 5, at(10), 101)])
     marks.begin_scan()
     marks.end_scan([Line("", 0, at(1), 1)])
-    assert marks.lines() == [Line("", 0, at(1), 1)]
+    assert lines(marks) == [Line("", 0, at(1), 1)]
 
 
 def test_news_during_a_scan_outlives_it() -> None:
@@ -80,7 +133,7 @@ def test_news_during_a_scan_outlives_it() -> None:
     marks.lower("", 3, at(2))
     marks.lower("", 0, at(1))
     marks.end_scan([Line("", 0, at(5), 50)])
-    assert marks.lines() == [Line("", 3, at(2), 0), Line("", 0, at(1), 0)]
+    assert lines(marks) == [Line("", 3, at(2), 0), Line("", 0, at(1), 0)]
 
 
 def test_what_the_scan_saw_lower_than_the_news_stands() -> None:
@@ -88,7 +141,7 @@ def test_what_the_scan_saw_lower_than_the_news_stands() -> None:
     marks.begin_scan()
     marks.lower("", 0, at(7))
     marks.end_scan([Line("", 0, at(5), 50)])
-    assert marks.lines() == [Line("", 0, at(5), 50)]
+    assert lines(marks) == [Line("", 0, at(5), 50)]
 
 
 def test_news_from_before_a_scan_does_not_outlive_it() -> None:
@@ -105,13 +158,13 @@ def test_news_during_a_claim_outlives_it() -> None:
     marks.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 1)])
     marks.begin_claim()
     marks.lower("", 0, at(3))
-    marks.advance([attempt(10, 1), attempt(11, 8), attempt(12, 8, priority=5)])
-    assert marks.lines() == [Line("", 5, at(8), 12), Line("", 0, at(3), 0)]
+    claimed(marks, [attempt(12, 8, priority=5), attempt(10, 1), attempt(11, 8)], 9)
+    assert lines(marks) == [Line("", 0, at(3), 0)]
 
 
 def test_news_from_before_a_claim_does_not_hold_it_back() -> None:
     marks = Marks()
     marks.lower("", 0, at(3))
     marks.begin_claim()
-    marks.advance([attempt(11, 8)])
-    assert marks.lines() == [Line("", 0, at(8), 11)]
+    claimed(marks, [attempt(11, 8)], 1)
+    assert lines(marks) == [Line("", 0, at(8), 11)]
