@@ -30,6 +30,7 @@ from penstock.errors import (
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
 from penstock.tasks import Context, Request, Task, task
+from penstock.windows import Windows
 from penstock.worker import Tally, Worker
 
 __version__ = "0.1.0"
@@ -71,6 +72,7 @@ __all__ = [
     "Task",
     "Upkeep",
     "WaitTimeout",
+    "Windows",
     "Worker",
     "task",
 ]

@@ -32,6 +32,12 @@ SAID = {
         "the model is unloaded",
         "1 model for 2 jobs",
     ],
+    "off_peak": [
+        "answered: what time is it?",
+        "by day the reports are ready",
+        "report for acme",
+        "report for mini",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 

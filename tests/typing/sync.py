@@ -3,9 +3,11 @@
 Checked by mypy and pyright, never run: an ignore that is not needed any more is an error in both.
 """
 
+from collections.abc import Sequence
 from typing import Any, assert_type
 
-from penstock import Context, Enqueued, Job, JobStatus, Page, Penstock
+from penstock import Context, Enqueued, Job, JobStatus, Page, Penstock, Windows
+from penstock.client import Limit, QueueSettings, Tenant
 
 app = Penstock()
 
@@ -35,8 +37,15 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.inside(connection).enqueue(note, "x"), Enqueued[None])
     with app.sync as jobs:
         jobs.pause("default")
+    nights = Windows("22:00-06:00", timezone="Europe/Berlin")
+    assert_type(app.sync.set_queue("reports", windows=nights, late_after=None), QueueSettings)
+    assert_type(app.sync.set_limit("openai", rate="500/min"), Limit)
+    assert_type(app.sync.remove_limit("openai"), bool)
+    assert_type(app.sync.tenants(plan="gold"), Sequence[Tenant])
 
     app.sync.enqueue(size, 5)  # type: ignore[arg-type]
     app.sync.enqueue(size, "a", deep=1)  # type: ignore[call-arg]
     app.sync.list(stat="failed")  # type: ignore[call-arg]
     app.sync.wait(job, 5, 6)  # type: ignore[call-arg]
+    app.sync.set_queue("reports", windows="22:00-06:00")  # type: ignore[arg-type]
+    app.sync.set_lane("imports", "acme", weight=None)  # type: ignore[arg-type]
