@@ -15,6 +15,7 @@ from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
 from penstock.tasks import Registry, Task, TaskDecorator
 from penstock.worker import Resources, Worker
+from penstock.worker.tenants import Tenants
 
 R = TypeVar("R")
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[R]]
@@ -159,6 +160,8 @@ class Penstock(Client):
         self,
         queues: Mapping[str, int] | Iterable[str] | str = "default",
         *,
+        tenants: Iterable[str] | str | None = None,
+        except_tenants: Iterable[str] | str = (),
         name: str | None = None,
         liveness: Liveness | None = None,
         pace: Pace | None = None,
@@ -169,6 +172,9 @@ class Penstock(Client):
 
         async with app.worker(queues={"documents": 50, "email": 5}):
             ...
+
+        `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
+        whose lanes are tenants.
         """
         return Worker(
             self._link,
@@ -176,6 +182,7 @@ class Penstock(Client):
             self.events,
             self.resources,
             queues=queues,
+            tenants=Tenants.of(tenants, except_tenants),
             name=name,
             liveness=liveness or Liveness(),
             pace=pace or Pace(),

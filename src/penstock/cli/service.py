@@ -38,6 +38,8 @@ class Given:
 
     target: str
     queues: tuple[str, ...]
+    tenants: tuple[str, ...]
+    except_tenants: tuple[str, ...]
     where: Where
     lease: float
     heartbeat: float
@@ -121,6 +123,8 @@ def _configured(app: Penstock, given: Given) -> Worker:
     upkeep = Upkeep()
     return app.worker(
         queues_of(app, given.queues),
+        tenants=given.tenants or None,
+        except_tenants=given.except_tenants,
         liveness=Liveness(lease=given.lease, heartbeat=given.heartbeat, exit_on_stall=True),
         stopping=Stopping(finish=given.stop_wait),
         # With a short lease, look for the lost as often as they can be found.

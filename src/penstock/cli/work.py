@@ -35,6 +35,22 @@ Queue = Annotated[
         rich_help_panel=WORK,
     ),
 ]
+Tenant = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Work for this tenant alone; may be given several times. On fair queues.",
+        rich_help_panel=WORK,
+    ),
+]
+ExceptTenant = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Work for all tenants but this one; may be given several times. On fair queues.",
+        rich_help_panel=WORK,
+    ),
+]
 Processes = Annotated[
     int, typer.Option(min=1, max=1000, help="How many worker processes.", rich_help_panel=WORK)
 ]
@@ -101,6 +117,7 @@ StopWithStdin = Annotated[
 @examples(
     "penstock work shop",
     "penstock work shop:app --queue mail:5 --queue default:50 --processes 2",
+    "penstock work shop --queue imports:20 --tenant acme",
     "penstock work shop --drain --for 25s --json",
 )
 @spread
@@ -108,6 +125,8 @@ def work(
     *,
     target: Target,
     queue: Queue = None,
+    tenant: Tenant = None,
+    except_tenant: ExceptTenant = None,
     processes: Processes = 1,
     drain: Drain = False,
     limit: Limit = None,
@@ -139,6 +158,8 @@ def work(
     given = service.Given(
         target=target,
         queues=tuple(queue or ()),
+        tenants=tuple(tenant or ()),
+        except_tenants=tuple(except_tenant or ()),
         where=where,
         lease=lease,
         heartbeat=lease / 6 if heartbeat is None else heartbeat,

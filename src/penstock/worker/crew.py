@@ -36,6 +36,7 @@ from penstock.worker.rulebook import Rulebook
 from penstock.worker.run import Run
 from penstock.worker.session import Session
 from penstock.worker.tally import Tally
+from penstock.worker.tenants import Tenants
 
 logger = logging.getLogger("penstock.worker")
 
@@ -57,6 +58,7 @@ class Crew:
         *,
         name: str,
         states: dict[str, QueueState],
+        tenants: Tenants,
         quota: Quota,
         tally: Tally,
         liveness: Liveness,
@@ -93,7 +95,7 @@ class Crew:
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
         )
-        self._fixed_info = _info(states, tasks)
+        self._fixed_info = _info(states, tenants, tasks)
         self.session = Session(
             url, pool, store, health, events, liveness, worker=name, info=self._info
         )
@@ -313,7 +315,7 @@ class Crew:
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 
 
-def _info(states: dict[str, QueueState], tasks: Registry) -> dict[str, Any]:
+def _info(states: dict[str, QueueState], tenants: Tenants, tasks: Registry) -> dict[str, Any]:
     """What people want to know of a worker when they look at its lease."""
     return {
         "host": socket.gethostname(),
@@ -321,5 +323,7 @@ def _info(states: dict[str, QueueState], tasks: Registry) -> dict[str, Any]:
         "python": platform.python_version(),
         "penstock": version("penstock"),
         "queues": {name: state.slots.limit for name, state in states.items()},
+        "tenants": None if tenants.only is None else sorted(tenants.only),
+        "except_tenants": sorted(tenants.excepted),
         "tasks": tasks.names(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 
 from penstock.store import Attempt
@@ -11,6 +12,8 @@ from penstock.worker.marks import Marks
 from penstock.worker.slots import Slots
 from penstock.worker.tenants import ALL, Tenants
 
+logger = logging.getLogger("penstock.worker")
+
 
 class QueueState:
     """What a worker knows of one queue."""
@@ -19,6 +22,8 @@ class QueueState:
         self.name = name
         self.slots = Slots(slots, ahead_most)
         self.marks = Marks(tenants.serves)
+        self._tenants = tenants
+        self._told: str | None = None
         self.hand = Hand(lambda turn: self.weight(turn), lambda attempt: self.may_start(attempt))
         self.weight: Callable[[str], int] = lambda turn: 1
         self.may_start: Callable[[Attempt], bool] = lambda attempt: True
@@ -37,6 +42,14 @@ class QueueState:
         self.is_open = rule is None or rule.open
         self.ageing = rule.ageing if rule else None
         self.hand.is_limited = bool(rules.limits)
+        self._warn(rule is not None and rule.by_tenant)
+
+    def _warn(self, is_by_tenant: bool) -> None:
+        """Say, once, that a choice of tenants has no effect here, or one that nobody wants."""
+        problem = None if is_by_tenant else self._tenants.problem(self.name)
+        if problem is not None and problem != self._told:
+            logger.warning(problem)
+        self._told = problem
 
     @property
     def has_open_lines(self) -> bool:

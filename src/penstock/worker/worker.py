@@ -24,6 +24,7 @@ from penstock.worker.resources import Resources
 from penstock.worker.shutdown import Shutdown
 from penstock.worker.slots import slots_of
 from penstock.worker.tally import Tally
+from penstock.worker.tenants import ALL, Tenants
 
 logger = logging.getLogger("penstock.worker")
 
@@ -49,6 +50,7 @@ class Worker:
         resources: Resources,
         *,
         queues: Mapping[str, int] | Iterable[str] | str,
+        tenants: Tenants = ALL,
         name: str | None,
         liveness: Liveness,
         pace: Pace,
@@ -66,9 +68,10 @@ class Worker:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self.states = {
             # Two claims' worth ahead: the next is under way while the last is worked off.
-            queue: QueueState(queue, slots, 2 * pace.claim_most)
+            queue: QueueState(queue, slots, 2 * pace.claim_most, tenants)
             for queue, slots in slots_of(queues).items()
         }
+        self.tenants = tenants
         self.tally = Tally()
         self._hurry = asyncio.Event()
         self._stop_asked = asyncio.Event()
@@ -106,6 +109,7 @@ class Worker:
             self._resources,
             name=self.name,
             states=self.states,
+            tenants=self.tenants,
             quota=quota,
             tally=self.tally,
             liveness=self._liveness,
