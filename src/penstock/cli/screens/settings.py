@@ -40,7 +40,7 @@ def limit(found: Limit) -> str:
     who = f"Each {found.key} by itself" if found.key[-1] == "*" else found.key
     told = [] if found.slots is None else [f"at most {found.slots:,} at once"]
     if found.rate is not None:
-        told += [as_text(found.rate), f"{found.burst:g} in a burst"]
+        told += [as_text(found.rate), f"{_amount(found.burst)} in a burst"]
     return f"{who} is limited: {', '.join(told)}."
 
 
@@ -83,6 +83,10 @@ def tenants_table(tenants: Sequence[Tenant], width: int) -> RenderableType:
 
 def _sentence(*parts: str | None) -> str:
     return f"{'; '.join(filter(None, parts))}."
+
+
+def _amount(number: float | None) -> str:
+    return f"{number or 0:,.2f}".rstrip("0").rstrip(".")
 
 
 def _jobs(weight: int) -> str:
