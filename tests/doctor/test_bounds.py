@@ -81,6 +81,9 @@ EXAMINED_JOBS = [
     ("examine_overtime_jobs", [60.0, 10_000]),
     ("examine_waiting_jobs", [100, 5]),
     ("examine_failures", [10_000]),
+    ("examine_lanes", [100, 100]),
+    ("examine_late_jobs", [100]),
+    ("examine_idle_grants", [10_000]),
 ]
 
 

@@ -15,6 +15,7 @@ from tests.fixtures.address import with_database
 from tests.fixtures.database import Database, connected, create, drop
 from tests.fixtures.server import PostgresServer
 from tests.fixtures.worker import worker_of
+from tests.insights.rows import limit
 
 
 @pytest.fixture
@@ -99,6 +100,7 @@ async def test_what_the_doctor_says_to_grant_suffices_for_clients_and_workers(
     [finding] = await examined("rights")
     assert finding.verdict is WARNING, finding
     assert "partitions" in finding.seen
+    await limit(connection, "greeting", slots=1, rate=100.0, burst=100.0)
     await _enqueue_and_work(stranger)
     assert not [record.message for record in caplog.records if record.levelno >= logging.WARNING]
     await paste(admin, finding)
@@ -115,7 +117,9 @@ async def _enqueue_and_work(url: str) -> None:
             ctx.progress(1, 2)
             return f"Hello, {name}"
 
+        limited = greet.options(limits="greeting", tenant="acme")
         async with worker_of(app, sweep=0.1, partitions=3600):
+            assert await app.wait(await app.enqueue(limited, "Bo"), timeout=10) == "Hello, Bo"
             done = await app.enqueue(greet.options(idempotency_key="one"), "Ada")
             assert await app.wait(done, timeout=10) == "Hello, Ada"
         later = await app.enqueue(greet.options(delay=3600), "Ada")
@@ -137,6 +141,26 @@ async def test_a_right_that_only_workers_need_is_told_as_such(
     [finding] = await Examined(stranger)("rights")
     assert "can enqueue but not work" in finding.seen
     assert finding.paste == (f'GRANT UPDATE ON "penstock"."lease" TO "{database.name}_stranger";',)
+
+
+async def test_under_row_level_security_a_role_needs_to_be_a_workers_or_an_apps(
+    database: Database, stranger: str, admin: asyncpg.Connection
+) -> None:
+    await migrate(database.direct_url, rls=True)
+    role = f'"{database.name}_stranger"'
+    [finding] = await Examined(stranger)("rights")
+    assert finding.verdict is ERROR
+    assert finding.paste == (
+        f'GRANT "penstock_worker" TO {role};',
+        f'GRANT "penstock_app" TO {role};',
+    )
+    for grant, may in zip(finding.paste, ("what workers do", "what an app does"), strict=True):
+        await admin.execute(grant)
+        [finding] = await Examined(stranger)("rights")
+        assert (finding.verdict, may in finding.seen) == (OK, True)
+        await admin.execute(grant.replace("GRANT", "REVOKE").replace(" TO ", " FROM "))
+    [finding] = await Examined(database.url)("rights")
+    assert finding.verdict is OK, "the owner may do all"
 
 
 async def test_without_rights_the_other_checks_say_that_they_cannot_look(stranger: str) -> None:
@@ -208,10 +232,10 @@ async def test_a_schema_that_is_too_new_for_this_version_is_an_error(
 async def test_a_function_that_was_dropped_can_be_pasted_back(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
-    await connection.execute("DROP FUNCTION penstock.fence_v1, penstock.sweep_v1")
+    await connection.execute("DROP FUNCTION penstock.fence_v1, penstock.progress_v1")
     [finding] = await examined("schema")
     assert finding.verdict is ERROR
-    assert "fence_v1, sweep_v1" in finding.seen
+    assert "fence_v1, progress_v1" in finding.seen
     await paste(connection, finding)
     [finding] = await examined("schema")
     assert finding.verdict is OK

@@ -48,5 +48,9 @@ class Limits:
     overtime: float = 120.0
     overdue: float = 60.0
     unserved: float = 30.0
+    closed: float = 600.0
+    # Workers give back within two seconds what they have no use for.
+    idle_grant: float = 3.0
+    laneless_jobs: int = 100
     failures_warning_hourly: int = 10
     failures_error_hourly: int = 1000

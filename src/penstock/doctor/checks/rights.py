@@ -11,8 +11,9 @@ from penstock.doctor.check import Check, Group
 from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
+from penstock.migrate import rls
 from penstock.migrate.compatibility import newest_functions
-from penstock.sql import quote
+from penstock.sql import quote, roles
 from penstock.wording import listed
 
 # Functions run with the rights of who calls them, so these are the tables they touch.
@@ -21,16 +22,22 @@ CLIENT = {
     "job_history": "SELECT INSERT UPDATE DELETE",
     "job_all": "SELECT",
     "job_id_seq": "USAGE",
+    "limit_setting": "SELECT",
     "migration": "SELECT",
+    "plan": "SELECT",
     "progress": "SELECT DELETE",
     "queue": "SELECT INSERT UPDATE",
     "retention": "SELECT",
+    "setting_version": "SELECT UPDATE",
     "signal": "INSERT",
     "step": "SELECT DELETE",
+    "tenant_setting": "SELECT",
     "unique_claim": "SELECT INSERT UPDATE DELETE",
 }
 WORKER = {
-    "grant": "SELECT DELETE",
+    "bucket": "SELECT INSERT UPDATE DELETE",
+    "grant": "SELECT INSERT UPDATE DELETE",
+    "lane_setting": "SELECT",
     "leader": "SELECT INSERT UPDATE DELETE",
     "lease": "SELECT INSERT UPDATE DELETE",
     "progress": "INSERT UPDATE",
@@ -59,6 +66,8 @@ class Rights(Struct, frozen=True):
     schema: str
     lacks: tuple[Lack, ...]
     owner: Owner | None
+    is_secured: bool = False
+    """Whether row level security is on, and has roles of its own."""
 
 
 async def read(patient: Patient) -> Rights:
@@ -78,13 +87,17 @@ async def read(patient: Patient) -> Rights:
         newest_functions(),
     )
     owners = await patient.ask(Owner, "examine_owner", patient.schema)
-    return Rights(patient.schema, tuple(lacks), owners[0] if owners else None)
+    async with patient.bounds() as connection:
+        is_secured = await rls.is_on(connection, patient.schema)
+    return Rights(patient.schema, tuple(lacks), owners[0] if owners else None, is_secured)
 
 
 def judge(rights: Rights, _: Limits) -> Sequence[Finding]:
     owner = rights.owner
     if owner is None:
         return [ok("There is nothing to have rights to yet.")]
+    if rights.is_secured and not owner.ours:
+        return [_secured(rights, owner)]
     if rights.lacks:
         return [_lacking(rights, owner)]
     if not (owner.ours and owner.creates):
@@ -97,6 +110,23 @@ def judge(rights: Rights, _: Limits) -> Sequence[Finding]:
             )
         ]
     return [ok(f"The role {owner.role} may do all that clients and workers do.")]
+
+
+def _secured(rights: Rights, owner: Owner) -> Finding:
+    lacked = {
+        (each.name.partition("(")[0].rpartition(".")[2], each.privilege) for each in rights.lacks
+    }
+    worker, app = roles(rights.schema)
+    if ("claim_v2", "EXECUTE") not in lacked:
+        return ok(f"Row level security is on, and the role {owner.role} may do what workers do.")
+    if ("job", "INSERT") not in lacked:
+        return ok(f"Row level security is on, and the role {owner.role} may do what an app does.")
+    return error(
+        f"Row level security is on, and the role {owner.role} may do nothing.",
+        f"Make it a worker's, or an app's; as {owner.owner}:",
+        f"GRANT {quote(worker)} TO {quote(owner.role)};",
+        f"GRANT {quote(app)} TO {quote(owner.role)};",
+    )
 
 
 def _lacking(rights: Rights, owner: Owner) -> Finding:
