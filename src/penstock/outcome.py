@@ -62,10 +62,11 @@ class Retry(Struct, frozen=True, kw_only=True):
             _seconds("Retry.after", self.after)
 
 
-class Snooze(Struct, frozen=True):
+class Snooze(Struct, frozen=True, repr_omit_defaults=True):
     """Nothing failed, it is only too early: run again in `delay` seconds. Counts as nothing."""
 
     delay: float | timedelta
+    reason: str | None = None
 
     def __post_init__(self) -> None:
         _seconds("Snooze.delay", self.delay)
@@ -163,8 +164,9 @@ def decide(
     match outcome:
         case Done(result):
             return DONE if result is None else Transition(COMPLETED, result=result)
-        case Snooze(delay):
-            return _later(_seconds("Snooze.delay", delay))
+        case Snooze(delay, reason):
+            said = None if reason is None else storable(str(reason), REASON_LIMIT)
+            return _later(_seconds("Snooze.delay", delay), reason=said)
         case Released():
             return RELEASED
         case Failed():

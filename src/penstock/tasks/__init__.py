@@ -1,6 +1,7 @@
 """Tasks: named handlers, their arguments as JSON, and the requests to run them."""
 
 from penstock.tasks.arguments import Arguments, Upcaster
+from penstock.tasks.budget import Budget, NotNow
 from penstock.tasks.context import Context, SyncContext
 from penstock.tasks.decorator import TaskDecorator, task
 from penstock.tasks.failure import describe_error, is_retryable
@@ -16,8 +17,10 @@ __all__ = [
     "Arguments",
     "AsyncContextTask",
     "AsyncTask",
+    "Budget",
     "Call",
     "Context",
+    "NotNow",
     "OptionValues",
     "Options",
     "Registry",

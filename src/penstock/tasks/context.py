@@ -1,16 +1,19 @@
 """What a handler may ask for beside its arguments."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import timedelta
 from logging import Logger, LoggerAdapter
 from typing import Any, TypeVar
 
 from penstock.job import Job
+from penstock.tasks.budget import Budget
 
 R = TypeVar("R")
 
 
 class SyncContext(ABC):
-    """What a sync handler does inside its own transaction."""
+    """What a sync handler does where an async one would await."""
 
     @abstractmethod
     def fence(self, conn: Any) -> None:
@@ -19,6 +22,16 @@ class SyncContext(ABC):
     @abstractmethod
     def complete(self, conn: Any, result: Any = None) -> None:
         """Complete the job inside your transaction: it is done exactly if your work commits."""
+
+    @abstractmethod
+    def budget(
+        self, key: str, *, units: float, wait: float | timedelta = 0.0
+    ) -> AbstractContextManager[Budget]:
+        """Units of a budget that all workers share, for one block; see `Context.budget`."""
+
+    @abstractmethod
+    def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        """Let nobody start with a key, or take from its budget, for so many seconds."""
 
 
 class Context(ABC):
@@ -29,8 +42,8 @@ class Context(ABC):
             ctx.progress(0, 10, "reading")
 
     Callers leave it out: `app.enqueue(index, 42)`. The same calls serve async and sync handlers,
-    apart from `fence` and `complete`, which use the handler's own connection: with a blocking one
-    they are `ctx.sync.fence` and `ctx.sync.complete`.
+    apart from those that wait: in a sync handler they are `ctx.sync.fence`, `ctx.sync.complete`,
+    `ctx.sync.budget` and `ctx.sync.close_bucket`.
     """
 
     @property
@@ -65,10 +78,31 @@ class Context(ABC):
     async def complete(self, conn: Any, result: Any = None) -> None:
         """Complete the job inside your transaction: it is done exactly if your work commits."""
 
+    @abstractmethod
+    def budget(
+        self, key: str, *, units: float, wait: float | timedelta = 0.0
+    ) -> AbstractAsyncContextManager[Budget]:
+        """Units of a budget that all workers share, for one block.
+
+            async with ctx.budget("openai", units=1200) as budget:
+                answer = await ask(prompt)
+                budget.settle(answer.tokens)
+
+        If there are not enough, the attempt ends as a snooze until there are: it gives up its slot
+        and counts as nothing. With `wait` it first waits here for up to so many seconds.
+
+        An error that says when to come back (a 429 with a Retry-After, `Retryable(after=…)`) closes
+        the budget until then for everybody, gives the units back and ends the attempt the same way.
+        """
+
+    @abstractmethod
+    async def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        """Let nobody start with a key, or take from its budget, for so many seconds."""
+
     @property
     @abstractmethod
     def sync(self) -> SyncContext:
-        """`fence` and `complete` for a blocking connection."""
+        """What waits, for a handler that does not await."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Collection
 from typing import Final
 
-from penstock.errors import NotRetryable, Retryable
+from penstock.errors import BudgetTooSmall, NotRetryable, Retryable
 from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError, ErrorKind, storable
 
 FRAMES: Final = 100
@@ -35,7 +35,7 @@ def is_retryable(
     With `retry_on`, only the errors it names are tried again; those of `discard_on` never are.
     """
     for cls in type(error).__mro__:
-        if cls is NotRetryable or cls in discard_on:
+        if cls in (NotRetryable, BudgetTooSmall) or cls in discard_on:
             return False
         if cls is Retryable or cls in retry_on:
             return True

@@ -23,6 +23,7 @@ from penstock.testing.errors import surprise
 from penstock.testing.ran import Ran, Told
 from penstock.testing.unstored import unstored
 from penstock.testing.watch import Watch
+from penstock.worker.budgets import Budgets
 from penstock.worker.executor import Executor
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened, Resources
@@ -81,6 +82,7 @@ class Inline:
             watch.over([task]),
             _NoStore(),
             opened,
+            _Plenty(),
             lambda _, *report: reported.append(Told(*report)),
             settled.append,
             worker="test",
@@ -119,6 +121,22 @@ class _NoStore(Store):
         )
 
 
+class _Plenty(Budgets):
+    """Budgets that always have enough. A server's 429 ends the attempt as in production."""
+
+    def __init__(self) -> None:
+        super().__init__(NotImplemented, _NoStore())
+
+    async def reserve(self, key: str, units: float) -> float | None:
+        return None
+
+    async def correct(self, key: str, units: float) -> None:
+        return None
+
+    async def close(self, key: str, wait: float) -> float:
+        return wait
+
+
 async def _finished(executor: Executor, stored: Attempt) -> None:
     """Run the attempt to its end, as the dispatcher does."""
     run = executor.start(stored, QueueState(stored.queue, 1, 1))
@@ -143,7 +161,8 @@ async def _end(run: Run) -> None:
 def _told(stored: Attempt, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:
     transition = settlement.transition
     value = watch.returned[0][1] if watch.returned else None
-    error = watch.raised[0][1] if watch.raised else None
+    raised = [error for _, error in watch.raised] + watch.waits
+    error = raised[0] if raised else None
     if error is None and transition.error:
         error = surprise(msgspec.convert(transition.error, AttemptError))
     return Ran(stored.job, transition, value, error, tuple(reported))

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Registry, SyncContextTask, Task
+from penstock.tasks.budget import not_now
 from penstock.worker.context import AttemptContext
 from penstock.worker.run import Run
 
@@ -58,6 +59,7 @@ class Watch:
         self.calls: Counter[str] = Counter()
         self.places: dict[Place, Call] = {}
         self.raised: list[tuple[Call, BaseException]] = []
+        self.waits: list[BaseException] = []
         self.returned: list[tuple[Call, Any]] = []
         self.on_raise: Callable[[], object] = lambda: None
 
@@ -124,7 +126,11 @@ class Watch:
             asyncio.run_coroutine_threadsafe(self._befall(call, point), self._loop).result()
 
     def _is_failure(self, call: Call, error: BaseException) -> bool:
-        """Not if a fault brought it about, or if it is how a handler stops when it is told to."""
+        """Not if a fault brought it about, or if it is how a handler stops when it is told to, or
+        when its budget has not enough."""
+        if not_now(error) is not None:
+            self.waits.append(error)
+            return False
         told_to_stop = isinstance(error, asyncio.CancelledError | StaleAttempt)
         return not call.struck and not (told_to_stop and call.run.stopped is not None)
 

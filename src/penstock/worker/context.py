@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from penstock.errors import StaleAttempt
@@ -19,6 +20,8 @@ from penstock.store import (
     is_in_transaction,
 )
 from penstock.tasks import Context, SyncContext, encode_result
+from penstock.tasks.options import limit_key, seconds
+from penstock.worker.budgets import BudgetBlock, Budgets, SyncBudgetBlock
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run, StopReason
 
@@ -48,12 +51,15 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class AttemptContext(Context):
-    """One attempt's job, logger, progress, fence and resources."""
+    """One attempt's job, logger, progress, fence, budgets and resources."""
 
-    def __init__(self, run: Run, store: Store, opened: Opened, report: Report) -> None:
+    def __init__(
+        self, run: Run, store: Store, opened: Opened, budgets: Budgets, report: Report
+    ) -> None:
         self._run = run
         self._store = store
         self._opened = opened
+        self._budgets = budgets
         self._report = report
         self._logger: JobLogger | None = None
 
@@ -87,7 +93,7 @@ class AttemptContext(Context):
 
     @property
     def sync(self) -> SyncContext:
-        return _SyncAttempt(self)
+        return _SyncAttempt(self, self._budgets)
 
     # Not `async def`: a sync handler that forgets `.sync` awaits nothing, and must hear of it.
     def fence(self, conn: Any) -> Coroutine[Any, Any, None]:
@@ -124,6 +130,12 @@ class AttemptContext(Context):
             raise StaleAttempt(str(attempt.id), attempt.number)
         self._run.completed = True
 
+    def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> BudgetBlock:
+        return BudgetBlock(self._budgets, self._run, key, units, wait)
+
+    async def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        await self._budgets.close(limit_key("key", key), seconds("wait", wait))
+
     def resource(self, kind: type[R]) -> R:
         return self._opened.get(kind)
 
@@ -135,11 +147,18 @@ def _why_stale(error: Exception) -> StopReason | None:
 
 
 class _SyncAttempt(SyncContext):
-    def __init__(self, context: AttemptContext) -> None:
+    def __init__(self, context: AttemptContext, budgets: Budgets) -> None:
         self._context = context
+        self._budgets = budgets
 
     def fence(self, conn: Any) -> None:
         drive(self._context.fence_on(adapt(conn, "blocking")))
 
     def complete(self, conn: Any, result: Any = None) -> None:
         drive(self._context.complete_on(adapt(conn, "blocking"), result))
+
+    def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> SyncBudgetBlock:
+        return SyncBudgetBlock(self._budgets, self._context.budget(key, units=units, wait=wait))
+
+    def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        self._budgets.run(self._context.close_bucket(key, wait))

@@ -19,6 +19,7 @@ from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
 from penstock.tasks import Registry
+from penstock.worker.budgets import Budgets
 from penstock.worker.claimer import Claimer, Scanner
 from penstock.worker.completer import Completer
 from penstock.worker.dispatcher import Dispatcher
@@ -74,6 +75,7 @@ class Crew:
         self._tally = tally
         self.quota = quota
         self.opened = Opened(resources, health)
+        self.budgets = Budgets(pool, store)
         self.progress = Progress(pool, store, health)
         self.completer = Completer(
             pool,
@@ -89,6 +91,7 @@ class Crew:
             tasks,
             store,
             self.opened,
+            self.budgets,
             self.progress.report,
             self.completer.submit,
             worker=name,
@@ -169,7 +172,9 @@ class Crew:
         self.listener.on_leader = self.maintenance.elector.wake
         self.listener.on_settings = self.rulebook.wake
         self.listener.on_grants = self.limiter.told
-        self.listener.on_bucket = self.limiter.closed
+        self.listener.on_bucket = self._closed
+        self.budgets.has_rate = self.limiter.has_rate
+        self.budgets.on_close = self._closed
         self.listener.on_reconnect = self._look_around
         for state in self._states.values():
             state.may_start = self.limiter.may_start
@@ -264,6 +269,11 @@ class Crew:
         self.rulebook.wake()
         for scanner in self.scanners.values():
             scanner.wake()
+
+    def _closed(self, key: str, seconds: float) -> None:
+        """A key was closed to everybody, or opened again."""
+        self.limiter.closed(key, seconds)
+        self.dispatcher.release_shut()
 
     def _signalled(self, signals: Signals) -> None:
         for job, token, _ in signals:

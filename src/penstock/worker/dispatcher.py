@@ -112,6 +112,7 @@ class Dispatcher:
                 state.hand.remove(attempt)
                 self._limiter.dismiss(attempt)
                 self._move(attempt, lane)
+        self._release_shut(state)
 
     def _start(self, state: QueueState, attempt: Attempt) -> Run | None:
         state.slots.take()
@@ -203,6 +204,19 @@ class Dispatcher:
         """What was fetched and not begun goes back."""
         for state in self._states:
             for attempt in state.hand.clear():
+                self._limiter.dismiss(attempt)
+                self._executor.release(attempt)
+
+    def release_shut(self) -> None:
+        """What was fetched and may not begin for a while, its key being closed, goes back."""
+        for state in self._states:
+            self._release_shut(state)
+
+    def _release_shut(self, state: QueueState) -> None:
+        shut = {one.row["lane"] for one in state.hand.heads() if self._limiter.is_shut(one)}
+        for attempt in tuple(state.hand) if shut else ():
+            if attempt.row["lane"] in shut:
+                state.hand.remove(attempt)
                 self._limiter.dismiss(attempt)
                 self._executor.release(attempt)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.backoff import Exponential
 from penstock.errors import ArgumentsDoNotFit, StaleAttempt
-from penstock.job import AttemptError
+from penstock.job import AttemptError, split_lane
 from penstock.outcome import (
     DONE,
     Done,
@@ -25,14 +25,18 @@ from penstock.outcome import (
     Outcome,
     Parked,
     Released,
+    Snooze,
     TimedOut,
     Transition,
     decide,
     outcome_of,
 )
 from penstock.store import Attempt, Settlement, Store
-from penstock.tasks import Context, Registry, Task, describe_error, encode_result
+from penstock.tasks import Context, NotNow, Registry, Task, describe_error, encode_result
+from penstock.tasks.budget import not_now
 from penstock.tasks.reader import Call
+from penstock.tasks.retry_after import http_retry_after
+from penstock.worker.budgets import Budgets
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened
@@ -41,6 +45,8 @@ from penstock.worker.run import Run
 logger = logging.getLogger("penstock.worker")
 
 _NO_POLICY = Exponential()
+# Limits of a whole queue, lane or task.
+OURS = ("queue:", "lane:", "task:")
 
 Settle = Callable[[Settlement], None]
 
@@ -53,6 +59,7 @@ class Executor:
         tasks: Registry,
         store: Store,
         opened: Opened,
+        budgets: Budgets,
         report: Report,
         settle: Settle,
         *,
@@ -63,6 +70,7 @@ class Executor:
         self._tasks = tasks
         self._store = store
         self._opened = opened
+        self._budgets = budgets
         self._report = report
         self._settle = settle
         self._worker = worker
@@ -114,7 +122,7 @@ class Executor:
         except asyncio.CancelledError as error:
             self._interrupted(run, error)
         except BaseException as error:
-            self._raised(run, error)
+            self._raised(run, await self._heed(run, error))
         else:
             self._returned(run, value)
 
@@ -137,12 +145,29 @@ class Executor:
             await asyncio.wait([returned])
             _forget(returned)
         except BaseException as error:
-            self._raised(run, error)
+            self._raised(run, await self._heed(run, error))
         else:
             self._returned(run, value)
 
     def _context(self, run: Run) -> Context:
-        return AttemptContext(run, self._store, self._opened, self._report)
+        return AttemptContext(run, self._store, self._opened, self._budgets, self._report)
+
+    async def _heed(self, run: Run, error: BaseException) -> BaseException:
+        """The error; or, if a server refused and says for how long, that the job must wait.
+
+        This goes for the keys that the job was given and that have a rate: they are closed to
+        everybody. Not for a whole queue or task, whose jobs may talk to many servers.
+        """
+        if (wait := http_retry_after(error)) is None:
+            return error
+        _, limits = split_lane(run.attempt.row["lane"])
+        keys = [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
+        if not keys or not run.task.failed(error).retryable:
+            return error
+        waits = [await self._budgets.close(key, wait) for key in keys]
+        put_off = self._budgets.put_off(run.attempt, keys[0], max(waits))
+        put_off.__cause__ = error
+        return put_off
 
     # What came of it
 
@@ -161,12 +186,21 @@ class Executor:
     def _raised(self, run: Run, error: BaseException) -> None:
         if isinstance(error, StaleAttempt) and run.stopped not in (None, "refused"):
             return
+        if (wait := not_now(error)) is not None:
+            self._put_off(run, wait)
+            return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
         attempt = run.attempt
         if run.completed:
             logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
         self._conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
+
+    def _put_off(self, run: Run, wait: NotNow) -> None:
+        if run.stopped in (None, "refused"):
+            self._conclude(run, Snooze(wait.delay, f"budget:{wait.key}"))
+        else:
+            self._interrupted(run, wait)
 
     def _interrupted(self, run: Run, error: BaseException) -> None:
         match run.stopped:

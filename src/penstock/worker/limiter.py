@@ -24,6 +24,8 @@ GATHER = 0.005
 # So long a grant is kept without use, and so often one asks again for what was refused.
 IDLE = 2.0
 AGAIN = 1.0
+# A job at hand is held for so long if its bucket has nothing; then anybody may have it.
+HELD_MOST = 1.0
 
 Allowances = tuple[Allowance, ...]
 
@@ -87,6 +89,11 @@ class Limiter(Service):
         """The lease is gone, and with it all that was granted."""
         for allowance in self._allowances.values():
             allowance.slots.limit = 0
+
+    def has_rate(self, key: str) -> bool:
+        """Whether a key has a bucket."""
+        limit = self._rules.limit_of(key)
+        return limit is not None and limit.rate is not None
 
     # Before a claim
 
@@ -181,6 +188,14 @@ class Limiter(Service):
                 found = (*found, task)
             self._by_job[key] = found
         return found
+
+    def is_shut(self, attempt: Attempt) -> bool:
+        """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
+        until = time.monotonic() + HELD_MOST
+        return any(
+            allowance.limit.rate is not None and allowance.tokens < 1 and allowance.ask_at > until
+            for allowance in attempt.allowances
+        )
 
     def proper_lane(self, attempt: Attempt) -> str | None:
         """Where a job belongs that stands in a line without its task's limit; None if it is right.
