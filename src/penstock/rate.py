@@ -16,7 +16,7 @@ _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?/ ?([a-z]+)", re.ASCII)
 
 def per_second(setting: str, given: Any) -> float:
     """The rate per second that a number or a text means."""
-    number = _parse(given) if isinstance(given, str) else given
+    number: Any = _parse(given) if isinstance(given, str) else given
     if type(number) not in (int, float) or not 0 < number <= HIGHEST:
         raise ConfigError(setting, given, ALLOWED)
     return float(number)
