@@ -7,7 +7,7 @@ from datetime import datetime
 
 from penstock.app import Penstock
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.job import READY, SCHEDULED
+from penstock.job import READY, SCHEDULED, Job
 from penstock.testing.clock import advance_to
 from penstock.testing.errors import NotDrained
 from penstock.testing.faults import Fault, Strikes, Twice
@@ -89,7 +89,13 @@ class _Draining:
 
     async def run(self) -> None:
         """Work until nothing is ready."""
-        while ready := await self._ready():
+        before: set[tuple[str, int]] = set()
+        while jobs := await self._ready():
+            ready = {job.queue for job in jobs}
+            now = {(job.id, job.attempt) for job in jobs}
+            if now == before:
+                raise self._closed(ready)
+            before = now
             left = self._limit - self._watch.calls.total()
             if left <= 0:
                 raise self._endless()
@@ -117,13 +123,21 @@ class _Draining:
         worker.tally = self.tally
         return worker
 
-    async def _ready(self) -> set[str]:
-        """The queues that have ready jobs, after what the leader would do first."""
+    async def _ready(self) -> list[Job]:
+        """The ready jobs, after what the leader would do first."""
         store = self._app.store
         await self._app._ask(lambda on: store.expire(on, AT_ONCE))
         await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
-        ready = {job.queue for job in await enqueued(self._app) if job.state == READY}
-        return self._served(ready) - set(await self._app.paused())
+        ready = [job for job in await enqueued(self._app) if job.state == READY]
+        queues = self._served({job.queue for job in ready}) - set(await self._app.paused())
+        return [job for job in ready if job.queue in queues]
+
+    def _closed(self, queues: set[str]) -> NotDrained:
+        return NotDrained(
+            f"Jobs of {', '.join(sorted(queues))} are ready and may not run: a lane is paused, a "
+            "window is closed or a limit is 0. Look with app.queue_settings() and app.limits(), or "
+            "name the queues to drain: drain(app, queues=…)."
+        )
 
     async def refuse_paused(self) -> None:
         """Raise if jobs stay behind only because their queue is paused: the test would pass."""

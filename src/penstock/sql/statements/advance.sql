@@ -52,7 +52,14 @@ WITH span AS MATERIALIZED (
     UPDATE :"schema".lane_setting AS l
        SET paused_at = l.paused_at - s.past, updated_at = l.updated_at - s.past FROM span AS s
 ), limits AS (
-    UPDATE :"schema".concurrency_limit AS c SET updated_at = c.updated_at - s.past FROM span AS s
+    UPDATE :"schema".limit_setting AS c SET updated_at = c.updated_at - s.past FROM span AS s
+), plans AS (
+    UPDATE :"schema".plan AS p SET updated_at = p.updated_at - s.past FROM span AS s
+), tenants AS (
+    UPDATE :"schema".tenant_setting AS t SET updated_at = t.updated_at - s.past FROM span AS s
+), buckets AS (
+    UPDATE :"schema".bucket AS b
+       SET filled_at = b.filled_at - s.past, closed_until = b.closed_until - s.past FROM span AS s
 ), batches AS (
     UPDATE :"schema".batch AS b
        SET created_at = b.created_at - s.past, closed_at = b.closed_at - s.past,
