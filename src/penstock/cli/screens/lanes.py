@@ -15,14 +15,15 @@ def lanes_table(found: Lanes, width: int) -> RenderableType:
     lanes = found.lanes
     if not lanes:
         return style.nothing(f"No lane of the queue {found.queue} has jobs or settings.")
-    sheet = style.Sheet(width)
+    has_limits = any(lane.limits for lane in lanes)
+    sheet = style.Sheet(width, fills=has_limits)
     sheet.column("lane", most=max(16, width // 4))
     sheet.column("", most=24, needed=any(held(lane) for lane in lanes))
     for name in ("ready", "running", "late"):
         sheet.column(name, right=True)
     sheet.column("oldest waits" if width > 85 else "oldest", right=True)
     sheet.column("weight", right=True)
-    sheet.column("limits", elastic=True, needed=any(lane.limits for lane in lanes))
+    sheet.column("limits", elastic=True, needed=has_limits)
     for lane in lanes:
         sheet.row(
             lane.name or Text("(no name)", style.FAINT),

@@ -22,7 +22,7 @@ def limits_table(found: Limits, width: int) -> RenderableType:
     has_slots = any(limit.slots is not None or limit.granted for limit in limits)
     has_rate = any(limit.rate is not None for limit in limits)
     now = datetime.now(UTC)
-    sheet = style.Sheet(width)
+    sheet = style.Sheet(width, fills=has_slots)
     sheet.column("key", most=max(16, width // 4))
     sheet.column("", needed=any(mark(limit, now) for limit in limits))
     sheet.column("slots", right=True, needed=has_slots)
