@@ -1,11 +1,15 @@
 """Why a job waits where lanes take turns and limits hold."""
 
+import asyncio
+import re
 from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 
+from penstock import Context, Penstock
 from penstock.insights import Count, Insights, Window
+from tests.fixtures.worker import GROUPS, worker_of
 from tests.insights.rows import bucket, fair, grant, lease, limit, put, set_lane
 
 SHUT = '{"timezone": "UTC", "open": []}'
@@ -123,6 +127,52 @@ async def test_its_place_in_its_lane_and_between_lanes(
         "It is in line: a worker takes it when its turn comes. 3 jobs are before it, and 1 other "
         "lane takes turns with its own."
     )
+
+
+async def test_its_budget_has_no_units(app: Penstock, insights: Insights) -> None:
+    @app.task
+    async def ask(ctx: Context) -> None:
+        async with ctx.budget("openai", units=900):
+            pass
+
+    await app.set_limit("openai", rate=0.1, burst=1000)
+    jobs = [await app.enqueue(ask), await app.enqueue(ask)]
+    await worker_of(app, {"default": 1}).drain()
+    found = [await app.get(job) for job in jobs]
+    [put_off] = [job for job in found if job.state == "scheduled"]
+    told = await waits(insights, int(put_off.id))
+    assert list(told) == ["budget", "no_worker"]
+    assert told["budget"].startswith("The budget openai had no units for it: it is tried again at")
+    assert re.search(r" There are 10\d of 1,000 now\.$", told["budget"])
+    await app.close_bucket("openai", 60)
+    assert "It is closed until" in (await waits(insights, int(put_off.id)))["budget"]
+
+
+async def test_with_living_workers_it_is_told_who_holds_the_limit(
+    app: Penstock, insights: Insights
+) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.task(limits="door")
+    async def walk() -> None:
+        started.set()
+        await go.wait()
+
+    await app.set_queue("imports", fair=True)
+    await app.set_limit("door", slots=1)
+    task = walk.options(queue="imports", tenant="acme")
+    async with app.worker({"imports": 4}, name="ada", tenants=["acme"], **GROUPS):
+        await app.enqueue(task)
+        await started.wait()
+        second, other = await app.enqueue(task), await app.enqueue(task.options(tenant="bolt"))
+        found = await waits(insights, int(second.id))
+        assert found["limit"].endswith("lets 1 job run at once, and all slots are held: 1 by ada.")
+        assert "other_tenants" in await waits(insights, int(other.id))
+        [worker] = await insights.workers()
+        assert (worker.tenants, [each.key for each in worker.grants]) == (("acme",), ["door"])
+        [lane, _] = (await insights.lanes("imports")).lanes
+        assert lane.limits == ("door",)
+        go.set()
 
 
 @pytest.mark.parametrize(

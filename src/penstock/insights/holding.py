@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from penstock.insights.limits import LimitInsight
-from penstock.insights.turn import Turn
+from penstock.insights.turn import Turn, budget_of
 from penstock.insights.wait import Wait
 from penstock.job import Job
 from penstock.wording import counted, listed, span
@@ -39,7 +39,7 @@ def full_limits(turn: Turn, at: datetime) -> Iterator[Wait]:
     for limit in turn.limits:
         if limit.is_full:
             yield Wait("limit", _full(limit))
-        if limit.closed_until is not None:
+        if limit.closed_until is not None and limit.rate is not None:
             yield Wait(
                 "bucket_closed",
                 f"{limit.key} is closed for another "
@@ -54,6 +54,20 @@ def full_limits(turn: Turn, at: datetime) -> Iterator[Wait]:
                 f"The limit {limit.key} lets {_pace(limit.rate or 0)} begin, and the next one in "
                 f"{span(limit.refills_in)}.",
             )
+
+
+def missing_budget(job: Job, turn: Turn, due: str) -> Iterator[Wait]:
+    """The budget that its handler asked had no units for it."""
+    key = budget_of(job)
+    if key is None:
+        return
+    told = f"The budget {key} had no units for it: it is tried again at {due}."
+    limit = next((each for each in turn.limits if each.key == key), None)
+    if limit is not None and limit.closed_until is not None:
+        told += f" It is closed until {limit.closed_until:%Y-%m-%d %H:%M:%S} UTC."
+    elif limit is not None and limit.level is not None:
+        told += f" There are {limit.level:,.0f} of {limit.burst:,.0f} now."
+    yield Wait("budget", told)
 
 
 def _full(limit: LimitInsight) -> str:

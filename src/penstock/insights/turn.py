@@ -9,8 +9,11 @@ from msgspec import Struct
 from penstock.insights.count import Count
 from penstock.insights.limits import LimitInsight
 from penstock.insights.window import Window, lane_window
-from penstock.job import Job
+from penstock.job import SCHEDULED, Job
 from penstock.store.insights import Row
+
+# A job's reason for waiting begins so if a budget had no units for it.
+BUDGET = "budget:"
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -30,7 +33,14 @@ class Turn(Struct, frozen=True, kw_only=True):
 def keys_of(job: Job) -> list[str]:
     """The keys of all limits that may hold for a job."""
     own = (f"queue:{job.queue}", f"lane:{job.queue}:{job.lane}", f"task:{job.task}")
-    return list(dict.fromkeys([*own, *job.limits]))
+    budget = budget_of(job)
+    return list(dict.fromkeys([*own, *job.limits, *([budget] if budget else [])]))
+
+
+def budget_of(job: Job) -> str | None:
+    """The key of the budget that a job was put off for, if it was."""
+    is_put_off = job.state == SCHEDULED and (job.reason or "").startswith(BUDGET)
+    return (job.reason or "").removeprefix(BUDGET) if is_put_off else None
 
 
 def turn_from(row: Row | None, limits: tuple[LimitInsight, ...], most: int) -> Turn:

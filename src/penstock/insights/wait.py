@@ -18,6 +18,7 @@ Kind = Literal[
     "limit",
     "bucket_closed",
     "rate",
+    "budget",
     "busy",
     "isolation",
     "in_line",

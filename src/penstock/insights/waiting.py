@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from penstock.insights.holding import closed_window, full_limits, lane_pause
+from penstock.insights.holding import closed_window, full_limits, lane_pause, missing_budget
 from penstock.insights.place import Place
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Kind, Wait
@@ -41,7 +41,7 @@ def waits_of(
             )
             return held or (_in_line(job, turn, living),)
         case "scheduled":
-            return (_later(job, living, place.at), *_in_the_way(job, turn, paused, living))
+            return (_later(job, turn, living, place.at), *_in_the_way(job, turn, paused, living))
         case "blocked":
             return (Wait("blocked", "It waits for other jobs to end."),)
         case "running" if not place.is_alive:
@@ -117,13 +117,15 @@ def _in_isolation(job: Job, worker: WorkerInsight) -> Wait:
     )
 
 
-def _later(job: Job, living: Sequence[WorkerInsight], at: datetime) -> Wait:
+def _later(job: Job, turn: Turn, living: Sequence[WorkerInsight], at: datetime) -> Wait:
     assert job.run_at is not None
     due = f"{job.run_at:%Y-%m-%d %H:%M:%S} UTC"
     if job.stuck_since is not None and job.reason in PARKED:
         why = PARKED[job.reason].format(task=job.task)
         kind: Kind = job.reason  # type: ignore[assignment]
         return Wait(kind, f"It was put back: {why}. It is tried again at {due}.")
+    for wait in missing_budget(job, turn, due):
+        return wait
     if job.run_at < at and not living:
         return Wait(
             "overdue", f"It was due at {due}, but no worker lives that would make it ready."
