@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -9,6 +10,8 @@ from math import isfinite, isnan
 from typing import Any, Final
 
 from penstock.errors import Retryable
+
+logger = logging.getLogger(__name__)
 
 REFUSED: Final = (429, 503)
 # "0" would only be refused again, and nobody is believed who wants to be left alone for a week.
@@ -49,25 +52,21 @@ def _asked(error: BaseException) -> float | None:
 
 
 def _asked_by_server(error: BaseException) -> float | None:
-    for answer in (getattr(error, "response", None), error):
-        headers = getattr(answer, "headers", None)
-        if headers is not None and _status(answer) in REFUSED:
-            return _wait(_lowered(headers))
+    try:
+        for answer in (getattr(error, "response", None), error):
+            headers = getattr(answer, "headers", None)
+            if headers is not None and _status(answer) in REFUSED:
+                return _wait({name.lower(): value for name, value in headers.items()})
+    except Exception:
+        logger.debug("An error's answer could not be read.", exc_info=True)
     return None
 
 
-def _status(answer: Any) -> object:
+def _status(answer: Any) -> int | None:
     for name in ("status_code", "status", "code"):
         if isinstance(status := getattr(answer, name, None), int):
-            return int(status)
+            return status
     return None
-
-
-def _lowered(headers: Any) -> dict[str, str]:
-    try:
-        return {str(name).lower(): str(value) for name, value in headers.items()}
-    except Exception:
-        return {}
 
 
 def _wait(headers: dict[str, str]) -> float | None:

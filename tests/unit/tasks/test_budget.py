@@ -1,0 +1,59 @@
+"""What becomes of reserved units at the end of a block."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, Retryable
+from penstock.tasks.budget import Budget, Ending, NotNow, not_now
+
+
+def test_what_is_not_settled_counts_as_spent() -> None:
+    assert Budget("openai", 100).end(None) == Ending(0.0, None)
+    assert Budget("openai", 100).end(ValueError()) == Ending(0.0, None)
+
+
+@pytest.mark.parametrize("error", [None, ValueError(), asyncio.CancelledError()])
+def test_what_was_settled_counts_however_the_block_ends(error: BaseException | None) -> None:
+    budget = Budget("openai", 100)
+    budget.settle(130)
+    assert budget.end(error) == Ending(-30.0, None)
+    budget.settle(40)
+    assert budget.end(error) == Ending(60.0, None), "the last word counts"
+
+
+def test_a_refusal_costs_nothing_and_closes_the_key() -> None:
+    assert Budget("openai", 100).end(Retryable("busy", after=7)) == Ending(100.0, 7.0)
+    budget = Budget("openai", 100)
+    budget.close(3)
+    assert budget.end(ValueError()) == Ending(100.0, 3.0)
+    budget.settle(10)
+    assert budget.end(None) == Ending(90.0, 3.0)
+
+
+def test_a_refusal_inside_another_budget_closes_both() -> None:
+    inner = NotNow(7.0, "requests")
+    assert Budget("tokens", 100).end(inner) == Ending(0.0, None)
+    inner.__cause__ = Retryable("busy", after=7)
+    assert Budget("tokens", 100).end(inner) == Ending(100.0, 7.0)
+
+
+@pytest.mark.parametrize("units", [-1, float("nan"), float("inf"), "10", True, None])
+def test_units_are_a_number(units: Any) -> None:
+    with pytest.raises(ConfigError, match="0 or more"):
+        Budget("openai", units)
+    with pytest.raises(ConfigError, match="0 or more"):
+        Budget("openai", 1).settle(units)
+
+
+def test_several_waits_are_one_and_a_failure_among_them_is_a_failure() -> None:
+    short, long = NotNow(1.0, "a"), NotNow(2.0, "b")
+    assert not_now(short) is short
+    assert not_now(BaseExceptionGroup("both", [short, long])) is long
+    assert not_now(BaseExceptionGroup("mixed", [short, ValueError()])) is None
+    assert not_now(ValueError()) is None
+
+
+def test_a_wait_is_not_swallowed_with_the_failures_of_a_call() -> None:
+    assert not issubclass(NotNow, Exception)

@@ -1,0 +1,476 @@
+"""Budgets in handlers: reserved before, settled after, shared by all workers, closed by a 429."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+import penstock
+from penstock import Context, Fixed, Penstock, Retryable
+from penstock.job import Job
+from penstock.store import open_pool
+from penstock.worker.budgets import AWAY, SPREAD_MOST, Budgets
+from tests.fixtures.database import Database
+from tests.fixtures.model_api import ModelApi
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, reaches, worker_of
+
+HARDLY = 1e-6  # a rate at which nothing comes in
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[ModelApi]:
+    async with ModelApi() as api:
+        yield api
+
+
+async def ask(api: ModelApi) -> int:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        response = await client.post(api.url)
+        response.raise_for_status()
+        return int(response.json()["tokens"])
+
+
+async def level(connection: asyncpg.Connection, key: str = "openai") -> float:
+    return float(await connection.fetchval("SELECT level FROM penstock.bucket WHERE key = $1", key))
+
+
+async def is_closed(connection: asyncpg.Connection, key: str = "openai") -> bool:
+    return bool(
+        await connection.fetchval(
+            "SELECT closed_until > clock_timestamp() FROM penstock.bucket WHERE key = $1", key
+        )
+    )
+
+
+# Reserve and settle
+
+
+async def test_what_was_not_needed_goes_back_and_what_was_too_little_is_charged(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+
+    @app.task(max_attempts=1)
+    async def spend(ctx: Context, units: int, cost: int | None, fails: bool) -> None:
+        async with ctx.budget("openai", units=units) as budget:
+            assert budget.units == units
+            if cost is not None:
+                budget.settle(cost)
+            if fails:
+                raise ValueError("after the call")
+
+    async with worker_of(app):
+        for units, cost, fails, left in [
+            (80, 30, False, 70),
+            (10, 25, False, 45),
+            (5, None, False, 40),
+            (20, None, True, 20),
+            (20, 5, True, 15),
+        ]:
+            job = await app.enqueue(spend, units, cost, fails)
+            await reaches(app, job, "completed", "failed")
+            assert await level(connection) == pytest.approx(left, abs=0.1)
+
+
+async def test_a_job_without_budget_gives_up_its_slot_and_uses_up_no_attempt(
+    app: Penstock,
+) -> None:
+    await app.set_limit("openai", rate=100, burst=100)
+    ends: list[str] = []
+
+    @app.task(max_attempts=1)
+    async def spend(ctx: Context, name: str) -> int:
+        try:
+            async with ctx.budget("openai", units=100):
+                ends.append(name)
+        except Exception:
+            pytest.fail("it was swallowed")
+        finally:
+            ends.append(f"{name} left")
+        return ctx.attempt
+
+    @app.task
+    async def other() -> None:
+        ends.append("other")
+
+    async with worker_of(app, {"default": 1}):
+        await app.wait(await app.enqueue(spend, "first"), timeout=5)
+        waiting = await app.enqueue(spend, "second")
+        await reaches(app, waiting, "scheduled")
+        await app.wait(await app.enqueue(other), timeout=5)
+        assert ends == ["first", "first left", "second left", "other"]
+        job = await app.get(waiting)
+        assert (job.state, job.reason, job.failures, job.errors) == (
+            "scheduled",
+            "budget:openai",
+            0,
+            (),
+        )
+        assert await app.wait(waiting, timeout=10) > 1
+    ended: Job = await app.get(waiting)
+    assert (ended.failures, ended.errors) == (0, ())
+
+
+async def test_a_job_may_wait_in_its_slot(app: Penstock) -> None:
+    await app.set_limit("openai", rate=200, burst=100)
+
+    @app.task
+    async def spend(ctx: Context, wait: float) -> int:
+        async with ctx.budget("openai", units=100, wait=wait):
+            return ctx.attempt
+
+    async with worker_of(app):
+        await app.wait(await app.enqueue(spend, 0), timeout=5)
+        assert await app.wait(await app.enqueue(spend, 5), timeout=5) == 1
+        # What would take longer than it may wait is not waited for at all.
+        began = time.monotonic()
+        await app.set_limit("openai", rate=HARDLY, burst=100)
+        refused = await reaches(app, await app.enqueue(spend, 5), "scheduled")
+        assert refused.attempt == 1
+        assert time.monotonic() - began < 4
+
+
+async def test_parallel_calls_of_one_handler_wait_as_one(app: Penstock) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+
+    @app.task(max_attempts=1)
+    async def spend(ctx: Context) -> None:
+        async def call() -> None:
+            async with ctx.budget("openai", units=60):
+                await asyncio.Event().wait()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(call())
+            group.create_task(call())
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(spend), "scheduled", "failed")
+    assert (job.state, job.failures) == ("scheduled", 0)
+
+
+async def test_more_than_a_budget_ever_holds_fails_at_once(app: Penstock) -> None:
+    await app.set_limit("openai", rate=10, burst=100)
+
+    @app.task
+    async def spend(ctx: Context) -> None:
+        async with ctx.budget("openai", units=101):
+            pass
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(spend), "failed")
+    assert (job.reason, job.failures) == ("discarded", 1)
+    assert job.last_error
+    assert "never holds 101 units: its burst is 100" in job.last_error.message
+
+
+async def test_a_budget_that_nobody_has_set_is_asked_for_again(app: Penstock) -> None:
+    @app.task(retry=Fixed(0.05), max_attempts=50)
+    async def spend(ctx: Context) -> int:
+        async with ctx.budget("openai", units=1):
+            return ctx.attempt
+
+    async with worker_of(app):
+        job = await app.enqueue(spend)
+
+        async def said() -> str | None:
+            error = (await app.get(job)).last_error
+            return error.message if error else None
+
+        message = await until(said, what="an attempt to fail for want of a budget")
+        assert message is not None
+        assert "penstock limits set openai --rate" in message
+        await app.set_limit("openai", rate=1)
+        assert await app.wait(job, timeout=5) > 1
+
+
+# Handlers in threads
+
+
+async def test_sync_handlers_have_the_same(app: Penstock, connection: asyncpg.Connection) -> None:
+    await app.set_limit("openai", rate=100, burst=100)
+
+    @app.task(max_attempts=1)
+    def spend(ctx: Context, cost: float) -> int:
+        try:
+            with ctx.sync.budget("openai", units=100) as budget:
+                assert threading.current_thread() is not threading.main_thread()
+                budget.settle(cost)
+        except Exception:
+            pytest.fail("it was swallowed")
+        return ctx.attempt
+
+    async with worker_of(app, {"default": 1}):
+        assert await app.wait(await app.enqueue(spend, 0), timeout=5) == 1
+        assert await app.wait(await app.enqueue(spend, 150), timeout=5) == 1
+        waiting = await app.enqueue(spend, 0)
+        job = await reaches(app, waiting, "scheduled")
+        assert (job.failures, job.reason) == (0, "budget:openai")
+        assert await app.wait(waiting, timeout=10) > 1
+
+
+async def test_sync_handlers_close_a_budget_too(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+
+    @app.task(max_attempts=1)
+    def spend(ctx: Context) -> None:
+        with ctx.sync.budget("openai", units=70):
+            raise Retryable("busy", after=60)
+
+    @app.task
+    def close(ctx: Context) -> None:
+        ctx.sync.close_bucket("storage", 60)
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(spend), "scheduled", "failed")
+        await app.wait(await app.enqueue(close), timeout=5)
+    assert (job.state, job.failures, job.errors) == ("scheduled", 0, ())
+    assert await is_closed(connection)
+    assert await level(connection) == pytest.approx(100, abs=0.1)
+    assert await is_closed(connection, "storage")
+
+
+async def test_the_blocking_call_is_refused_where_it_would_stop_the_loop(app: Penstock) -> None:
+    await app.set_limit("openai", rate=1)
+
+    @app.task(max_attempts=1)
+    async def spend(ctx: Context) -> None:
+        with ctx.sync.budget("openai", units=1):
+            pass
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(spend), "failed")
+    assert job.last_error
+    assert "async with ctx.budget" in job.last_error.message
+
+
+async def test_a_thread_that_waits_for_a_budget_does_not_hold_up_a_stop(app: Penstock) -> None:
+    await app.set_limit("openai", rate=1, burst=60)
+    waits = threading.Event()
+
+    @app.task
+    def spend(ctx: Context) -> None:
+        with ctx.sync.budget("openai", units=60):
+            pass
+        waits.set()
+        with ctx.sync.budget("openai", units=60, wait=600):
+            pytest.fail("there was nothing to get")
+
+    async with worker_of(app, finish=0.1, cancel=5.0) as worker:
+        job = await app.enqueue(spend)
+        await until(waits.is_set, what="the handler to wait")
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    assert worker.tally.released == 1
+    assert (await app.get(job)).state == "ready"
+
+
+# Retry-After
+
+
+@pytest.mark.told
+async def test_a_429_closes_the_budget_to_all_workers_and_costs_nothing(
+    app: Penstock, api: ModelApi, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=10_000)
+    jobs, slots = 14, 3
+
+    @app.task(limits="openai", max_attempts=1)
+    async def answer(ctx: Context) -> int:
+        async with ctx.budget("openai", units=100) as budget:
+            tokens = await ask(api)
+            budget.settle(tokens)
+        return tokens
+
+    api.be_busy(1)
+    async with worker_of(app, {"default": slots}), worker_of(app, {"default": slots}):
+        enqueued = await app.enqueue_many([answer.prepare() for _ in range(jobs)])
+        for job in enqueued:
+            await app.wait(job, timeout=20)
+    # Only those that were under way at the first refusal have met with one.
+    assert 1 <= len(api.refused) <= 2 * slots
+    assert len(api.answered) == jobs
+    assert min(api.answered) - min(api.refused) >= 1.0
+    for job in enqueued:
+        ended = await app.get(job)
+        assert (ended.failures, ended.errors) == (0, ())
+    spent = 10_000 - await level(connection)
+    # One unit for each start, by the limit that the task names; and what the calls have cost.
+    assert jobs * 40 + jobs <= spent <= jobs * 40 + 3 * jobs
+
+
+@pytest.mark.told
+async def test_a_429_of_a_task_with_a_rate_closes_the_key_and_no_other(
+    app: Penstock, api: ModelApi, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=1000)
+    await app.set_limit("queue:default", rate=1000)
+    await app.set_limit("task:answer", rate=1000)
+    await app.set_limit("disk", slots=5)
+
+    @app.task(name="answer", limits=("openai", "disk"), max_attempts=1)
+    async def answer(ctx: Context) -> int:
+        return await ask(api)
+
+    api.refuse(1, retry_after="1")
+    async with worker_of(app, {"default": 1}):
+        first, second = await app.enqueue_many([answer.prepare(), answer.prepare()])
+        assert (await reaches(app, first, "scheduled")).failures == 0
+        assert await is_closed(connection)
+        assert (await app.get(second)).state == "ready"
+        others = await connection.fetch(
+            "SELECT key FROM penstock.bucket WHERE closed_until > now()"
+        )
+        assert [row["key"] for row in others] == ["openai"]
+        await app.wait(second, timeout=10)
+    assert len(api.refused) == 1
+
+
+async def test_a_429_of_a_task_without_a_rate_is_a_failure(app: Penstock, api: ModelApi) -> None:
+    await app.set_limit("openai", slots=5)
+
+    @app.task(limits="openai", max_attempts=1)
+    async def answer(ctx: Context) -> int:
+        return await ask(api)
+
+    api.refuse(1, retry_after="1")
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(answer), "failed")
+    assert job.reason == "exhausted"
+
+
+async def test_a_handler_may_say_itself_that_the_service_refuses(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+    await app.set_limit("storage", rate=1)
+
+    @app.task(max_attempts=1)
+    async def answer(ctx: Context) -> None:
+        await ctx.close_bucket("storage", 60)
+        async with ctx.budget("openai", units=70) as budget:
+            budget.close(60)
+
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(answer), "scheduled", "failed", "completed")
+    assert (job.state, job.failures, job.reason) == ("scheduled", 0, "budget:openai")
+    assert await is_closed(connection)
+    assert await is_closed(connection, "storage")
+    assert await level(connection) == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.told
+async def test_jobs_at_hand_of_a_closed_key_are_given_back(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=5000, burst=5000)
+    await app.set_limit("queue:default", slots=100)
+
+    @app.task(limits="openai")
+    async def answer(ctx: Context, number: int) -> None:
+        if number == 700:
+            await ctx.close_bucket("openai", 60)
+
+    async with worker_of(app, {"default": 1}) as worker:
+        await app.enqueue_many([answer.prepare(number) for number in range(2000)])
+        await until(lambda: is_closed(connection), what="the key to be closed")
+        dispatcher = crew_of(worker).dispatcher
+        await until(lambda: not dispatcher.jobs(), what="what was at hand to be given back")
+
+    states = await connection.fetch("SELECT DISTINCT state FROM penstock.job")
+    assert [row["state"] for row in states] == ["ready"]
+
+
+# What goes wrong
+
+
+async def test_a_worker_that_dies_has_spent_what_it_reserved(
+    app: Penstock, database: Database, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+    attempts: list[int] = []
+
+    @app.task(name="spend")
+    async def spend(ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+
+    job = await app.enqueue(spend)
+    sources = [Path(penstock.__file__).parents[1], Path(__file__).parents[2]]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.worker.spender",
+        database.url,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sources))},
+    )
+    try:
+        assert process.stdout
+        assert await asyncio.wait_for(process.stdout.readline(), 20) == b"reserved\n"
+    finally:
+        process.kill()
+        await process.wait()
+    assert await level(connection) == pytest.approx(40, abs=0.1)
+    async with worker_of(app):
+        await app.wait(job, timeout=10)
+    assert attempts == [2]
+    assert await level(connection) == pytest.approx(40, abs=0.1)
+
+
+async def test_while_the_database_is_away_nobody_fails_for_want_of_a_budget(
+    app: Penstock, database: Database
+) -> None:
+    pool = await open_pool(database.url, size=1, name="a test")
+    await pool.close()
+    budgets = Budgets(pool, app.store)
+    assert await budgets.reserve("openai", 1) == AWAY
+    # What cannot be written is told, and the work is done all the same.
+    await budgets.correct("openai", 1)
+    assert await budgets.close("openai", 5) == 5
+
+
+async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> None:
+    budgets = Budgets(await app._link.pool(), app.store)
+    first = [budgets.spread(1.0, 1) for _ in range(1000)]
+    assert 1.0 <= min(first) < max(first) <= 2.0
+    assert len({round(wait, 3) for wait in first}) > 500
+    assert max(budgets.spread(1.0, 100) for _ in range(1000)) > 5.0
+    assert max(budgets.spread(600.0, 100) for _ in range(1000)) <= 600.0 + SPREAD_MOST
+
+
+async def test_a_cancelled_job_keeps_what_it_settled(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=HARDLY, burst=100)
+    inside = asyncio.Event()
+
+    @app.task
+    async def spend(ctx: Context) -> None:
+        async with ctx.budget("openai", units=80) as budget:
+            budget.settle(30)
+            inside.set()
+            await asyncio.Event().wait()
+
+    async with worker_of(app):
+        job = await app.enqueue(spend)
+        await asyncio.wait_for(inside.wait(), 5)
+        await app.cancel(job)
+
+        async def is_back() -> bool:
+            return await level(connection) > 69
+
+        await until(is_back, what="the rest to go back")
+    with contextlib.suppress(penstock.JobCancelled):
+        await app.wait(job, timeout=5)
+    assert await level(connection) == pytest.approx(70, abs=0.1)
