@@ -281,7 +281,8 @@ class BudgetTooSmall(PenstockError):
         self.burst = burst
         super().__init__(
             f"The budget {key!r} never holds {units:g} units: its burst is {burst:g}. "
-            "Raise it with app.set_limit, or ask for less at once."
+            f"Raise it with `penstock limits set {shlex.quote(key)} --burst ...`, or ask for less "
+            "at once."
         )
 
 
@@ -292,7 +293,7 @@ class UnknownBudget(PenstockError):
         self.key = key
         super().__init__(
             f"There is no budget for {key!r}. Set one first: "
-            f"app.set_limit({key!r}, rate=..., burst=...)."
+            f"`penstock limits set {shlex.quote(key)} --rate ... --burst ...`."
         )
 
 
