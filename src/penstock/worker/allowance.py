@@ -21,6 +21,7 @@ class Allowance:
         "is_over_share",
         "key",
         "limit",
+        "needed",
         "slots",
         "tokens",
         "touched",
@@ -36,7 +37,7 @@ class Allowance:
         self.is_over_share = False
         # Not before then: it was refused, or its bucket is empty or closed.
         self.ask_at = 0.0
-        self.touched = time.monotonic()
+        self.touched = self.needed = time.monotonic()
         self.limit = limit
 
     @property
@@ -74,4 +75,4 @@ class Allowance:
         assert self.limit.rate is not None
         assert self.limit.burst is not None
         most = max(1, min(int(self.limit.rate / 2), int(self.limit.burst)))
-        return min(max(self.demand, self.slots.soon), most)
+        return min(2 * max(self.demand, self.slots.soon), most)

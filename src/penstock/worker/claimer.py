@@ -107,9 +107,8 @@ class Claimer(Service):
         if self._limiter.is_on:
             for attempt in attempts:
                 self._limiter.expect(attempt)
-            for visit in chosen:
-                for allowance in visit.allowances:
-                    allowance.slots.measure()
+            for allowance in {one for visit in chosen for one in visit.allowances}:
+                allowance.slots.measure()
 
     async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[Attempt]:
         self._state.marks.begin_claim()

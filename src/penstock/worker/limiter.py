@@ -118,18 +118,27 @@ class Limiter(Service):
             allowance = self._allowances[key] = Allowance(key, limit, self._ahead_most)
         return allowance
 
-    def room(self, allowances: Allowances, wanted: int) -> int:
-        """How many jobs may be claimed; what is missing is asked for."""
-        room = min(wanted, *(allowance.room for allowance in allowances))
-        if room < wanted:
-            for allowance in allowances:
-                if allowance.room < wanted:
-                    self._need(allowance, wanted)
+    def room(self, allowances: Allowances, most: int, wanted: int) -> int:
+        """How many jobs of a line may be claimed, by a claim that wants so many of all lines.
+
+        What is missing is asked for.
+        """
+        room = most
+        for allowance in allowances:
+            there = allowance.room
+            # Tokens are asked for while there still are some, or every claim would wait for them.
+            if there < (wanted if allowance.limit.rate is not None else most):
+                self._need(allowance, wanted)
+            room = min(room, there)
         return room
+
+    def is_asking(self, allowances: Allowances) -> bool:
+        """Whether an answer is due that may make room."""
+        return not self._asking.isdisjoint(allowances)
 
     def _need(self, allowance: Allowance, wanted: int) -> None:
         allowance.demand = max(allowance.demand, wanted)
-        allowance.touched = time.monotonic()
+        allowance.touched = allowance.needed = time.monotonic()
         if self._may_grow(allowance):
             self._asking.add(allowance)
             self.wake()
@@ -251,7 +260,12 @@ class Limiter(Service):
         if now - self._looked < IDLE / 2:
             return
         self._looked = now
+        is_stale = False
         for key, allowance in tuple(self._allowances.items()):
+            if allowance.demand and now - allowance.needed >= IDLE:
+                # The line that wanted it may have gone to another worker; if not, it says so again.
+                allowance.demand = 0
+                is_stale = True
             if not allowance.is_idle:
                 allowance.touched = now
             elif now - allowance.touched >= IDLE:
@@ -259,6 +273,8 @@ class Limiter(Service):
                     self._asking.add(allowance)
                 elif allowance not in self._asking:
                     self._drop(key)
+        if is_stale:
+            self._room()
 
     def _drop(self, key: str) -> None:
         del self._allowances[key]

@@ -14,6 +14,7 @@ class Turns:
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self._served: OrderedDict[str, None] = OrderedDict()
+        self._rest: tuple[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._served)
@@ -44,6 +45,15 @@ class Turns:
         name, _ = self._waiting.popitem(last=False)
         self._served[name] = None
         return name
+
+    def leave_off(self, name: str, rest: int) -> None:
+        """Its turn is cut short; so much of it is left for when it is next."""
+        self._rest = name, rest
+
+    def rest(self, name: str) -> int:
+        """What is left of a turn that was cut short; 0 if it begins anew."""
+        rest, self._rest = self._rest, None
+        return rest[1] if rest is not None and rest[0] == name else 0
 
     def again(self, name: str) -> None:
         """Its turn came to nothing: it is next once more."""

@@ -24,6 +24,7 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
             return []
         return _visit_all(state, limiter, turn, wanted)
     visits: list[Visit] = []
+    asking: list[str] = []
     rounds = max(1, wanted // (len(turns) or 1))
     for _ in range(len(turns)):
         if wanted <= 0:
@@ -31,32 +32,50 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         turn = turns.next()
         if turn in state.closed:
             continue
-        most = min(state.weight(turn) * rounds, wanted)
-        visit = _visit_one(state, limiter, turn, most)
-        if visit is not None:
+        due = turns.rest(turn) or state.weight(turn) * rounds
+        most = min(due, wanted)
+        visit = _visit_one(state, limiter, turn, most, wanted)
+        if visit is None:
+            continue
+        wanted -= visit.take or most
+        if visit.take:
             visits.append(visit)
-            wanted -= visit.take
+        else:
+            asking.append(turn)
+        if most < due and visit.take == most:
+            # The claim is full in the middle of a turn: the next goes on with it.
+            asking.append(turn)
+            turns.leave_off(turn, due - most)
+    for turn in reversed(asking):
+        turns.again(turn)
     return visits
 
 
 def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> list[Visit]:
-    visits = (_visit(state, limiter, line, wanted) for line in _in_order(state, turn))
-    return [visit for visit in visits if visit is not None]
+    visits = (_visit(state, limiter, line, wanted, wanted) for line in _in_order(state, turn))
+    return [visit for visit in visits if visit is not None and visit.take]
 
 
-def _visit_one(state: QueueState, limiter: Limiter, turn: str, most: int) -> Visit | None:
-    """The first line of this turn that has room."""
+def _visit_one(
+    state: QueueState, limiter: Limiter, turn: str, most: int, wanted: int
+) -> Visit | None:
+    """The first line of this turn that has room, or that waits to be told whether it has."""
+    asking = None
     for line in _in_order(state, turn):
-        if (visit := _visit(state, limiter, line, most)) is not None:
+        visit = _visit(state, limiter, line, most, wanted)
+        if visit is not None and visit.take:
             return visit
-    return None
+        asking = asking or visit
+    return asking
 
 
-def _visit(state: QueueState, limiter: Limiter, line: Line, wanted: int) -> Visit | None:
+def _visit(state: QueueState, limiter: Limiter, line: Line, most: int, wanted: int) -> Visit | None:
+    """A visit of this line; for nothing if its limits are only being asked about."""
     if not limiter.is_on or not (allowances := limiter.of_line(state.name, line.lane)):
-        return Visit(line, wanted)
-    if not (take := limiter.room(allowances, wanted)):
-        return None
+        return Visit(line, most)
+    take = limiter.room(allowances, most, wanted)
+    if not take:
+        return Visit(line, 0) if limiter.is_asking(allowances) else None
     for allowance in allowances:
         allowance.claiming += take
     return Visit(line, take, allowances)
