@@ -13,6 +13,7 @@ from penstock.outcome import Snooze
 from penstock.tasks import (
     AsyncContextTask,
     AsyncTask,
+    Budget,
     Context,
     Request,
     SyncContextTask,
@@ -46,6 +47,22 @@ async def index(ctx: Context, page: Page, *, again: bool = False) -> None:
     ctx.progress(1, 2, "halfway")
     assert_type(ctx.resource(Page), Page)
     assert_type(ctx.job.attempt, int)
+
+
+@task(limits=("openai", "account:{account}"))
+async def answer(ctx: Context, account: str) -> float:
+    await ctx.close_bucket("openai", timedelta(seconds=5))
+    async with ctx.budget("openai", units=1200, wait=5) as budget:
+        assert_type(budget, Budget)
+        budget.settle(40)
+        return budget.units
+
+
+@task
+def summarise(ctx: Context) -> float:
+    ctx.sync.close_bucket("openai", 5)
+    with ctx.sync.budget("openai", units=1200) as budget:
+        return budget.units
 
 
 @task(name="poll", max_attempts=3, retry=Exponential(base=60, cap=3600))

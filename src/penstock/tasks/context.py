@@ -26,7 +26,7 @@ class SyncContext(ABC):
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
-    ) -> AbstractContextManager[Budget]:
+    ) -> AbstractContextManager[Budget, None]:
         """Units of a budget that all workers share, for one block; see `Context.budget`."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Context(ABC):
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
-    ) -> AbstractAsyncContextManager[Budget]:
+    ) -> AbstractAsyncContextManager[Budget, None]:
         """Units of a budget that all workers share, for one block.
 
             async with ctx.budget("openai", units=1200) as budget:
