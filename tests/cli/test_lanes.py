@@ -55,7 +55,7 @@ async def test_limits_are_listed_with_who_holds_them(
     assert (shown.returncode, shown.stderr) == (0, "")
     header, openai, seven, accounts = shown.stdout.splitlines()
     assert header.split() == [
-        *("key", "slots", "waited", "for", "rate", "level", "held", "by"),
+        *("key", "slots", "more", "wanted", "rate", "level", "held", "by"),
     ]
     assert openai.split() == ["openai", "3/3", "2", "ada:3"]
     assert seven.startswith("account:7  closed for ")

@@ -29,6 +29,8 @@ async def test_late_jobs_are_listed_the_latest_first(
     assert (by_id[later]["lane"], by_id[later]["limits"]) == ("bolt", ["openai"])
     found = json.loads(penstock.run("jobs", "list", "--late", "--tenant", "acme", "--json").stdout)
     assert [int(job["id"]) for job in found["jobs"]] == [late]
+    ended = penstock.run("jobs", "list", "--late", "--state", "running", "--state", "failed")
+    assert (ended.returncode, ended.stdout) == (0, "There are no such jobs.\n")
     assert penstock.run("jobs", "list", "--late", "--all").returncode == 2
 
 

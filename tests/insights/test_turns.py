@@ -119,6 +119,7 @@ async def test_its_place_in_its_lane_and_between_lanes(
     await put(connection, "acme")
     await put(connection, "acme", priority=5)
     await put(connection, "bolt")
+    await put(connection, "bolt", limits=["openai"])
     seen = await insights.job(str(job))
     assert seen.turn is not None
     assert (seen.turn.ahead, seen.turn.others) == (Count(3), Count(1))

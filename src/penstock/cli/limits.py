@@ -37,7 +37,8 @@ def list_limits(
 ) -> None:
     """List the limits, and each key in use under a pattern, those that somebody waits for first.
 
-    Slots are how many jobs may run at once, held by workers; the level is how many may begin now.
+    Slots are how many jobs may run at once, held by workers, some of whom want more; the level is
+    how many may begin now.
     """
     asyncio.run(_show(limit, where, output))
 

@@ -26,7 +26,7 @@ def limits_table(found: Limits, width: int) -> RenderableType:
     sheet.column("key", most=max(16, width // 4))
     sheet.column("", needed=any(mark(limit, now) for limit in limits))
     sheet.column("slots", right=True, needed=has_slots)
-    sheet.column("waited for", right=True, needed=has_slots)
+    sheet.column("more wanted", right=True, needed=has_slots)
     sheet.column("rate", right=True, needed=has_rate)
     sheet.column("level", right=True, needed=has_rate)
     sheet.column("held by", elastic=True, needed=has_slots)

@@ -8,8 +8,9 @@ SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open
  CROSS JOIN LATERAL :"schema".window_v1(s.windows, statement_timestamp()) AS w
  CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS v
  CROSS JOIN LATERAL (
-       SELECT count(DISTINCT l.lane) AS lanes
-         FROM :"schema".scan_lines_v2(j.queue, '', least($2::integer, 1000) + 1) AS l WHERE l.lane <> j.lane) AS o
+       SELECT count(DISTINCT split_part(l.lane, E'\x1f', 1)) AS lanes
+         FROM :"schema".scan_lines_v2(j.queue, '', $2::integer + 1) AS l
+        WHERE split_part(l.lane, E'\x1f', 1) <> split_part(j.lane, E'\x1f', 1)) AS o
  CROSS JOIN LATERAL (
        SELECT count(*) AS jobs
          FROM (SELECT FROM :"schema".job AS b
