@@ -64,13 +64,7 @@ class Marks:
 
     def advance(self, visits: Sequence[Visit], attempts: Sequence[Attempt], limit: int) -> None:
         """After a claim: go on behind the last job of each line, or where newer news says."""
-        got: dict[Key, int] = {}
-        ends: dict[Key, Attempt] = {}
-        for attempt in attempts:
-            row = attempt.row
-            key = (row["lane"], row["priority"])
-            got[key] = got.get(key, 0) + 1
-            ends[key] = attempt
+        got, ends = _counted(visits, attempts)
         for line, take, _ in visits:
             if (asked := min(take, limit)) <= 0:
                 break
@@ -128,6 +122,24 @@ class Marks:
         if not lines and turn in self._lines:
             del self._lines[turn]
             self.turns.leave(turn)
+
+
+def _counted(
+    visits: Sequence[Visit], attempts: Sequence[Attempt]
+) -> tuple[dict[Key, int], dict[Key, Attempt]]:
+    """How many jobs came of each line, and which was the last."""
+    if len(visits) == 1 and attempts:
+        line = visits[0].line
+        key = (line.lane, line.priority)
+        return {key: len(attempts)}, {key: attempts[-1]}
+    got: dict[Key, int] = {}
+    ends: dict[Key, Attempt] = {}
+    for attempt in attempts:
+        row = attempt.row
+        key = (row["lane"], row["priority"])
+        got[key] = got.get(key, 0) + 1
+        ends[key] = attempt
+    return got, ends
 
 
 def turn_of(lane: str) -> str:
