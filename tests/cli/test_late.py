@@ -1,6 +1,7 @@
 """Jobs past their soft deadline, wherever jobs are shown; and the lanes and limits they have."""
 
 import json
+import re
 
 import asyncpg
 
@@ -63,7 +64,10 @@ async def test_queues_and_statistics_count_what_is_late(
     [queue] = json.loads(penstock.run("stats", "--json").stdout)["queues"]
     assert queue["late"] == {"number": 2, "is_exact": True}
     assert queue["window"] == {"is_open": False, "changes_in": None}
-    assert "  2 late  " in penstock.run("top", "--once").stdout
+    top = penstock.run("top", "--once").stdout
+    assert "  2 late  " in top
+    assert "lanes of imports, the largest\n" in top
+    assert re.search(r"^acme +never open +2 +0 +2 ", top, re.MULTILINE)
 
 
 async def test_workers_show_their_tenants_and_the_slots_they_hold(

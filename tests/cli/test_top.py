@@ -25,7 +25,8 @@ async def test_without_a_terminal_it_is_one_picture(penstock: Commands, shop: Sh
 async def test_its_document(penstock: Commands, shop: Shop) -> None:
     await shop.app.enqueue(shop.greet, "Ada")
     found = json.loads(penstock.run("top", "--json").stdout)
-    assert set(found) == {"queues", "workers", "running", "failures", "throughput"}
+    assert set(found) == {"queues", "lanes", "workers", "running", "failures", "throughput"}
+    assert found["lanes"] is None
     assert found["queues"][0]["ready"]["number"] == 1
     assert [window["window"] for window in found["throughput"]] == [10.0, 60.0]
 

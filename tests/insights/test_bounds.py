@@ -50,7 +50,9 @@ async def read(
     async with connected(database.url) as owner, connected(database.admin_url) as admin:
         await backlog.prepare(owner)
         await backlog.load(owner, LIVE)
-        await owner.execute("INSERT INTO penstock.queue (name, late_after) VALUES ('default', 60)")
+        await owner.execute(
+            "INSERT INTO penstock.queue (name, fair, late_after) VALUES ('default', true, 60)"
+        )
         await fill(owner, ENDED, per_second=1000)
         await owner.execute("ANALYZE penstock.job, penstock.job_history")
         await _look(database, "up to date", found)

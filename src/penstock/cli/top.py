@@ -32,8 +32,8 @@ def top(
 ) -> None:
     """Watch the queue live; q leaves.
 
-    Queues, workers, the jobs that run for longest and those that failed last. Without a terminal,
-    and with --json, there is one picture.
+    Queues, the largest lanes of a fair one, workers, the jobs that run for longest and those that
+    failed last. Without a terminal, and with --json, there is one picture.
     """
     from penstock.cli.watching import glance, watch
 

@@ -29,6 +29,8 @@ COUNTED_OFTEN = 10_000
 COUNTED_OF_LANE = 10_000
 COUNTED_OF_LANES = 100_000
 LINES = 20_000
+LINES_OFTEN = 1000
+LANES_OFTEN = 5
 AHEAD = 1000
 # Some 100,000 to 200,000 jobs of usual size.
 BLOCKS = 4096
@@ -40,6 +42,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     """Everything at one glance."""
 
     queues: tuple[QueueInsight, ...]
+    lanes: Lanes | None
+    """The largest lanes of the fair queue in which most jobs wait."""
     workers: tuple[WorkerInsight, ...]
     running: tuple[RunningJob, ...]
     failures: tuple[FailedJob, ...]
@@ -69,16 +73,23 @@ class Insights:
 
         Of very many the first 20,000 are looked at, from `start` on, by name.
         """
+        return await self._lanes(queue, start, limit, lines=LINES, seen=COUNTED_OF_LANES)
+
+    async def _lanes(self, queue: str, start: str, limit: int, *, lines: int, seen: int) -> Lanes:
+        most = min(COUNTED_OF_LANE, seen // 10)
         rows = await self._looks.lanes(
-            self._on,
-            queue,
-            start=start,
-            lines=LINES,
-            shown=limit,
-            most=COUNTED_OF_LANE,
-            seen=COUNTED_OF_LANES,
+            self._on, queue, start=start, lines=lines, shown=limit, most=most, seen=seen
         )
-        return lanes_from(queue, rows, most=COUNTED_OF_LANE, running=COUNTED_OF_LANE)
+        return lanes_from(queue, rows, most=most, running=most)
+
+    async def _fairest(self, queues: Sequence[QueueInsight]) -> Lanes | None:
+        busy = [queue for queue in queues if queue.is_fair and queue.ready.number]
+        if not busy:
+            return None
+        busiest = max(busy, key=lambda queue: queue.ready.number)
+        return await self._lanes(
+            busiest.name, "", LANES_OFTEN, lines=LINES_OFTEN, seen=COUNTED_OFTEN
+        )
 
     async def limits(self, keys: Sequence[str] | None = None, *, limit: int = 200) -> Limits:
         """The limits and the keys in use under them, those that somebody waits for first."""
@@ -134,9 +145,11 @@ class Insights:
         """All that a screen shows which is drawn anew every second or two."""
         workers = await self.workers()
         rows = await self._looks.queues(self._on, COUNTED_OFTEN)
+        queues = queues_from(rows, workers, COUNTED_OFTEN)
         windows = (MINUTE / 6, MINUTE)
         return Overview(
-            queues=tuple(queues_from(rows, workers, COUNTED_OFTEN)),
+            queues=tuple(queues),
+            lanes=await self._fairest(queues),
             workers=tuple(workers),
             running=tuple(await self.running(running)),
             failures=tuple(await self.failures(failures)),

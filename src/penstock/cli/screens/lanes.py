@@ -10,13 +10,13 @@ from penstock.cli.words import length
 from penstock.insights import Count, LaneInsight, Lanes, Window
 
 
-def lanes_table(found: Lanes, width: int) -> RenderableType:
+def lanes_table(found: Lanes, width: int, *, title: str | None = None) -> RenderableType:
     """Lanes as a table: what waits in them, how often it is their turn, what holds them."""
     lanes = found.lanes
     if not lanes:
         return style.nothing(f"No lane of the queue {found.queue} has jobs or settings.")
     has_limits = any(lane.limits for lane in lanes)
-    sheet = style.Sheet(width, fills=has_limits)
+    sheet = style.Sheet(width, title=title, fills=has_limits)
     sheet.column("lane", most=max(16, width // 4))
     sheet.column("", most=24, needed=any(held(lane) for lane in lanes))
     for name in ("ready", "running", "late"):

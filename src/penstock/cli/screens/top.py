@@ -14,6 +14,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.screens.job import progress_line
+from penstock.cli.screens.lanes import lanes_table
 from penstock.cli.screens.queues import queues_table
 from penstock.cli.screens.workers import workers_table
 from penstock.cli.words import ago, length, rate, share
@@ -71,6 +72,8 @@ class Picture:
             return self._drawn(width, rows=(0, 0, 0, 0))
         seen = self.overview
         room = height - HEADER - 4 * FRAME - 1
+        if seen.lanes is not None:
+            room -= len(seen.lanes.lanes) + FRAME
         queues = min(len(seen.queues), max(LEAST, room // 3))
         workers = min(len(seen.workers), max(LEAST, room // 4))
         failures = min(len(seen.failures), max(LEAST, room // 4))
@@ -86,6 +89,14 @@ class Picture:
         seen, (queues, workers, running, failures) = self.overview, rows
         parts += [self._pulse(seen), Text()]
         parts += [queues_table(seen.queues[:queues], width, title="queues"), Text()]
+        if seen.lanes is not None:
+            first = (
+                ""
+                if seen.lanes.following is None
+                else f" of the first {seen.lanes.number.number:,}"
+            )
+            title = f"lanes of {seen.lanes.queue}, the largest{first}"
+            parts += [lanes_table(seen.lanes, width, title=title), Text()]
         parts += [workers_table(seen.workers[:workers], width, title="workers"), Text()]
         parts += [_running(seen.running[:running], width), Text()]
         parts += [_failures(seen.failures[:failures], width)]
