@@ -7,12 +7,15 @@ PenstockError
 │   ├── SchemaMissing
 │   ├── SchemaTooOld
 │   └── SchemaTooNew
+├── RolesUnfit               row level security lacks its roles, or they may too much
 ├── DuplicateTask            two tasks want one name
 ├── UnknownTask              no task is registered under this name
 ├── PayloadRefused           a value cannot be stored as JSON in Postgres
 │   └── PayloadTooLarge
 ├── ArgumentsDoNotFit        stored arguments no longer fit the task's parameters
 ├── IdempotencyMismatch      a key was used before, with other arguments
+├── TenantMismatch           a job of one tenant, in a transaction of another
+├── TenantMissing            row level security is on, and the transaction has no tenant
 ├── JobNotFound
 ├── JobConflict              the job's state does not allow this (retry of a running job)
 ├── WaitTimeout              the job was not finished in the time given to wait
@@ -94,6 +97,19 @@ class SchemaTooNew(SchemaError):
         )
 
 
+class RolesUnfit(PenstockError):
+    """The roles that row level security is made for do not exist, or see every tenant's rows.
+
+    `remedy` is the SQL for an administrator to run.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.remedy = remedy
+        super().__init__(
+            f"{problem} Let an administrator of the server run this, then try again: `{remedy}`."
+        )
+
+
 # Tasks and their arguments
 
 
@@ -164,6 +180,28 @@ class IdempotencyMismatch(PenstockError):
         super().__init__(
             f"The idempotency key {key!r} belongs to job {job_id}, which was enqueued with "
             "another task or other arguments. Use a new key for a new request."
+        )
+
+
+class TenantMismatch(PenstockError):
+    """A call names one tenant where the client or the transaction is set to another."""
+
+    def __init__(self, tenant: str, bound_to: str) -> None:
+        self.tenant = tenant
+        self.bound_to = bound_to
+        super().__init__(
+            f"The call is for tenant {tenant!r}, but it is made as tenant {bound_to!r}. Leave the "
+            f"tenant out, or make the call with app.for_tenant({tenant!r})."
+        )
+
+
+class TenantMissing(PenstockError):
+    """Row level security is on, and nothing says whose job it is."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No tenant is set, and row level security is on: a job must belong to one. Use "
+            "app.for_tenant(…), or SET LOCAL penstock.tenant in your transaction."
         )
 
 

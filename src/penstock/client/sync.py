@@ -87,8 +87,18 @@ class SyncClient:
         """
         return _SyncInside(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
 
+    def for_tenant(self, tenant: str) -> SyncClient:
+        """The same calls as one tenant: its jobs are enqueued, and no other's.
+
+        app.sync.for_tenant("acme").enqueue(send_invoice, 42)
+        """
+        return SyncClient(self._client.for_tenant(tenant), self._run)
+
 
 class _SyncInside(SyncClient):
+    def for_tenant(self, tenant: str) -> SyncClient:
+        return _SyncInside(self._client.for_tenant(tenant), self._run)
+
     def wait(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(
             "Inside your transaction nothing can be waited for: a job that it enqueues begins "

@@ -1,0 +1,56 @@
+"""A client's questions, asked as one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import asyncpg
+from msgspec.structs import replace
+
+from penstock.errors import ConfigError, TenantMismatch
+from penstock.store import Executor, Store, is_in_transaction
+from penstock.tasks import Request
+from penstock.tasks.options import CHECKS
+
+T = TypeVar("T")
+
+NO_TRANSACTION = (
+    "A tenant is set for a transaction, and there is none on your connection: begin one first."
+)
+
+
+class AsTenant:
+    """One tenant, whom the database is told of in every transaction."""
+
+    def __init__(self, name: str) -> None:
+        if not name:
+            raise ConfigError("tenant", name, "a name that is not empty")
+        self.name: str = CHECKS["tenant"]("tenant", name)
+
+    async def ask(
+        self, on: Executor, store: Store, question: Callable[[Executor], Awaitable[T]]
+    ) -> T:
+        """Ask in a transaction that is set to the tenant: one of ours, or the caller's own."""
+        told = store.statement("be_tenant")
+        if isinstance(on, asyncpg.Pool):
+            async with on.acquire() as connection, connection.transaction():
+                await connection.fetch(told, self.name)
+                return await question(connection)
+        await on.fetch(told, self.name)
+        if not await is_in_transaction(on):
+            raise RuntimeError(NO_TRANSACTION)
+        return await question(on)
+
+    def named(self, tenant: str | None) -> str:
+        """The tenant of a call that may name it as well, but no other."""
+        if tenant and tenant != self.name:
+            raise TenantMismatch(tenant, self.name)
+        return self.name
+
+    def signed(self, requests: Sequence[Request[Any]]) -> list[Request[Any]]:
+        """The requests with the tenant in them, for a transaction that nobody tells of it."""
+        return [
+            replace(each, options=replace(each.options, tenant=self.named(each.options.tenant)))
+            for each in requests
+        ]
