@@ -131,6 +131,11 @@ class Store:
         )
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
+    async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
+        """Those of the jobs that these very attempts have completed already."""
+        ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
+        return {row["job"] for row in await on.fetch(self.statement("completed"), ids, tokens)}
+
     async def fence(self, on: Executor, job: int, token: UUID) -> None:
         await on.fetch(self.statement("fence"), job, token)
 

@@ -138,11 +138,10 @@ class Completer:
 
     async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
         """Those that their handler's own transaction has completed are done."""
-        checks = [one.id for one in batch if one.is_check]
+        checks = [one for one in batch if one.is_check]
         if not checks:
             return batch
-        rows = await self._store.states(self._pool, checks)
-        done = {row["id"] for row in rows if row["state"] == DONE.state}
+        done = await self._store.completed(self._pool, checks)
         return [
             one._replace(transition=DONE) if one.is_check and one.id in done else one
             for one in batch

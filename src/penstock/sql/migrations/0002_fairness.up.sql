@@ -105,6 +105,7 @@ DROP FUNCTION :"schema".enqueue;
 \ir ../functions/rules_v1.sql
 \ir ../functions/rules_version_v1.sql
 \ir ../functions/is_paused_v1.sql
+\ir ../functions/completed_v1.sql
 \ir ../functions/ensure_partitions_v2.sql
 \ir ../functions/drop_partition_v1.sql
 \ir ../functions/delete_v2.sql

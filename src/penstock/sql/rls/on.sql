@@ -114,7 +114,7 @@ BEGIN
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef
                FROM pg_proc AS p
                JOIN (SELECT :'worker' AS role, unnest(ARRAY[
-                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'move', 'progress', 'fence',
+                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
                          'ensure_partitions', 'drop_partition',
