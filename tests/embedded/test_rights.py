@@ -24,11 +24,15 @@ async def test_the_applications_role_owns_its_database_but_is_no_superuser(serve
     with server.hold() as url:
         connection = await asyncpg.connect(url)
         role = await connection.fetchrow(
-            "SELECT rolsuper, rolbypassrls, rolcreatedb, rolcreaterole FROM pg_roles "
-            "WHERE rolname = current_user"
+            "SELECT rolsuper, rolbypassrls, rolcreatedb FROM pg_roles WHERE rolname = current_user"
         )
         assert role is not None
         assert set(role.values()) == {False}
+        # It may create roles, and do with those alone what it likes.
+        await connection.execute("CREATE ROLE of_its_own; DROP ROLE of_its_own")
+        for role_of_others in ("pg_read_all_data", "postgres"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(f"GRANT {role_of_others} TO penstock")
         await connection.execute("CREATE SCHEMA of_its_own")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await connection.execute("CREATE DATABASE another")

@@ -53,7 +53,7 @@ async def test_the_environment_names_the_database_and_the_schema(
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", empty.url)
     monkeypatch.setenv("PENSTOCK_SCHEMA", "jobs")
     done = await run("--json")
-    assert json.loads(done.stdout) == {"schema": "jobs", "changed": ALL}
+    assert json.loads(done.stdout) == {"schema": "jobs", "changed": ALL, "rls": False}
 
 
 async def test_without_an_address_it_is_the_embedded_server(tmp_path: Path) -> None:

@@ -41,6 +41,15 @@ To = Annotated[
         show_default=False,
     ),
 ]
+Rls = Annotated[
+    bool | None,
+    typer.Option(
+        "--rls/--no-rls",
+        help="Switch row level security on or off: roles for workers and for apps, which see one "
+        "tenant's jobs at a time. Without it, that stays as it is.",
+        show_default=False,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
 
 
@@ -49,6 +58,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
     "penstock migrate --schema jobs",
     "penstock migrate --status --json",
     "penstock migrate --sql > penstock.sql",
+    "penstock migrate --rls",
     "penstock migrate --to 0 --yes",
 )
 @spread
@@ -57,6 +67,7 @@ def migrate(
     show_status: ShowStatus = False,
     show_sql: ShowSql = False,
     to: To = None,
+    rls: Rls = None,
     yes: Yes = False,
     where: Where,
     output: Output,
@@ -65,55 +76,63 @@ def migrate(
 
     All that is due is applied in one transaction; any number of processes may do so at once.
     """
-    if show_status and (show_sql or to is not None):
-        raise typer.BadParameter("--status goes with neither --sql nor --to")
+    if show_status and (show_sql or to is not None or rls is not None):
+        raise typer.BadParameter("--status goes with none of --sql, --to and --rls")
     if show_sql and output.as_json:
         raise typer.BadParameter("--sql prints SQL, not JSON")
 
     database = where.database()
     if show_sql:
-        draw(_sql(database, to).rstrip("\n"))
+        draw(_sql(database, to, rls).rstrip("\n"))
     elif show_status:
         _print_status(database, output)
     else:
-        _apply(database, to, yes, output)
+        _apply(database, to, rls, yes, output)
 
 
-def _sql(database: Database, to: int | None) -> str:
-    from penstock.migrate import sql_text, status
+def _sql(database: Database, to: int | None, rls: bool | None) -> str:
+    from penstock.migrate import has_rls, sql_text, status
 
     if database.url is None:
-        return sql_text(database.schema, to=to)
+        return sql_text(database.schema, to=to, rls=rls)
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
     applied = [each.number for each in found if each.applied_at]
-    return sql_text(database.schema, applied=applied, to=to)
+    return sql_text(database.schema, applied=applied, to=to, rls=rls, has_rls=is_on)
 
 
 def _print_status(database: Database, output: Output) -> None:
-    from penstock.migrate import status
+    from penstock.migrate import has_rls, status
 
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
     due = [each.name for each in found if each.applied_at is None]
-    document = {"schema": database.schema, "migrations": found, "due": due}
-    told = "\n".join(f"{each.name}  {_described(each)}" for each in found)
-    output.show(document, lambda: told)
+    document = {"schema": database.schema, "migrations": found, "due": due, "rls": is_on}
+    told = [f"{each.name}  {_described(each)}" for each in found]
+    if is_on:
+        told.append("row level security  on")
+    output.show(document, lambda: "\n".join(told))
     raise typer.Exit(Exit.NO if due else Exit.OK)
 
 
-def _apply(database: Database, to: int | None, yes: bool, output: Output) -> None:
-    from penstock.migrate import migrate, status
+def _apply(database: Database, to: int | None, rls: bool | None, yes: bool, output: Output) -> None:
+    from penstock.migrate import has_rls, migrate, status
 
     with _reached(database) as url:
         if to is not None and not yes:
             found = asyncio.run(status(url, schema=database.schema))
             _ask([each.name for each in found if each.applied_at and each.number > to], database)
-        names = asyncio.run(migrate(url, schema=database.schema, to=to))
+        names = asyncio.run(migrate(url, schema=database.schema, to=to, rls=rls))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
     told = f"The schema {database.schema} is up to date."
     if names:
         told = f"The schema {database.schema} was changed by {', '.join(names)}."
-    output.show({"schema": database.schema, "changed": names}, lambda: told)
+    if rls is not None:
+        told += f" Row level security is {'on' if is_on else 'off'}."
+    document = {"schema": database.schema, "changed": names, "rls": is_on}
+    output.show(document, lambda: told)
 
 
 def _ask(undone: list[str], database: Database) -> None:

@@ -3,6 +3,10 @@
 SELECT 'CREATE ROLE penstock LOGIN'
 WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'penstock')
 \gexec
+-- `penstock migrate --rls` creates roles. Before version 16 who may do so may nearly everything.
+SELECT 'ALTER ROLE penstock CREATEROLE'
+WHERE current_setting('server_version_num')::integer >= 160000
+\gexec
 SELECT 'CREATE DATABASE penstock OWNER penstock'
 WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'penstock')
 \gexec

@@ -4,13 +4,15 @@ await migrate("postgresql://localhost/shop")
 """
 
 from penstock.migrate.ledger import MigrationStatus, applied
-from penstock.migrate.runner import check, migrate, prepare, status
+from penstock.migrate.runner import check, covered, has_rls, migrate, prepare, status
 from penstock.migrate.script import sql_text, statements
 
 __all__ = [
     "MigrationStatus",
     "applied",
     "check",
+    "covered",
+    "has_rls",
     "migrate",
     "prepare",
     "sql_text",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -10,6 +10,7 @@ import asyncpg
 from penstock.config import Database
 from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import ledger
+from penstock.migrate import rls as security
 from penstock.migrate.compatibility import serves_us
 from penstock.migrate.ledger import Connection, MigrationStatus
 from penstock.migrate.plan import Step, newest, plan
@@ -18,19 +19,28 @@ from penstock.store import Executor
 
 
 async def migrate(
-    url_or_connection: str | Connection, *, schema: str = "penstock", to: int | None = None
+    url_or_connection: str | Connection,
+    *,
+    schema: str = "penstock",
+    to: int | None = None,
+    rls: bool | None = None,
 ) -> list[str]:
     """Apply what is pending, in one transaction; return the names of what was applied.
 
         await migrate("postgresql://localhost/shop")
 
     `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
+    `rls` switches row level security on or off; without it, that stays as it is.
     """
     Database(schema=schema)  # Its rule for names: channels are named after it.
+    security.check(schema, rls)
     async with _connected(url_or_connection) as connection, _transaction(connection):
         steps = await prepare(connection, schema, to)
-        for step in steps:
-            await connection.execute(step.sql(schema))
+        try:
+            for piece in await covered(connection, schema, steps, rls):
+                await connection.execute(piece)
+        except asyncpg.PostgresError as error:
+            raise security.translated(error) from error
         return [step.name for step in steps]
 
 
@@ -47,6 +57,14 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
     return steps
 
 
+async def covered(
+    connection: Executor, schema: str, steps: Sequence[Step], rls: bool | None = None
+) -> list[str]:
+    """The SQL of the steps, which keeps row level security where it is on, or switches it."""
+    found = await security.is_on(connection, schema)
+    return security.pieces(steps, schema, found=found, wanted=rls)
+
+
 async def status(
     url_or_connection: str | Connection, *, schema: str = "penstock"
 ) -> list[MigrationStatus]:
@@ -55,6 +73,12 @@ async def status(
         applied = {each.number: each for each in await ledger.applied(connection, schema)}
     known = {number: MigrationStatus(number, name) for number, name in migrations()}
     return [each for _, each in sorted((known | applied).items())]
+
+
+async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstock") -> bool:
+    """Whether row level security is on."""
+    async with _connected(url_or_connection) as connection:
+        return await security.is_on(connection, schema)
 
 
 async def check(connection: Executor, schema: str = "penstock") -> None:

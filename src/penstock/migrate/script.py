@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from penstock.migrate import rls as security
 from penstock.migrate.plan import plan
 from penstock.sql import quote, statement
 
 
 def sql_text(
-    schema: str = "penstock", *, applied: Collection[int] = (), to: int | None = None
+    schema: str = "penstock",
+    *,
+    applied: Collection[int] = (),
+    to: int | None = None,
+    rls: bool | None = None,
+    has_rls: bool = False,
 ) -> str:
     """The SQL that leads from the migrations applied already to migration `to`, or the newest.
 
-    penstock migrate --sql | psql --single-transaction …
+        penstock migrate --sql | psql --single-transaction …
+
+    Row level security comes out as `rls` wants it, else as it is: `has_rls` says that it is on.
     """
-    pieces = statements(schema, applied=applied, to=to)
+    pieces = statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
     if not pieces:
         return "-- Nothing is pending.\n"
     return "\n".join(["BEGIN;\n", *pieces, "COMMIT;\n"])
 
 
 def statements(
-    schema: str = "penstock", *, applied: Collection[int] = (), to: int | None = None
+    schema: str = "penstock",
+    *,
+    applied: Collection[int] = (),
+    to: int | None = None,
+    rls: bool | None = None,
+    has_rls: bool = False,
 ) -> list[str]:
     """The pieces of that script, for a transaction that is not theirs."""
-    steps = [step.sql(schema) for step in plan(applied, to, schema)]
+    security.check(schema, rls)
+    steps = security.pieces(plan(applied, to, schema), schema, found=has_rls, wanted=rls)
     if applied or not steps:
         return steps
     return [

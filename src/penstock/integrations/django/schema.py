@@ -8,7 +8,7 @@ from django.db import router
 from django.db.migrations.operations.base import Operation
 
 from penstock.integrations.django.settings import ProjectSettings
-from penstock.migrate import applied, prepare, statements
+from penstock.migrate import applied, covered, prepare, statements
 from penstock.store import adapt, drive
 
 
@@ -56,4 +56,5 @@ class MigratePenstock(Operation):
         numbers = {each.number for each in drive(applied(executor, schema))}
         if (self.number in numbers) == is_forwards:
             return []
-        return [step.sql(schema) for step in drive(prepare(executor, schema, to))]
+        steps = drive(prepare(executor, schema, to))
+        return drive(covered(executor, schema, steps))
