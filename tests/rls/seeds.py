@@ -1,0 +1,68 @@
+"""A row for every table, of one tenant or of another."""
+
+from typing import Any
+
+TODAY = "(statement_timestamp() AT TIME ZONE 'UTC')::date"
+
+# In the order in which they depend on each other. A table that is not here fails a test.
+SEEDS = {
+    "lease": "INSERT INTO penstock.lease (id, worker, expires_at) OVERRIDING SYSTEM VALUE"
+    " VALUES ({n}, 'worker of {t}', now() + interval '1 hour')",
+    "job": "INSERT INTO penstock.job (id, task, tenant, state, lease, token, attempted_at)"
+    " VALUES ({n}, 'work', '{t}', 'running', {lease}, '{token}', now())",
+    "job_history": "INSERT INTO penstock.job_history (id, created_at, run_at, finished_at,"
+    " expires_on, attempt, failures, max_attempts, losses, max_losses, priority, args_version,"
+    " has_children, state, queue, lane, task, tenant, args) VALUES ({n} + 100, now(), now(), now(),"
+    f" {TODAY} + 7, 1, 0, 5, 0, 3, 0, 1, false, 'completed', 'default', '', 'work', '{{t}}',"
+    " '{{}}')",
+    "signal": "INSERT INTO penstock.signal (lease, job, token, kind)"
+    " VALUES ({lease}, {job}, gen_random_uuid(), 'cancelled')",
+    "unique_claim": "INSERT INTO penstock.unique_claim (kind, tenant, key, job)"
+    " VALUES ('unique', '{t}', 'key {n}', {job})",
+    "progress": "INSERT INTO penstock.progress (job, done) VALUES ({n_of_job}, 1)",
+    "step": "INSERT INTO penstock.step (job, name) VALUES ({job}, 'step {n}')",
+    "dependency": "INSERT INTO penstock.dependency (parent, child) VALUES ({job}, {job} + 100)",
+    "leader": "INSERT INTO penstock.leader (role, lease, elected_at, expires_at)"
+    " VALUES ('role {n}', {lease}, now(), now())",
+    "queue": "INSERT INTO penstock.queue (name) VALUES ('queue {n}')",
+    "lane_setting": "INSERT INTO penstock.lane_setting (queue, lane) VALUES ('queue {n}', '{t}')",
+    "limit_setting": "INSERT INTO penstock.limit_setting (key, slots)"
+    " VALUES ('lane:queue {n}:{t}', 1)",
+    "grant": """INSERT INTO penstock."grant" (lease, key, slots)"""
+    " VALUES ({lease}, 'lane:queue {n}:{t}', 1)",
+    "bucket": "INSERT INTO penstock.bucket (key, level, filled_at) VALUES ('{t} {n}', 1, now())",
+    "plan": "INSERT INTO penstock.plan (name, priority) VALUES ('plan of {t} {n}', 10)",
+    "tenant_setting": "INSERT INTO penstock.tenant_setting (tenant, plan)"
+    " VALUES ('{name}', 'plan of {t} {n}')",
+    "setting_version": "INSERT INTO penstock.setting_version DEFAULT VALUES ON CONFLICT DO NOTHING",
+    "retention": "INSERT INTO penstock.retention (queue, tenant, state, days)"
+    " VALUES ('queue {n}', '{t}', 'completed', 7)",
+    "batch": "INSERT INTO penstock.batch (id, tenant) VALUES ({n}, '{t}')",
+    "batch_delta": "INSERT INTO penstock.batch_delta (batch) VALUES ({batch})",
+    "schedule": "INSERT INTO penstock.schedule (name, task, tenant, every)"
+    " VALUES ('schedule {n}', 'work', '{t}', 60)",
+    "schedule_fire": "INSERT INTO penstock.schedule_fire (schedule, tick)"
+    " VALUES ('schedule {batch}', now() + interval '{n} s')",
+    "audit": "INSERT INTO penstock.audit (actor, action, tenant)"
+    " VALUES ('somebody', 'looked', '{t}')",
+    "migration": "INSERT INTO penstock.migration (number, name) VALUES (1000 + {n}, 'x')"
+    " ON CONFLICT DO NOTHING",
+}
+
+_FIRST = {"a": 1, "b": 2}
+
+
+def values(tenant: str, number: int | None = None) -> dict[str, Any]:
+    """What a seed is filled with: for the tenant's row, or for another with this number."""
+    own = _FIRST[tenant]
+    n = number or own
+    return {
+        "t": tenant,
+        "n": n,
+        "lease": own,
+        "job": own,
+        "token": f"00000000-0000-0000-0000-{n:012}",
+        "batch": own,
+        "n_of_job": own if number is None else own + 100,  # its final job has no progress yet
+        "name": tenant if number is None else f"{tenant}{number}",
+    }

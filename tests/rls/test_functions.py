@@ -1,0 +1,189 @@
+"""Who may call which function, and that none lets one tenant across to another."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.fixtures.database import connected
+from tests.rls.conftest import APP_LOGIN, WORKER_LOGIN, Ground
+
+# Every function of the schema, whatever its version: a new one comes with a decision in rls/on.sql.
+# Workers' run with the owner's rights and take no tenant; apps' run with the caller's.
+OF_WORKERS = {
+    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "settle", "completed"),
+    *("move", "progress"),
+    *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
+    *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
+    *("grant", "take", "reserve", "correct", "close_bucket"),
+}
+OF_APPS = {
+    *(
+        "enqueue",
+        "hold_keys",
+        "place",
+        "lane",
+        "lane_key",
+        "announce",
+        "notify_ready",
+        "notify_due",
+    ),
+    *("keep_durable", "cancel", "finish", "retry", "delete", "owns"),
+}
+# Called by those, or by people who change settings and look at all tenants.
+OF_THE_OWNER = {
+    *("put_back", "settle_unlocked", "explain_unsettled", "lose", "cover_retention"),
+    *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
+}
+
+FUNCTIONS = """
+SELECT p.oid, p.oid::regprocedure::text AS signature, p.proname AS name,
+       regexp_replace(p.proname, '_v[0-9]+$', '') AS verb, p.prosecdef AS runs_as_owner,
+       p.prorettype = 'trigger'::regtype AS is_trigger,
+       coalesce(p.proconfig, '{}') AS settings, pg_get_userbyid(p.proowner) AS owner,
+       (SELECT string_agg('NULL::' || format_type(a.type, NULL), ', ' ORDER BY a.ord)
+          FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (type, ord)) AS nothing
+  FROM pg_proc AS p WHERE p.pronamespace = 'penstock'::regnamespace ORDER BY p.proname
+"""
+MAY_CALL = "SELECT has_function_privilege($1::text, $2::oid, 'EXECUTE')"
+
+# How a tenant tries to reach another through each function of apps, and what comes of it. b's jobs
+# are 2, which runs, and 102, which has completed. None stands for a refusal.
+CROSSINGS: dict[str, list[tuple[str, Any]]] = {
+    "enqueue": [
+        ("SELECT penstock.enqueue('work', tenant => 'b')", None),
+        ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
+        ("SELECT id FROM penstock.enqueue_v2('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
+    ],
+    "hold_keys": [
+        ("SELECT job FROM penstock.hold_keys_v1('{k}', '{b}', NULL, now())", None),
+    ],
+    # The priority of b's plan is 10.
+    "place": [
+        (
+            "SELECT (penstock.place_v1('{work}', '{\"{}\"}', NULL, '{x}', NULL, NULL, '{b}', NULL,"
+            " NULL, NULL)).priorities",
+            [0],
+        ),
+    ],
+    "cancel": [("SELECT answer FROM penstock.cancel_v1('{2}')", "missing")],
+    "retry": [("SELECT answer FROM penstock.retry_v1('{102}')", "missing")],
+    "delete": [
+        ("SELECT answer FROM penstock.delete_v1('{102}')", "missing"),
+        ("SELECT answer FROM penstock.delete_v2('{102}')", "missing"),
+    ],
+    "finish": [
+        (
+            "SELECT penstock.finish_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
+            " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
+            0,
+        ),
+    ],
+    "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
+}
+# Of the arguments alone: they read no table and write none.
+HARMLESS = {"lane", "lane_key", "announce", "notify_ready", "notify_due", "keep_durable"}
+
+
+async def functions(ground: Ground) -> list[asyncpg.Record]:
+    async with ground.owner() as owner:
+        return await owner.fetch(FUNCTIONS)
+
+
+async def test_there_is_a_decision_for_every_function(seeded: Ground) -> None:
+    found = {row["verb"] for row in await functions(seeded)}
+    assert found == OF_WORKERS | OF_APPS | OF_THE_OWNER
+    assert set(CROSSINGS) | HARMLESS == OF_APPS
+    tried = {f"penstock.{row['name']}(" for row in await functions(seeded)}
+    untried = {
+        name
+        for name in tried
+        if name.removeprefix("penstock.").rstrip("(").split("_v")[0] in CROSSINGS
+        and not any(name in sql for each in CROSSINGS.values() for sql, _ in each)
+    }
+    assert untried == set()
+
+
+@pytest.mark.parametrize("verb", sorted(OF_WORKERS | OF_APPS | OF_THE_OWNER))
+async def test_a_function_is_called_by_those_it_is_for_alone(seeded: Ground, verb: str) -> None:
+    async with seeded.owner() as owner:
+        for row in [row for row in await owner.fetch(FUNCTIONS) if row["verb"] == verb]:
+            callers = {
+                role
+                for role in (WORKER_LOGIN, APP_LOGIN, "public")
+                if await owner.fetchval(MAY_CALL, role, row["oid"])
+            }
+            expected = {WORKER_LOGIN} if verb in OF_WORKERS else {APP_LOGIN}
+            assert callers == (set() if verb in OF_THE_OWNER else expected), row["signature"]
+            # The policies' own function must see the job that it tells of.
+            assert row["runs_as_owner"] is (verb in OF_WORKERS or verb == "owns"), row["signature"]
+            assert row["owner"] == "penstock"
+
+
+async def test_what_runs_as_the_owner_looks_for_names_in_the_schema_alone(seeded: Ground) -> None:
+    found = [row for row in await functions(seeded) if row["runs_as_owner"]]
+    assert {row["verb"] for row in found} == OF_WORKERS | {"owns"}
+    for row in found:
+        assert "search_path=penstock, pg_temp" in row["settings"], row["signature"]
+
+
+@pytest.mark.parametrize("verb", sorted(OF_WORKERS | OF_THE_OWNER))
+async def test_an_app_is_refused_a_function_that_is_not_for_it(seeded: Ground, verb: str) -> None:
+    await expect_refused(seeded, seeded.app_url, verb)
+
+
+@pytest.mark.parametrize("verb", sorted(OF_APPS | OF_THE_OWNER))
+async def test_a_worker_is_refused_a_function_that_is_not_for_it(seeded: Ground, verb: str) -> None:
+    await expect_refused(seeded, seeded.worker_url, verb)
+
+
+async def expect_refused(ground: Ground, url: str, verb: str) -> None:
+    found = [row for row in await functions(ground) if row["verb"] == verb]
+    async with connected(url) as connection:
+        for row in found:
+            if row["is_trigger"]:
+                continue
+            call = f'SELECT penstock."{row["name"]}"({row["nothing"] or ""})'
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):
+                await connection.execute(call)
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [each for crossings in CROSSINGS.values() for each in crossings],
+    ids=[f"{verb}{n}" for verb, crossings in CROSSINGS.items() for n, _ in enumerate(crossings)],
+)
+async def test_a_tenant_does_not_cross_by_a_function(
+    seeded: Ground, call: str, answer: Any
+) -> None:
+    async with seeded.trying("a") as connection:
+        if answer is None:
+            with pytest.raises(asyncpg.PostgresError) as refused:
+                await connection.fetchval(call)
+            assert refused.value.sqlstate in ("42501", "PS007")
+        else:
+            assert await connection.fetchval(call) == answer
+            await connection.execute("RESET ROLE")
+            found = await connection.fetch(
+                "SELECT id, state FROM penstock.job_all WHERE tenant = 'b' ORDER BY id"
+            )
+            assert [tuple(row) for row in found] == [(2, "running"), (102, "completed")]
+
+
+@pytest.mark.parametrize("tenant", [None, ""], ids=["none", "empty"])
+async def test_without_a_tenant_an_apps_functions_reach_nothing(
+    seeded: Ground, tenant: str | None
+) -> None:
+    for call, answer in (
+        ("SELECT answer FROM penstock.cancel_v1('{1}')", "missing"),
+        ("SELECT answer FROM penstock.retry_v1('{101}')", "missing"),
+        ("SELECT answer FROM penstock.delete_v2('{101}')", "missing"),
+        ("SELECT penstock.owns_v1(1)", False),
+    ):
+        async with seeded.trying(tenant) as connection:
+            assert await connection.fetchval(call) == answer
+    for call in ("penstock.enqueue('work')", "penstock.enqueue('work', tenant => 'a')"):
+        async with seeded.trying(tenant) as connection:
+            with pytest.raises(asyncpg.PostgresError) as refused:
+                await connection.execute(f"SELECT {call}")
+            assert refused.value.sqlstate == "PS008"

@@ -1,0 +1,255 @@
+"""Workers and apps do their work under row level security, each as a role that may no more."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import psycopg
+import pytest
+
+from penstock import Context, Penstock, task
+from penstock.errors import ConfigError, JobNotFound, TenantMismatch, TenantMissing
+from tests.fixtures.database import connected
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+from tests.rls.conftest import WORKER_LOGIN, Ground
+
+
+@task
+async def work(ctx: Context, number: int) -> str:
+    ctx.progress(1, 2)
+    return f"{number} for {ctx.job.tenant}"
+
+
+@task
+async def hang() -> None:
+    await asyncio.sleep(60)
+
+
+@task(resources=[Penstock])
+async def follow(ctx: Context) -> str:
+    ours = ctx.resource(Penstock).for_tenant(ctx.job.tenant)
+    return (await ours.enqueue(work, 7)).id
+
+
+@task(resources=[Penstock])
+async def add_up(ctx: Context) -> None:
+    async with connected(ctx.resource(Penstock).url) as connection, connection.transaction():
+        await ctx.fence(connection)
+        await ctx.complete(connection, "added")
+
+
+def app_at(url: str) -> Penstock:
+    """An app with the tasks of these tests, which is a resource of theirs itself."""
+    app = Penstock(url, include=[work, hang, follow, add_up])
+
+    @app.resource(Penstock)
+    @asynccontextmanager
+    async def itself() -> AsyncIterator[Penstock]:
+        yield app
+
+    return app
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_refused_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A worker goes on when the database refuses something, and says so in its log."""
+    yield
+    assert [each.message for each in caplog.records if "permission denied" in each.message] == []
+
+
+@pytest.fixture
+async def app(ground: Ground) -> AsyncIterator[Penstock]:
+    """As a web server has it: it enqueues and looks."""
+    async with app_at(ground.app_url) as app:
+        yield app
+
+
+@asynccontextmanager
+async def working(ground: Ground) -> AsyncIterator[Penstock]:
+    """A worker that runs, as the role of workers."""
+    async with app_at(ground.worker_url) as app, worker_of(app):
+        yield app
+
+
+async def test_a_worker_runs_the_jobs_of_all_tenants_and_each_sees_its_own(
+    ground: Ground, app: Penstock
+) -> None:
+    a, b = app.for_tenant("a"), app.for_tenant("b")
+    for_a, for_b = await a.enqueue(work, 1), await b.enqueue(work, 2)
+    later = await a.enqueue(work.options(delay=0.2), 3)
+    async with working(ground):
+        assert await a.wait(for_a, 10) == "1 for a"
+        assert await b.wait(for_b, 10) == "2 for b"
+        assert await a.wait(later, 10) == "3 for a"
+    assert {job.id for job in (await a.list()).jobs} == {for_a.id, later.id}
+    assert {job.id for job in (await b.list()).jobs} == {for_b.id}
+    assert set(await a.states([for_a, for_b])) == {for_a.id}
+    for verb in (b.get, b.cancel, b.retry, b.delete):
+        with pytest.raises(JobNotFound):
+            await verb(for_a)  # type: ignore[operator]
+    await a.retry(for_a)
+    assert await a.cancel(for_a)
+    await a.delete(for_a)
+    assert await a.find(for_a) is None
+    async with ground.owner() as owner:
+        assert await owner.fetchval("SELECT count(*) FROM penstock.progress WHERE job = 1") == 0
+
+
+async def test_without_a_tenant_an_app_is_closed(ground: Ground, app: Penstock) -> None:
+    job = await app.for_tenant("a").enqueue(work, 1)
+    assert (await app.list()).jobs == ()
+    assert await app.find(job) is None
+    with pytest.raises(TenantMissing, match="for_tenant"):
+        await app.enqueue(work, 1)
+    with pytest.raises(TenantMissing):
+        await app.enqueue(work.options(tenant="a"), 1)
+
+
+async def test_a_job_of_another_tenant_is_refused_by_both_names(app: Penstock) -> None:
+    a, theirs = app.for_tenant("a"), work.options(tenant="b")
+    with pytest.raises(TenantMismatch, match="tenant 'b', but it is made as tenant 'a'") as refused:
+        await a.enqueue(theirs, 1)
+    assert (refused.value.tenant, refused.value.bound_to) == ("b", "a")
+    with pytest.raises(TenantMismatch):
+        await a.list(tenant="b")
+    with pytest.raises(TenantMismatch):
+        a.statement(theirs.prepare(1))
+    await a.enqueue(work.options(tenant="a"), 1)
+    with pytest.raises(ConfigError, match="tenant"):
+        app.for_tenant("")
+
+
+async def test_a_caller_sets_the_tenant_of_its_own_transaction(
+    ground: Ground, app: Penstock
+) -> None:
+    async with connected(ground.app_url) as connection:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL penstock.tenant = 'a'")
+            job = await app.inside(connection).enqueue(work, 1)
+            assert (await app.inside(connection).get(job)).tenant == "a"
+        async with connection.transaction():
+            with pytest.raises(JobNotFound):
+                await app.for_tenant("b").inside(connection).get(job)
+            sql, params = app.for_tenant("b").statement(work.prepare(2))
+            assert await connection.fetchval(sql, *params) == [int(job.id) + 1]
+        with pytest.raises(RuntimeError, match="begin one first"):
+            await app.inside(connection).for_tenant("a").get(job)
+    assert (await app.for_tenant("a").get(job)).tenant == "a"
+
+
+async def test_code_that_does_not_await_names_the_tenant_too(ground: Ground) -> None:
+    def block() -> list[str]:
+        app = app_at(ground.app_url)
+        with app.sync as jobs, psycopg.connect(ground.app_url) as connection:
+            first = jobs.for_tenant("a").enqueue(work, 1)
+            inside = jobs.inside(connection).for_tenant("b")
+            second = inside.enqueue(work, 2)
+            assert jobs.for_tenant("b").find(first) is None
+            return [jobs.for_tenant("a").get(first).tenant, inside.get(second).tenant]
+
+    assert await asyncio.to_thread(block) == ["a", "b"]
+
+
+async def test_idempotency_keys_of_two_tenants_do_not_meet(app: Penstock) -> None:
+    once = work.options(idempotency_key="k")
+    first = await app.for_tenant("a").enqueue(once, 1)
+    other = await app.for_tenant("b").enqueue(once, 2)
+    again = await app.for_tenant("a").enqueue(once, 1)
+    assert (again.id, again.duplicate, other.duplicate) == (first.id, True, False)
+
+
+async def test_a_tenant_cancels_its_running_job_and_the_worker_hears_of_it(
+    ground: Ground, app: Penstock
+) -> None:
+    a = app.for_tenant("a")
+    async with working(ground):
+        job = await a.enqueue(hang)
+
+        async def running() -> str | None:
+            return (await a.get(job)).worker
+
+        assert await until(running)
+        assert await a.cancel(job)
+        # Or the slot would stay taken, and the stop would take until the handler is cut off.
+        async with ground.owner() as owner:
+
+            async def told() -> bool:
+                return not await owner.fetchval("SELECT count(*) FROM penstock.signal")
+
+            await until(told)
+
+
+async def test_a_handler_fences_and_completes_on_a_connection_of_the_workers_role(
+    ground: Ground, app: Penstock
+) -> None:
+    a = app.for_tenant("a")
+    job = await a.enqueue(add_up)
+    async with working(ground):
+        assert await a.wait(job, 10) == "added"
+
+
+async def test_a_handler_enqueues_for_its_tenant_where_the_worker_is_an_app_as_well(
+    ground: Ground, app: Penstock
+) -> None:
+    a = app.for_tenant("a")
+    job = await a.enqueue(follow.options(max_attempts=1))
+    async with connected(ground.database.admin_url) as admin:
+        await admin.execute(f"GRANT penstock_app TO {WORKER_LOGIN}")
+        try:
+            async with working(ground):
+                following = await a.wait(job, 10)
+                assert await a.wait(following, 10) == "7 for a"
+        finally:
+            await admin.execute(f"REVOKE penstock_app FROM {WORKER_LOGIN}")
+
+
+async def test_fair_queues_limits_and_plans_work_as_ever(ground: Ground, app: Penstock) -> None:
+    async with Penstock(ground.database.direct_url) as owner:
+        await owner.set_queue("default", fair=True)
+        await owner.set_limit("task:work", slots=1)
+        await owner.set_plan("gold", priority=5)
+        await owner.set_tenant("a", plan="gold")
+        await owner.set_tenant("b", plan="gold")
+    jobs = {name: await app.for_tenant(name).enqueue(work, 1) for name in ("a", "b", "c")}
+    found = {name: await app.for_tenant(name).get(job) for name, job in jobs.items()}
+    assert {name: job.priority for name, job in found.items()} == {"a": 5, "b": 5, "c": 0}
+    assert {job.lane.split("\x1f")[0] for job in found.values()} == {"a", "b", "c"}
+    async with working(ground):
+        for name, job in jobs.items():
+            assert await app.for_tenant(name).wait(job, 10) == f"1 for {name}"
+
+
+async def test_a_worker_drops_a_partition_whose_day_has_passed(ground: Ground) -> None:
+    day = datetime.now(UTC).date() - timedelta(days=2)
+    name = f"job_history_{day:%Y%m%d}"
+    async with ground.owner() as owner:
+        await owner.execute(
+            f"CREATE TABLE penstock.{name} PARTITION OF penstock.job_history"
+            f" FOR VALUES FROM ('{day}') TO ('{day + timedelta(days=1)}')"
+        )
+
+        async def gone() -> bool:
+            return await owner.fetchval("SELECT to_regclass($1)", f"penstock.{name}") is None
+
+        async with working(ground):
+            await until(gone, 10)
+
+
+async def test_a_worker_drops_no_other_table(ground: Ground) -> None:
+    today = f"job_history_{datetime.now(UTC):%Y%m%d}"
+    async with connected(ground.worker_url) as worker:
+        for name in (today, "job", 'job_history_20200101"; DROP TABLE penstock.job; --'):
+            with pytest.raises(asyncpg.InvalidParameterValueError):
+                await worker.execute("SELECT penstock.drop_partition_v1($1)", name)
+
+
+async def test_a_drop_waits_for_no_reader_and_nobody_for_it(ground: Ground) -> None:
+    async with connected(ground.worker_url) as worker, ground.owner() as reader:
+        async with reader.transaction():
+            await reader.execute("SELECT FROM penstock.job_history")
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await worker.execute("SELECT penstock.drop_partition_v1('job_history_20200101')")
+        await worker.execute("SELECT penstock.drop_partition_v1('job_history_20200101')")
