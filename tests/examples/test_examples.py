@@ -38,6 +38,13 @@ SAID = {
         "report for acme",
         "report for mini",
     ],
+    "tenants": [
+        "['acme has read roof.pdf']",
+        "['globex has read cellar.pdf']",
+        "0 jobs without a tenant",
+        "globex finds no job of acme",
+        "globex enqueues none for acme",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 
