@@ -15,7 +15,7 @@ SIDE_BY_SIDE := -n 3 --dist loadfile
 
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server; the rest gives the same answer on any version.
-SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/insights tests/plans tests/doctor)
+SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/insights tests/plans tests/doctor tests/rls)
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 PGBOUNCER_TESTS := tests/pgbouncer tests/db tests/worker
 TYPING_TESTS = $(wildcard tests/typing)
