@@ -57,7 +57,7 @@ async def test_limits_are_listed_with_who_holds_them(
     assert header.split() == [
         *("key", "slots", "more", "wanted", "rate", "level", "held", "by"),
     ]
-    assert openai.split() == ["openai", "3/3", "2", "ada:3"]
+    assert openai.split() == ["openai", "3/3", "2", "ada", "(3)"]
     assert seven.startswith("account:7  closed for ")
     assert accounts.split() == ["account:*", "each", "key", "2.0/s", "10"]
     found = json.loads(penstock.run("limits", "list", "--json").stdout)["limits"]

@@ -77,6 +77,6 @@ async def test_workers_show_their_tenants_and_the_slots_they_hold(
     await grant(connection, await lease(connection, "ada", info=DEDICATED), "openai", 2)
     header, ada = penstock.run("workers", COLUMNS="160").stdout.splitlines()
     assert header.split()[-3:] == ["tenants", "grants", "queues"]
-    assert ada.split()[-4:] == ["acme,", "bolt", "openai:2", "imports:4"]
+    assert ada.split()[-5:] == ["acme,", "bolt", "openai", "(2)", "imports:4"]
     [worker] = json.loads(penstock.run("workers", "--json").stdout)["workers"]
     assert worker["grants"] == [{"key": "openai", "slots": 2, "wanted": 2}]

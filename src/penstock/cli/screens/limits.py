@@ -68,7 +68,7 @@ def _level(limit: LimitInsight) -> Text:
 
 
 def _workers(limit: LimitInsight) -> str:
-    holders = [f"{each.worker}:{each.slots}" for each in limit.workers if each.slots]
+    holders = [f"{each.worker} ({each.slots})" for each in limit.workers if each.slots]
     more = len(holders) - WORKERS_SHOWN
     shown = ", ".join(holders[:WORKERS_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown

@@ -40,7 +40,7 @@ def workers_table(
             worker.host or "",
             "" if worker.pid is None else str(worker.pid),
             _tenants(worker),
-            ", ".join(f"{each.key}:{each.slots}" for each in worker.grants),
+            ", ".join(f"{each.key} ({each.slots})" for each in worker.grants),
             ", ".join(f"{name}:{slots}" for name, slots in worker.queues.items()),
             style="" if worker.is_alive else style.FAINT,
         )
