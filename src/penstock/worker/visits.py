@@ -25,7 +25,7 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         return _visit_all(state, limiter, turn, wanted)
     visits: list[Visit] = []
     asking: list[str] = []
-    rounds = max(1, wanted // (len(turns) or 1))
+    rounds = _rounds(state, wanted)
     for _ in range(len(turns)):
         if wanted <= 0:
             break
@@ -49,6 +49,14 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
     for turn in reversed(asking):
         turns.again(turn)
     return visits
+
+
+def _rounds(state: QueueState, wanted: int) -> int:
+    """How many whole rounds of all lanes, each by its weight, a claim has room for; at least 1."""
+    turns = state.marks.turns
+    if len(turns) >= wanted:
+        return 1
+    return max(1, wanted // sum(state.weight(turn) for turn in turns)) if turns else 1
 
 
 def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> list[Visit]:
