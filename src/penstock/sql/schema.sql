@@ -229,6 +229,31 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.close_bucket_v1(p_key text, p_seconds double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, clock_timestamp());
+    v_until timestamptz;
+BEGIN
+    IF p_seconds >= 0 AND p_seconds <= 31536000 THEN
+        v_until := v_now + make_interval(secs => p_seconds);
+    ELSE
+        RAISE EXCEPTION 'A key is closed for 0 to 31536000 seconds (a year), not for %.', p_seconds
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO bucket AS b (key, level, filled_at, closed_until) VALUES (p_key, 'Infinity', v_now, v_until)
+    ON CONFLICT ON CONSTRAINT bucket_pkey DO UPDATE SET closed_until = excluded.closed_until
+     WHERE b.closed_until IS NULL OR b.closed_until < excluded.closed_until;
+    IF FOUND THEN
+        PERFORM pg_notify(current_schema() || '.buckets', json_build_array(p_key, p_seconds)::text);
+        RETURN p_seconds;
+    END IF;
+    RETURN (SELECT extract(epoch FROM b.closed_until - v_now) FROM bucket AS b WHERE b.key = p_key);
+END
+$$;
+
 CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -245,6 +270,55 @@ BEGIN
     DELETE FROM signal AS s WHERE s.lease = p_lease;
     DELETE FROM lease AS l WHERE l.id = p_lease;
     RETURN v_released;
+END
+$$;
+
+CREATE FUNCTION penstock.close_lease_v2(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_keys text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
+BEGIN
+    -- Who asks at this moment is either seen here, or sees that the slots are free.
+    PERFORM lock_grants_v1(v_keys);
+    PERFORM pg_notify(current_schema() || '.grants', k.key)
+       FROM unnest(v_keys) AS k (key)
+      WHERE EXISTS (SELECT FROM "grant" AS g JOIN lease AS l ON l.id = g.lease AND l.expires_at > v_now
+                     WHERE g.key = k.key AND g.lease <> p_lease AND g.wanted > g.slots);
+    RETURN close_lease_v1(p_lease, p_now);
+END
+$$;
+
+CREATE FUNCTION penstock.completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET enable_seqscan TO 'off'
+    AS $$
+    SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
+     WHERE h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+$$;
+
+CREATE FUNCTION penstock.correct_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v record;
+BEGIN
+    IF abs(p_units) < 'Infinity' THEN
+        SELECT f.level, f.rate, f.burst, f.filled_at INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at
+         WHERE b.key = p_key AND v.rate IS NOT NULL;
+    ELSE
+        RAISE EXCEPTION 'A budget is corrected by a number of units, not by %.', p_units
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
 END
 $$;
 
@@ -291,6 +365,70 @@ BEGIN
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
 END
 $$;
+
+CREATE FUNCTION penstock.delete_v2(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_live  bigint[];
+    v_final bigint[];
+    v_gone  bigint[];
+BEGIN
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
+    v_gone := v_live || v_final;
+    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
+    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
+    DELETE FROM job AS j WHERE j.id = ANY (v_live);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION penstock.drop_partition_v1(p_name text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $_$
+DECLARE
+    v_tries integer := 25;
+BEGIN
+    IF p_name !~ '^job_history_[0-9]{8}$' OR p_name >= 'job_history_' || to_char(
+        coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD') THEN
+        RAISE EXCEPTION '% is no partition of the history whose day has passed.', p_name
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    LOOP
+        BEGIN
+            LOCK TABLE ONLY job_history IN ACCESS EXCLUSIVE MODE NOWAIT;
+            IF to_regclass(p_name) IS NOT NULL THEN
+                EXECUTE format('LOCK TABLE ONLY %1$I IN ACCESS EXCLUSIVE MODE NOWAIT; DROP TABLE %1$I', p_name);
+            END IF;
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            v_tries := v_tries - 1;
+            IF v_tries = 0 THEN
+                RAISE;
+            END IF;
+        END;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$_$;
 
 CREATE FUNCTION penstock.elect_v1(p_role text, p_lease bigint, p_ttl double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
@@ -416,6 +554,7 @@ DECLARE
     v_lanes  text[];
     v_priorities smallint[];
     v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
+    v_other  text;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
         PERFORM keep_durable_v1();
@@ -428,8 +567,17 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF v_tenant <> '' THEN
+        SELECT t.tenant INTO v_other FROM unnest(p_tenants) AS t (tenant) WHERE t.tenant NOT IN ('', v_tenant) LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'A job of tenant "%" cannot be enqueued by tenant "%".', v_other, v_tenant
+                USING ERRCODE = 'PS007', DETAIL = json_build_array(v_other, v_tenant)::text,
+                      HINT = 'Leave the tenant out, or SET LOCAL penstock.tenant to the other one.';
+        END IF;
         p_tenants := ARRAY(SELECT coalesce(nullif(t.tenant, ''), v_tenant)
                              FROM unnest(p_tasks, p_tenants) WITH ORDINALITY AS t (task, tenant, ord) ORDER BY t.ord);
+    ELSIF row_security_active('job') THEN
+        RAISE EXCEPTION 'No tenant is set, and row level security is on.'
+            USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the jobs belong to.';
     END IF;
     SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
       FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
@@ -506,6 +654,28 @@ BEGIN
         EXECUTE format('ALTER TABLE job_history ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
                        v_name, v_day, v_day + 1);
         v_made := v_made + 1;
+    END LOOP;
+    RETURN v_made;
+END
+$$;
+
+CREATE FUNCTION penstock.ensure_partitions_v2(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $$
+DECLARE
+    v_made      integer := ensure_partitions_v1(p_ahead, p_now);
+    v_partition regclass;
+BEGIN
+    FOR v_partition IN
+        SELECT i.inhrelid
+          FROM pg_class AS h
+          JOIN pg_inherits AS i ON i.inhparent = h.oid
+          JOIN pg_class AS c ON c.oid = i.inhrelid
+         WHERE h.oid = 'job_history'::regclass AND h.relrowsecurity AND NOT c.relrowsecurity
+    LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', v_partition);
     END LOOP;
     RETURN v_made;
 END
@@ -590,6 +760,37 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.fill_bucket_v1(p_key text, p_now timestamp with time zone, OUT level double precision, OUT rate double precision, OUT burst double precision, OUT filled_at timestamp with time zone, OUT opens_in double precision) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_bucket record;
+BEGIN
+    SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
+    IF rate IS NULL THEN
+        SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
+    ELSE
+        LOOP
+            SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO bucket (key, level, filled_at) VALUES (p_key, 'Infinity', coalesce(p_now, clock_timestamp()))
+            ON CONFLICT ON CONSTRAINT bucket_pkey DO NOTHING;
+        END LOOP;
+    END IF;
+    filled_at := coalesce(p_now, clock_timestamp());
+    opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
+    level := least(burst, v_bucket.level + rate * greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at)));
+    IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
+        UPDATE bucket AS b SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at WHERE b.key = p_key;
+    END IF;
+END
+$$;
+
 CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -647,6 +848,105 @@ BEGIN
       FROM gone AS g;
     GET DIAGNOSTICS v_finished = ROW_COUNT;
     RETURN v_finished;
+END
+$$;
+
+CREATE FUNCTION penstock.grant_v1(p_lease bigint, p_keys text[], p_wants integer[], p_uses integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, slots integer, share integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+    v     record;
+BEGIN
+    IF current_setting('transaction_isolation') NOT LIKE 'read %' THEN
+        RAISE EXCEPTION 'Slots are granted in a transaction that is read committed, not %.',
+            current_setting('transaction_isolation') USING ERRCODE = 'invalid_transaction_state';
+    END IF;
+    PERFORM lock_grants_v1(p_keys);
+    v_now := coalesce(p_now, clock_timestamp());
+    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
+        RAISE EXCEPTION 'Lease % has expired or was given up; ask with a new one.', p_lease
+            USING ERRCODE = 'PS001';
+    END IF;
+    -- What the dead held goes for good before it is granted again: a heartbeat that was under way when its
+    -- lease ran out may yet renew it.
+    DELETE FROM "grant" AS g
+     WHERE (g.key, g.lease) IN (
+           SELECT o.key, o.lease FROM "grant" AS o
+            WHERE o.key = ANY (p_keys) AND o.lease <> p_lease
+              AND NOT EXISTS (SELECT FROM lease AS l WHERE l.id = o.lease AND l.expires_at > v_now)
+              FOR UPDATE OF o SKIP LOCKED);
+    FOR v IN
+        WITH asked AS MATERIALIZED (
+            SELECT a.key, a.want, a.uses, l.slots AS most
+              FROM (SELECT g.key COLLATE "C" AS key, greatest(0, max(g.want)) AS want, greatest(0, max(g.uses)) AS uses
+                      FROM unnest(p_keys, p_wants, p_uses) AS g (key, want, uses) GROUP BY 1) AS a
+             CROSS JOIN LATERAL limit_v1(a.key) AS l
+        ), held AS MATERIALIZED (
+            SELECT g.key, g.lease, g.slots, g.wanted
+              FROM "grant" AS g
+             WHERE g.key = ANY (p_keys) AND g.lease <> p_lease
+               AND EXISTS (SELECT FROM lease AS l WHERE l.id = g.lease AND l.expires_at > v_now)
+        ), demand AS (
+            SELECT d.key, d.lease, d.slots, d.wanted, a.most,
+                   sum(d.wanted) OVER less - d.wanted AS smaller,
+                   count(*) OVER (PARTITION BY d.key) - count(*) OVER less + 1 AS larger
+              FROM (SELECT h.key, h.lease, h.slots, h.wanted FROM held AS h
+                    UNION ALL SELECT a.key, p_lease, NULL, a.want FROM asked AS a) AS d
+              JOIN asked AS a ON a.key = d.key
+             WHERE d.wanted > 0
+            WINDOW less AS (PARTITION BY d.key ORDER BY d.wanted, d.lease)
+        ), scarce AS (
+            -- Those who want more than an equal part of what the more modest ones leave.
+            SELECT d.key, d.lease, count(*) OVER alike AS among, d.most - min(d.smaller) OVER alike AS remaining,
+                   row_number() OVER (PARTITION BY d.key ORDER BY d.lease)
+                       + div(extract(epoch FROM v_now), 10) * ((d.most - min(d.smaller) OVER alike) % count(*) OVER alike)
+                       AS turn
+              FROM demand AS d WHERE d.wanted * d.larger > d.most - d.smaller
+            WINDOW alike AS (PARTITION BY d.key)
+        ), part AS (
+            SELECT d.key, d.lease, d.slots, coalesce(
+                       div(s.remaining, s.among) + (s.turn % s.among < s.remaining % s.among)::integer, d.wanted)::integer AS part,
+                   s.key IS NOT NULL AS is_short
+              FROM demand AS d LEFT JOIN scarce AS s ON s.key = d.key AND s.lease = d.lease
+        )
+        SELECT a.key, a.most, a.want, mine.slots AS old_slots, mine.wanted AS old_want,
+               coalesce(p.part, 0) AS part, CASE WHEN p.is_short THEN p.part ELSE a.most END AS share,
+               greatest(a.uses, least(coalesce(p.part, 0), a.most - o.slots)) AS slots,
+               o.slots AS others, o.is_below, o.is_above
+          FROM asked AS a
+          LEFT JOIN part AS p ON p.key = a.key AND p.lease = p_lease
+          LEFT JOIN "grant" AS mine ON mine.key = a.key AND mine.lease = p_lease
+         CROSS JOIN LATERAL (
+               SELECT coalesce(sum(h.slots), 0)::integer AS slots,
+                      coalesce(bool_or(h.slots < q.part), false) AS is_below,
+                      coalesce(bool_or(h.slots > q.part), false) AS is_above
+                 FROM held AS h LEFT JOIN part AS q ON q.key = h.key AND q.lease = h.lease
+                WHERE h.key = a.key) AS o
+         ORDER BY a.key
+    LOOP
+        IF v.most IS NULL OR v.slots + v.want = 0 THEN
+            DELETE FROM "grant" AS g WHERE g.key = v.key AND g.lease = p_lease;
+        ELSIF (v.slots, v.want) IS DISTINCT FROM (v.old_slots, v.old_want) THEN
+            INSERT INTO "grant" AS g (key, lease, slots, wanted) VALUES (v.key, p_lease, v.slots, v.want)
+            ON CONFLICT ON CONSTRAINT grant_pkey DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted;
+        END IF;
+        -- Only what is new is told, or two who wait would wake each other without end.
+        IF (v.slots, v.want) IS DISTINCT FROM (coalesce(v.old_slots, 0), coalesce(v.old_want, 0))
+           AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part) THEN
+            PERFORM pg_notify(current_schema() || '.grants', v.key);
+        END IF;
+        key := v.key;
+        slots := CASE WHEN v.most IS NOT NULL THEN v.slots END;
+        share := v.share;
+        RETURN NEXT;
+    END LOOP;
 END
 $$;
 
@@ -725,6 +1025,13 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.is_paused_v1(p_queue text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL);
+$$;
+
 CREATE FUNCTION penstock.keep_durable_v1() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -755,6 +1062,26 @@ CREATE FUNCTION penstock.lane_v1(p_turn text, p_limits text, p_task_key text) RE
                  UNION SELECT p_task_key WHERE p_task_key IS NOT NULL) AS k) END;
 $$;
 
+CREATE FUNCTION penstock.late_v1(p_queue text, p_lane text, p_tenant text, p_run_at timestamp with time zone, p_now timestamp with time zone) RETURNS TABLE(late_after double precision, late double precision)
+    LANGUAGE sql STABLE ROWS 1
+    AS $$
+    SELECT s.seconds,
+           CASE WHEN p_now > p_run_at + make_interval(secs => s.seconds)
+                THEN extract(epoch FROM p_now - p_run_at)::double precision - s.seconds END
+      FROM (SELECT CASE WHEN EXISTS (SELECT FROM "penstock".queue AS q WHERE q.late_after IS NOT NULL)
+                          OR EXISTS (SELECT FROM "penstock".lane_setting AS l WHERE l.late_after IS NOT NULL)
+                          OR EXISTS (SELECT FROM "penstock".tenant_setting AS t WHERE t.late_after IS NOT NULL)
+                          OR EXISTS (SELECT FROM "penstock".plan AS p WHERE p.late_after IS NOT NULL)
+                   THEN coalesce(
+                        (SELECT l.late_after FROM "penstock".lane_setting AS l
+                          WHERE l.queue = p_queue AND l.lane = split_part(p_lane, E'\x1f', 1)),
+                        (SELECT coalesce(t.late_after, p.late_after)
+                           FROM "penstock".tenant_setting AS t LEFT JOIN "penstock".plan AS p ON p.name = t.plan
+                          WHERE t.tenant = p_tenant),
+                        (SELECT q.late_after FROM "penstock".queue AS q WHERE q.name = p_queue)) END AS seconds
+             OFFSET 0) AS s;
+$$;
+
 CREATE FUNCTION penstock.limit_v1(p_key text, OUT slots integer, OUT rate double precision, OUT burst double precision) RETURNS record
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -764,6 +1091,22 @@ CREATE FUNCTION penstock.limit_v1(p_key text, OUT slots integer, OUT rate double
      WHERE l.key = p_key OR right(l.key, 1) = '*' AND starts_with(p_key, left(l.key, -1))
      ORDER BY l.key = p_key DESC, length(l.key) DESC
      LIMIT 1;
+$$;
+
+CREATE FUNCTION penstock.lock_grants_v1(p_keys text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_lock bigint;
+BEGIN
+    FOR v_lock IN
+        SELECT DISTINCT hashtextextended(current_database() || '.' || current_schema() || '.grant.' || k.key, 0)
+          FROM unnest(p_keys) AS k (key) ORDER BY 1
+    LOOP
+        PERFORM pg_advisory_xact_lock(v_lock);
+    END LOOP;
+END
 $$;
 
 CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
@@ -809,6 +1152,30 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.move_v1(p_ids bigint[], p_tokens uuid[], p_lanes text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+    WITH moved AS (
+        UPDATE job AS j
+           SET state = 'ready', lane = g.lane, lease = NULL, token = NULL, last_token = j.token,
+               ready_at = coalesce(p_now, clock_timestamp())
+          FROM unnest(p_ids, p_tokens, p_lanes) AS g (id, token, lane)
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+        RETURNING j.queue, j.lane, j.priority, j.ready_at
+    ), told AS (
+        SELECT notify_ready_v1(m.queue, m.lane, m.priority, min(m.ready_at))
+          FROM moved AS m GROUP BY m.queue, m.lane, m.priority
+    )
+    SELECT ((SELECT count(*) FROM moved) + 0 * (SELECT count(*) FROM told))::integer;
+$$;
+
 CREATE FUNCTION penstock.notify_due_v1(p_run_at timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
@@ -824,6 +1191,20 @@ CREATE FUNCTION penstock.notify_ready_v1(p_queue text, p_lane text, p_priority s
         current_schema() || '.ready',
         json_build_array(p_queue, p_lane, p_priority, extract(epoch FROM p_ready_at))::text
     );
+$$;
+
+CREATE FUNCTION penstock.open_bucket_v1(p_key text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE bucket AS b SET closed_until = NULL
+     WHERE b.key = p_key AND b.closed_until > coalesce(p_now, clock_timestamp());
+    IF FOUND THEN
+        PERFORM pg_notify(current_schema() || '.buckets', json_build_array(p_key, 0)::text);
+    END IF;
+    RETURN FOUND;
+END
 $$;
 
 CREATE FUNCTION penstock.open_lease_v1(p_worker text, p_ttl double precision, p_info jsonb DEFAULT '{}'::jsonb, p_kind text DEFAULT 'worker'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
@@ -1056,6 +1437,42 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v record;
+BEGIN
+    IF p_units >= 0 AND p_units < 'Infinity' THEN
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+    ELSE
+        RAISE EXCEPTION 'A budget gives 0 units or more, not %.', p_units USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF v.rate IS NULL THEN
+        RAISE EXCEPTION 'There is no budget for "%".', p_key
+            USING ERRCODE = 'PS006', HINT = 'Give the key a limit with a rate and a burst first.',
+                  DETAIL = json_build_array(p_key)::text;
+    END IF;
+    IF p_units > v.burst THEN
+        RAISE EXCEPTION 'The budget "%" never holds % units: its burst is %.', p_key, p_units, v.burst
+            USING ERRCODE = 'PS005', HINT = 'Raise its burst, or ask for less at once.',
+                  DETAIL = json_build_array(p_key, p_units, v.burst)::text;
+    END IF;
+    -- After a wait to the very moment rounding may leave it a hair below what is asked.
+    IF v.opens_in > 0 OR v.level < p_units * (1 - 1e-9) THEN
+        RETURN greatest(v.opens_in, CASE WHEN v.level >= p_units THEN 0
+                                         WHEN v.rate = 0 THEN 'Infinity'
+                                         ELSE ceil((p_units - v.level) / v.rate * 1e6) / 1e6 END);
+    END IF;
+    UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at WHERE b.key = p_key;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION penstock.retry_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1116,6 +1533,43 @@ BEGIN
       WHERE r.ready_at IS NOT NULL;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
 END
+$$;
+
+CREATE FUNCTION penstock.rules_v1(p_queues text[]) RETURNS jsonb
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT jsonb_build_object(
+        'version', (SELECT v.version FROM setting_version AS v),
+        'queues', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'name', q.name, 'by_tenant', q.fair AND coalesce(q.lane_key, 'tenant') = 'tenant',
+                       'ageing', q.ageing, 'open', q.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
+              FROM queue AS q
+             CROSS JOIN LATERAL window_v1(q.windows, statement_timestamp()) AS w
+             WHERE q.name = ANY (p_queues)),
+        'lanes', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'queue', s.queue, 'lane', s.lane, 'weight', s.weight,
+                       'open', s.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
+              FROM lane_setting AS s
+             CROSS JOIN LATERAL window_v1(s.windows, statement_timestamp()) AS w
+             WHERE s.queue = ANY (p_queues)),
+        'plans', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object('tenant', t.tenant, 'weight', p.weight)), '[]')
+              FROM tenant_setting AS t JOIN plan AS p ON p.name = t.plan
+             WHERE p.weight <> 1),
+        'limits', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'key', l.key, 'slots', l.slots, 'rate', l.rate, 'burst', l.burst)), '[]')
+              FROM limit_setting AS l));
+$$;
+
+CREATE FUNCTION penstock.rules_version_v1() RETURNS bigint
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT v.version FROM setting_version AS v;
 $$;
 
 CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
@@ -1316,6 +1770,105 @@ BEGIN
               AND NOT EXISTS (SELECT FROM job_all AS j WHERE j.id = o.job)
             LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
     GET DIAGNOSTICS progress = ROW_COUNT;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.sweep_v2(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer, buckets integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_hour_ago timestamptz := coalesce(p_now, statement_timestamp()) - interval '1 hour';
+BEGIN
+    SELECT s.leases, s.keys, s.progress INTO leases, keys, progress FROM sweep_v1(p_limit, p_now) AS s;
+    DELETE FROM bucket AS b
+     WHERE b.key IN (
+           SELECT o.key FROM bucket AS o CROSS JOIN LATERAL limit_v1(o.key) AS l
+            WHERE o.filled_at < v_hour_ago AND (o.closed_until < v_hour_ago) IS NOT FALSE
+              AND (o.level + l.rate * extract(epoch FROM v_hour_ago - o.filled_at) >= l.burst) IS NOT FALSE
+            LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
+    GET DIAGNOSTICS buckets = ROW_COUNT;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.take_v1(p_keys text[], p_wants integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, got integer, wait double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_want integer;
+    v      record;
+BEGIN
+    -- In order: two who ask for the same keys must not wait for each other.
+    FOR key, v_want IN
+        SELECT k.key COLLATE "C", sum(k.want) FROM unnest(p_keys, p_wants) AS k (key, want) GROUP BY 1 ORDER BY 1
+    LOOP
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in INTO v FROM fill_bucket_v1(key, p_now) AS f;
+        IF v_want < 0 THEN
+            got := v_want;
+        ELSIF v.opens_in > 0 THEN
+            got := 0;
+        ELSIF v.rate IS NULL THEN
+            got := v_want;
+        ELSE
+            -- After a wait to the very moment rounding may leave it a hair below a whole token.
+            got := greatest(0, least(v_want, floor(v.level + 1e-9)));
+        END IF;
+        wait := CASE WHEN got <> 0 THEN 0
+                     ELSE greatest(v.opens_in, CASE WHEN v.level >= 1 - 1e-9 OR v.rate IS NULL THEN 0
+                                                    WHEN v.rate = 0 OR v.burst < 1 THEN 'Infinity'
+                                                    ELSE ceil((1 - v.level) / v.rate * 1e6) / 1e6 END) END;
+        IF got <> 0 AND v.rate IS NOT NULL THEN
+            UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at WHERE b.key = take_v1.key;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.window_v1(p_windows jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(open boolean, changes_in double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_zone  text := coalesce(p_windows ->> 'timezone', 'UTC');
+    v_open  tstzmultirange;
+    v_until timestamptz;
+BEGIN
+    open := true;
+    IF p_windows -> 'open' IS NOT NULL THEN
+        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the
+        -- clock skips is missing from one of them.
+        SELECT coalesce(range_agg(tstzrange(s.starts, greatest(s.starts, s.ends))), '{}') INTO v_open
+          FROM generate_series(-1, 16) AS n
+         CROSS JOIN LATERAL (SELECT (v_now AT TIME ZONE v_zone)::date + n AS day) AS d
+         CROSS JOIN jsonb_to_recordset(p_windows -> 'open') AS w (days integer[], "from" time, "to" time)
+         CROSS JOIN LATERAL (
+               SELECT (d.day + w."from") AT TIME ZONE v_zone AS starts,
+                      (d.day + (w."to" <= w."from")::integer + w."to") AT TIME ZONE v_zone AS ends) AS s
+         WHERE extract(isodow FROM d.day) = ANY (coalesce(w.days, '{1,2,3,4,5,6,7}'));
+        open := v_open @> v_now;
+        SELECT min(CASE WHEN open THEN upper(r) ELSE lower(r) END) INTO v_until
+          FROM unnest(v_open) AS r WHERE CASE WHEN open THEN r @> v_now ELSE lower(r) > v_now END;
+        -- What stays open for more than a week has no end.
+        IF NOT open OR v_until - v_now <= interval '8 days' THEN
+            changes_in := extract(epoch FROM v_until - v_now);
+        END IF;
+    END IF;
+    RETURN NEXT;
+EXCEPTION WHEN data_exception THEN
+    open := true;
+    changes_in := NULL;
     RETURN NEXT;
 END
 $$;
