@@ -6,6 +6,7 @@ WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'penstock')
 -- `penstock migrate --rls` creates roles. Before version 16 who may do so may nearly everything.
 SELECT 'ALTER ROLE penstock CREATEROLE'
 WHERE current_setting('server_version_num')::integer >= 160000
+  AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'penstock' AND rolcreaterole)
 \gexec
 SELECT 'CREATE DATABASE penstock OWNER penstock'
 WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'penstock')
