@@ -57,14 +57,10 @@ class LimitedModel(Model):
     def limits_of(self, job: int) -> list[str]:
         return self.lanes[job][0].split(SEPARATOR)[1:]
 
-    def running(self, key: str, lease: int | None = None) -> int:
-        """How many jobs of a key run under a lease, or under all that live."""
-        return sum(
-            key in self.limits_of(id)
-            for id in self.in_state("running")
-            if (owner := self.jobs[id].lease) is not None
-            and (owner == lease or (lease is None and self.lives(owner)))
-        )
+    def running(self, key: str, lease: int) -> int:
+        """How many jobs of a key run under a lease."""
+        mine = [id for id in self.in_state("running") if self.jobs[id].lease == lease]
+        return sum(key in self.limits_of(id) for id in mine)
 
     # Slots
 
@@ -74,6 +70,14 @@ class LimitedModel(Model):
             slots
             for (of, lease), (slots, _) in self.grants.items()
             if of == key and lease != but and self.lives(lease)
+        )
+
+    def lacking(self, key: str) -> int:
+        """How many jobs run under living leases without a slot."""
+        return sum(
+            max(0, self.running(key, lease) - self.grants.get((key, lease), (0, 0))[0])
+            for lease in self.leases
+            if self.lives(lease)
         )
 
     def ask(self, lease: int, key: str, wants: int, uses: int) -> list[tuple[int, int]]:

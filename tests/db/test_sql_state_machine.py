@@ -4,17 +4,13 @@ Hypothesis plays workers, rescuers and people against the SQL and a model of it.
 every job must be in exactly one place and be what the model says. PENSTOCK_LONG=1 plays longer.
 """
 
-import asyncio
-import os
-from collections.abc import Coroutine, Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -27,24 +23,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import penstock.sql
-from tests.db.engine import NOON, Engine
+from tests.db.engine import NOON
 from tests.db.model import Model, Outcome, Settlement
-from tests.fixtures.database import Database
-from tests.fixtures.pgbouncer import for_client
+from tests.db.play import PLAY, Play
 
-T = TypeVar("T")
-
-LONG = bool(os.environ.get("PENSTOCK_LONG"))
-PLAY = settings(
-    max_examples=1000 if LONG else 100,
-    stateful_step_count=100 if LONG else 50,
-    # The short form plays the same games on every run: a failure in CI is one of this commit's.
-    derandomize=not LONG,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
 TTL = 60.0
 
 EVERYTHING = """
@@ -58,28 +40,6 @@ EMPTY = """
 DELETE FROM penstock.job; DELETE FROM penstock.job_history;
 DELETE FROM penstock.lease; DELETE FROM penstock.signal;
 """
-
-
-class Play:
-    """A database to play in, for a machine that is not async itself."""
-
-    def __init__(self, database: Database) -> None:
-        self._loop = asyncio.new_event_loop()
-        self.engine = Engine(self.run(asyncpg.connect(database.url, **for_client())))
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_until_complete(coroutine)
-
-    def close(self) -> None:
-        self.run(self.engine.connection.close())
-        self._loop.close()
-
-
-@pytest.fixture
-def play(database: Database) -> Iterator[Play]:
-    play = Play(database)
-    yield play
-    play.close()
 
 
 class Queue(RuleBasedStateMachine):
@@ -263,12 +223,7 @@ COMPARISONS = {
 def test_without_the_comparison_of_tokens_the_same_play_finds_a_failure(
     play: Play, function: str
 ) -> None:
-    file = Path(penstock.sql.__file__).parent / "functions" / f"{function}.sql"
-    text, comparison = file.read_text(), COMPARISONS[function]
-    assert text.count(comparison) == 1
-    broken = text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    broken = broken.replace(comparison, "").replace(':"schema"', "penstock")
-    play.run(play.engine.connection.execute(broken))
+    play.break_function(function, COMPARISONS[function], "")
     seek = settings(PLAY, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(lambda: Queue(play), settings=seek)
