@@ -28,6 +28,8 @@ LOOKS = (
     ["migrate", "--status"],
     ["migrate"],
     ["db", "url"],
+    ["lanes", "list", "mail"],
+    ["limits", "list"],
 )
 
 
