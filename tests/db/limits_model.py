@@ -80,12 +80,14 @@ class LimitedModel(Model):
             if self.lives(lease)
         )
 
-    def ask(self, lease: int, key: str, wants: int, uses: int) -> list[tuple[int, int]]:
+    def ask(
+        self, lease: int, key: str, wants: int, uses: int
+    ) -> list[tuple[int | None, int | None]]:
         """The answers that would be right: slots, and share."""
         self.bury(key, lease)
         most = self.rule(key).slots
         if most is None:
-            return []
+            return [(None, None)]
         wishes = {
             each: wanted for (of, each), (_, wanted) in self.grants.items() if of == key and wanted
         }

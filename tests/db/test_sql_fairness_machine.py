@@ -294,7 +294,7 @@ class FairQueue(RuleBasedStateMachine):
             self.may_hold[each] = max(found.slots or 0, self.model.held(each))
             self.may_lack[each] = self.model.lacking(each)
 
-    def ask(self, lease: int, wants: dict[str, int]) -> dict[str, tuple[int, int]]:
+    def ask(self, lease: int, wants: dict[str, int]) -> dict[str, tuple[int | None, int | None]]:
         """Slots and share of each key; the uses are true."""
         uses = {key: self.model.running(key, lease) for key in wants}
         arguments: dict[str, Any] = {
@@ -311,7 +311,7 @@ class FairQueue(RuleBasedStateMachine):
         for key, slots, share in rows:
             lacking = self.model.lacking(key)
             expected = self.model.ask(lease, key, wants[key], uses[key])
-            assert (slots, share) in (expected or [(None, None)])
+            assert (slots, share) in expected
             self.model.hold(lease, key, slots, wants[key])
             # Who says now that it runs more than it holds. Otherwise it goes down, never up.
             most = self.may_hold[key] + max(0, lacking - self.model.lacking(key))
@@ -324,12 +324,13 @@ class FairQueue(RuleBasedStateMachine):
         """They say what they want, go down to their shares, go up: no wanted slot lies idle."""
         living = [lease for lease in self.model.leases if self.model.lives(lease)]
         wanted = dict(zip(living, wants, strict=False))
+        answers = {}
         for _ in range(3):
             answers = {lease: self.ask(lease, {key: wanted[lease]})[key] for lease in wanted}
         most = self.model.rule(key).slots
         if most is None or len(living) > len(wanted):
             return
-        fair = {lease: min(wanted[lease], share) for lease, (_, share) in answers.items()}
+        fair = {lease: min(wanted[lease], share or 0) for lease, (_, share) in answers.items()}
         assert sum(fair.values()) == min(most, sum(wanted.values()))
         if all(self.model.running(key, lease) <= fair[lease] for lease in living):
             assert {lease: slots for lease, (slots, _) in answers.items()} == fair
