@@ -111,9 +111,10 @@ BEGIN
 
     -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
     -- under the policies. The rest is called by these, or by the owner alone.
-    FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef
+    FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
+                    coalesce(f.role = :'worker' OR f.verb = 'owns', false) AS should
                FROM pg_proc AS p
-               JOIN (SELECT :'worker' AS role, unnest(ARRAY[
+               LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
@@ -125,9 +126,12 @@ BEGIN
                          'keep_durable', 'cancel', 'finish', 'retry', 'delete', 'owns'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', v.signature, v.role);
-        IF v.role = :'worker' AND NOT v.prosecdef THEN
-            EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', v.signature);
+        IF v.role IS NOT NULL THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', v.signature, v.role);
+        END IF;
+        IF v.runs_as_owner <> v.should THEN
+            EXECUTE format('ALTER FUNCTION %s SECURITY %s', v.signature,
+                           CASE WHEN v.should THEN 'DEFINER' ELSE 'INVOKER' END);
         END IF;
     END LOOP;
 END
