@@ -81,13 +81,19 @@ async def test_it_is_switched_on_and_off_and_a_repeat_changes_nothing(database: 
         assert await state(connection) == on
 
 
-async def test_a_policy_that_was_changed_is_made_anew(database: Database) -> None:
+async def test_what_was_taken_away_or_opened_is_put_right_again(database: Database) -> None:
     async with database.connect() as connection:
         await migrate(connection, rls=True)
         on = await state(connection)
         await connection.execute(
             "DROP POLICY tenant ON penstock.job; CREATE POLICY tenant ON penstock.job USING (true);"
-            "CREATE POLICY tenant ON penstock.leader USING (true)"
+            "CREATE POLICY tenant ON penstock.leader USING (true);"
+            "GRANT SELECT ON penstock.lane_setting TO penstock_app, PUBLIC;"
+            "ALTER TABLE penstock.step DISABLE ROW LEVEL SECURITY;"
+            "ALTER VIEW penstock.job_all RESET (security_invoker);"
+            "ALTER FUNCTION penstock.cancel_v1 SECURITY DEFINER;"
+            "ALTER FUNCTION penstock.rescue_v1 SECURITY INVOKER;"
+            "GRANT EXECUTE ON FUNCTION penstock.rescue_v1 TO PUBLIC"
         )
         await migrate(connection, rls=True)
         assert await state(connection) == on
