@@ -32,7 +32,8 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         turn = turns.next()
         if turn in state.closed:
             continue
-        due = turns.rest(turn) or state.weight(turn) * rounds
+        weight = state.weight(turn)
+        due = weight * (rounds - 1) + (turns.rest(turn) or weight)
         most = min(due, wanted)
         visit = _visit_one(state, limiter, turn, most, wanted)
         if visit is None:
