@@ -28,6 +28,13 @@ async def hang() -> None:
     await asyncio.sleep(60)
 
 
+@task
+async def spend(ctx: Context) -> str:
+    async with ctx.budget("openai", units=5) as budget:
+        budget.settle(3)
+    return "spent"
+
+
 @task(resources=[Penstock])
 async def follow(ctx: Context) -> str:
     ours = ctx.resource(Penstock).for_tenant(ctx.job.tenant)
@@ -44,7 +51,7 @@ async def add_up(ctx: Context) -> str | None:
 
 def app_at(url: str) -> Penstock:
     """An app with the tasks of these tests, which is a resource of theirs itself."""
-    app = Penstock(url, include=[work, hang, follow, add_up])
+    app = Penstock(url, include=[work, hang, spend, follow, add_up])
 
     @app.resource(Penstock)
     @asynccontextmanager
@@ -210,7 +217,8 @@ async def test_a_handler_enqueues_for_its_tenant_where_the_worker_is_an_app_as_w
 async def test_fair_queues_limits_and_plans_work_as_ever(ground: Ground, app: Penstock) -> None:
     async with Penstock(ground.database.direct_url) as owner:
         await owner.set_queue("default", fair=True)
-        await owner.set_limit("task:work", slots=1)
+        await owner.set_limit("task:work", slots=1, rate=50, burst=50)
+        await owner.set_limit("openai", rate=1, burst=10)
         await owner.set_plan("gold", priority=5)
         await owner.set_tenant("a", plan="gold")
         await owner.set_tenant("b", plan="gold")
@@ -221,6 +229,8 @@ async def test_fair_queues_limits_and_plans_work_as_ever(ground: Ground, app: Pe
     async with working(ground):
         for name, job in jobs.items():
             assert await app.for_tenant(name).wait(job, 10) == f"1 for {name}"
+        a = app.for_tenant("a")
+        assert await a.wait(await a.enqueue(spend), 10) == "spent"
 
 
 async def test_a_worker_drops_a_partition_whose_day_has_passed(ground: Ground) -> None:
