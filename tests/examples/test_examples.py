@@ -32,6 +32,16 @@ SAID = {
         "the model is unloaded",
         "1 model for 2 jobs",
     ],
+    "fair_tenants": [
+        "first come, first served: small is number 321",
+        "turns between tenants: small is number 3",
+        "the first nine: large medium small large medium large medium large medium",
+        "medium with weight 3 comes more often than large: True",
+    ],
+    "model_budget": [
+        "12 chapters for 1440 tokens",
+        "the service refused 1 call, and 0 attempts failed",
+    ],
     "off_peak": [
         "answered: what time is it?",
         "by day the reports are ready",
