@@ -29,7 +29,7 @@ from penstock.errors import (
 )
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
-from penstock.tasks import Context, Request, Task, task
+from penstock.tasks import Budget, Context, NotNow, Request, Task, task
 from penstock.windows import Windows
 from penstock.worker import Tally, Worker
 
@@ -37,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttemptError",
+    "Budget",
     "Cancel",
     "Client",
     "Context",
@@ -56,6 +57,7 @@ __all__ = [
     "JobStatus",
     "Listed",
     "Liveness",
+    "NotNow",
     "NotRetryable",
     "Pace",
     "Page",

@@ -134,6 +134,7 @@ TABLE: list[tuple[str, Outcome, dict[str, Any], Transition]] = [
     ),
     ("snooze", Snooze(5), {"failures": 4}, Transition("scheduled", delay=5)),
     ("snooze by timedelta", Snooze(timedelta(1)), {}, Transition("scheduled", delay=86_400)),
+    ("snooze for a reason", Snooze(5, "busy\0"), {}, Transition("scheduled", "busy\ufffd", 5)),
     ("snooze for no time", Snooze(0), {}, Transition("ready")),
     ("snooze into the past", Snooze(-1), {}, Transition("ready")),
     ("cancel", Cancel("no longer wanted"), {}, Transition("cancelled", "no longer wanted")),
