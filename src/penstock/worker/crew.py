@@ -246,6 +246,7 @@ class Crew:
         for state in self._states.values():
             state.apply(rules)
         self.limiter.apply(rules)
+        self.dispatcher.recount()
         self._go_on()
 
     def _go_on(self) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
-from penstock.worker.limiter import Limiter
+from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
 from penstock.worker.solitude import Solitude
@@ -92,8 +92,6 @@ class Dispatcher:
         while left and slots.used < slots.limit and not self.closed:
             attempt = hand.take()
             if attempt is None:
-                if hand:
-                    self._move_on(state)
                 break
             left -= 1
             if attempt.row["losses"]:
@@ -103,21 +101,50 @@ class Dispatcher:
             else:
                 self._solitude.end()
             self._start(state, attempt)
-        return left
+        return 0 if hand.is_limited and self._move_on(state) else left
 
-    def _move_on(self, state: QueueState) -> None:
-        """Nothing at hand may start. What holds up its line goes to the one it belongs in."""
-        for attempt in state.hand.heads():
+    def _move_on(self, state: QueueState) -> bool:
+        """What holds up its line goes to the one it belongs in, or back if it has long to wait."""
+        has_moved = False
+        for attempt in state.hand.newly_held():
             if (lane := self._limiter.proper_lane(attempt)) is not None:
-                state.hand.remove(attempt)
-                self._limiter.dismiss(attempt)
+                self._drop(state, attempt)
                 self._move(attempt, lane)
-        self._release_shut(state)
+                has_moved = True
+        if state.hand.is_held:
+            self._release_shut(state)
+        for lane in state.hand.long_held(HELD_MOST):
+            for attempt in state.hand.of_lane(lane):
+                self._drop(state, attempt)
+                self._executor.release(attempt)
+        return has_moved
+
+    def _drop(self, state: QueueState, attempt: Attempt) -> None:
+        state.hand.remove(attempt)
+        self._limiter.dismiss(attempt)
+
+    def recount(self) -> None:
+        """The limits are new: they hold also for what runs already, and for what is at hand."""
+        for run in self.running.values():
+            self._limiter.recount(run.attempt, runs=True)
+        for _, attempt in self._apart:
+            self._limiter.recount(attempt, runs=True)
+        for state in self._states:
+            state.hand.hold_none()
+            for attempt in state.hand:
+                self._limiter.recount(attempt, runs=False)
 
     def _start(self, state: QueueState, attempt: Attempt) -> Run | None:
-        state.slots.take()
-        if state.hand.is_limited:
+        self._begin(state, attempt)
+        return self._run(state, attempt)
+
+    def _begin(self, state: QueueState, attempt: Attempt) -> None:
+        # Those that it was counted against at hand may be the last of their limits.
+        if state.hand.is_limited or attempt.allowances:
             self._limiter.begin(attempt)
+
+    def _run(self, state: QueueState, attempt: Attempt) -> Run | None:
+        state.slots.take()
         run = self._executor.start(attempt, state)
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
@@ -158,6 +185,8 @@ class Dispatcher:
             attempt.losses,
         )
         state.is_wary = True
+        # While it waits nobody else may have its slot: it will not ask again.
+        self._begin(state, attempt)
         self._apart.append((state, attempt))
         if self._apart_timer is None:
             self._apart_timer = self._loop.call_later(self._wait, self._run_apart, True)
@@ -179,7 +208,7 @@ class Dispatcher:
             self._clearing = None
         if self._apart and not self.closed:
             state, attempt = self._apart.popleft()
-            self._alone = self._start(state, attempt)
+            self._alone = self._run(state, attempt)
         if self._alone is None:
             self._after_alone()
 
@@ -216,8 +245,7 @@ class Dispatcher:
         shut = {one.row["lane"] for one in state.hand.heads() if self._limiter.is_shut(one)}
         for attempt in tuple(state.hand) if shut else ():
             if attempt.row["lane"] in shut:
-                state.hand.remove(attempt)
-                self._limiter.dismiss(attempt)
+                self._drop(state, attempt)
                 self._executor.release(attempt)
 
     def give_back(self) -> None:
@@ -233,16 +261,17 @@ class Dispatcher:
         self.stop_all("lost")
 
     def _take_unstarted(self) -> list[Attempt]:
-        unstarted = [attempt for _, attempt in self._apart]
+        apart = [attempt for _, attempt in self._apart]
         self._apart.clear()
-        for state in self._states:
-            unstarted.extend(state.hand.clear())
+        for attempt in apart:
+            self._limiter.end(attempt)
+        unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
         if self._apart_timer is not None:
             self._apart_timer.cancel()
             self._apart_timer = None
         for attempt in unstarted:
             self._limiter.dismiss(attempt)
-        return unstarted
+        return [*apart, *unstarted]
 
     def cancel(self, job: int, token: UUID) -> None:
         """An attempt was cancelled: stop it if it runs, forget it if it has not begun."""
@@ -250,15 +279,15 @@ class Dispatcher:
         if run is not None and run.attempt.token == token:
             run.stop("cancelled")
             return
-        kept = [(state, attempt) for state, attempt in self._apart if attempt.token != token]
-        if len(kept) < len(self._apart):
-            self._apart = deque(kept)
-            self._after_alone()
+        for place in tuple(self._apart):
+            if place[1].token == token:
+                self._apart.remove(place)
+                self._limiter.end(place[1])
+                self._after_alone()
         for state in self._states:
             for attempt in tuple(state.hand):
                 if attempt.token == token:
-                    state.hand.remove(attempt)
-                    self._limiter.dismiss(attempt)
+                    self._drop(state, attempt)
                     self._wants(state)
 
     def stop_all(self, reason: StopReason) -> None:

@@ -36,6 +36,6 @@ async def _quiet(crew: Crew) -> None:
             await claimer.settled()
         await crew.dispatcher.drained()
         await crew.completer.drained()
-        if not crew.dispatcher.jobs() and not crew.completer.unsettled:
+        if not (crew.dispatcher.jobs() or crew.mover.jobs() or crew.completer.unsettled):
             return
         await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -31,6 +32,12 @@ class Hand:
         self._size = 0
         # Whether there are limits at all, so that each start must be asked for.
         self.is_limited = False
+        # Since when the first job of a lane may not start; and those of whom nobody knows yet.
+        self._held_since: dict[str, float] = {}
+        self._newly_held: list[str] = []
+        self._looked = 0.0
+        # Whether none may start: they are no reason to fetch less.
+        self.is_held = False
 
     def __len__(self) -> int:
         return len(self._row) + self._size
@@ -48,6 +55,7 @@ class Hand:
         """Add what was claimed, in the order of its lines; `lane` if all are of one."""
         if not attempts:
             return
+        self.is_held = False
         is_row = lane is not None and not self._lanes and not self.is_limited
         if is_row and (not self._row or self._row[0].row["lane"] == lane):
             self._row.extend(attempts)
@@ -74,6 +82,7 @@ class Hand:
 
     def take(self) -> Attempt | None:
         """The next job that may start; None if there is none."""
+        self.is_held = False
         if self._row and not self.is_limited:
             return self._row.popleft()
         self._break_row()
@@ -90,12 +99,20 @@ class Hand:
             if attempt is not None:
                 self._turn, self._left = lane, self._weight(turn_of(lane)) - 1
                 return attempt
+        self.is_held = True
         return None
 
     def _take_from(self, lane: str) -> Attempt | None:
         jobs = self._lanes.get(lane)
-        if not jobs or (self.is_limited and not self._may_start(jobs[0])):
+        if not jobs:
             return None
+        if self.is_limited and not self._may_start(jobs[0]):
+            if lane not in self._held_since:
+                self._held_since[lane] = time.monotonic()
+                self._newly_held.append(lane)
+            return None
+        if self._held_since:
+            self._held_since.pop(lane, None)
         attempt = jobs.popleft()
         self._size -= 1
         if not jobs:
@@ -104,6 +121,7 @@ class Hand:
 
     def _forget(self, lane: str) -> None:
         del self._lanes[lane]
+        self._held_since.pop(lane, None)
         self._turns.leave(lane)
         if lane == self._turn:
             self._turn = None
@@ -112,12 +130,36 @@ class Hand:
         """The job of each lane that is next."""
         return [*list(self._row)[:1], *(jobs[0] for jobs in self._lanes.values())]
 
+    def newly_held(self) -> list[Attempt]:
+        """The jobs that hold up their lanes, each once."""
+        lanes, self._newly_held = self._newly_held, []
+        return [self._lanes[lane][0] for lane in lanes if lane in self._held_since]
+
+    def long_held(self, seconds: float) -> list[str]:
+        """The lanes of which none has been allowed to start for so long; looks now and then."""
+        now = time.monotonic()
+        if not self._held_since or now - self._looked < seconds / 2:
+            return []
+        self._looked = now
+        return [lane for lane, since in self._held_since.items() if now - since >= seconds]
+
+    def hold_none(self) -> None:
+        """The rules are new: each lane is asked for anew."""
+        self._held_since.clear()
+        self._newly_held.clear()
+        self.is_held = False
+
+    def of_lane(self, lane: str) -> list[Attempt]:
+        """The jobs of a lane."""
+        return list(self._lanes.get(lane, ()))
+
     def remove(self, attempt: Attempt) -> None:
         if attempt in self._row:
             self._row.remove(attempt)
             return
         lane = attempt.row["lane"]
         self._lanes[lane].remove(attempt)
+        self._held_since.pop(lane, None)
         self._size -= 1
         if not self._lanes[lane]:
             self._forget(lane)
@@ -127,6 +169,7 @@ class Hand:
         held = list(self)
         self._row.clear()
         self._lanes.clear()
+        self.hold_none()
         self._turns = Turns()
         self._turn = None
         self._size = 0

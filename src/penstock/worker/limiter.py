@@ -8,13 +8,15 @@ when its lease ends.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from penstock.errors import LeaseLost
 from penstock.job import UNIT_SEPARATOR, split_lane
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store
-from penstock.store.limits import Ask, Limits
+from penstock.store import Attempt, Pool, Store, failures
+from penstock.store.limits import Ask, Granted, Limits
 from penstock.store.rules import Limit, Rules
 from penstock.worker.allowance import Allowance
 from penstock.worker.session import Session
@@ -24,6 +26,12 @@ GATHER = 0.005
 # So long a grant is kept without use, and so often one asks again for what was refused.
 IDLE = 2.0
 AGAIN = 1.0
+# One who was refused and has not come back for so long does not wait any more.
+PATIENCE = 3.0
+# So many keys are asked for in one statement: each is locked until it ends.
+KEYS = 200
+# So many lines are remembered with their limits.
+LINES = 50_000
 # A job at hand is held for so long if its bucket has nothing; then anybody may have it.
 HELD_MOST = 1.0
 
@@ -58,6 +66,9 @@ class Limiter(Service):
         self._by_line: dict[tuple[str, str], Allowances] = {}
         self._by_job: dict[tuple[str, str, str], Allowances] = {}
         self._asking: set[Allowance] = set()
+        self._asked: set[Allowance] = set()
+        self._refused: set[Allowance] = set()
+        self._with_tokens: set[Allowance] = set()
         self._looked = 0.0
 
     @property
@@ -70,25 +81,18 @@ class Limiter(Service):
         self._rules = rules
         self._by_line.clear()
         self._by_job.clear()
-        for key, allowance in tuple(self._allowances.items()):
-            limit = rules.limit_of(key)
-            if limit is None and allowance.is_idle:
-                del self._allowances[key]
-                self._asking.discard(allowance)
-            elif limit is None:
-                # Kept for what runs with it: a new limit must count that too.
-                allowance.limit = Limit(key)
-            elif limit != allowance.limit:
-                allowance.limit = limit
-                allowance.tokens = min(allowance.tokens, int(limit.burst or 0))
-                allowance.ask_at = 0.0
+        for key, allowance in self._allowances.items():
+            # One that nothing limits any more is kept for what runs with it, and given back.
+            limit = rules.limit_of(key) or Limit(key)
+            if limit != allowance.limit:
+                allowance.change(limit)
                 self._asking.add(allowance)
         self.wake()
 
     def forget(self) -> None:
         """The lease is gone, and with it all that was granted."""
         for allowance in self._allowances.values():
-            allowance.slots.limit = 0
+            allowance.forget()
 
     def has_rate(self, key: str) -> bool:
         """Whether a key has a bucket."""
@@ -134,21 +138,29 @@ class Limiter(Service):
 
     def is_asking(self, allowances: Allowances) -> bool:
         """Whether an answer is due that may make room."""
-        return not self._asking.isdisjoint(allowances)
+        return not (self._asking.isdisjoint(allowances) and self._asked.isdisjoint(allowances))
 
     def _need(self, allowance: Allowance, wanted: int) -> None:
-        allowance.demand = max(allowance.demand, wanted)
-        allowance.touched = allowance.needed = time.monotonic()
-        if self._may_grow(allowance):
-            self._asking.add(allowance)
-            self.wake()
+        allowance.touched = now = time.monotonic()
+        demand, allowance.demand = allowance.demand, max(allowance.demand, wanted)
+        if allowance.ask_at > now:
+            if allowance not in self._refused:
+                self._refused.add(allowance)
+                self.wake()
+        elif self._may_grow(allowance):
+            self._ask(allowance)
+        elif allowance not in self._asking and allowance not in self._asked:
+            allowance.demand = demand
 
     def _may_grow(self, allowance: Allowance) -> bool:
         limit = allowance.limit
-        if allowance.ask_at > time.monotonic():
-            return False
-        has_slots = limit.slots is None or allowance.slots.limit >= min(limit.slots, self._most)
-        return limit.rate is not None or not (has_slots or allowance.is_over_share)
+        if limit.slots is not None and allowance.slots.limit < min(limit.slots, self._most):
+            return allowance.share is None
+        return limit.rate is not None and allowance.tokens_wanted > 0
+
+    def _ask(self, allowance: Allowance) -> None:
+        self._asking.add(allowance)
+        self.wake()
 
     # Around an attempt
 
@@ -180,10 +192,19 @@ class Limiter(Service):
     def end(self, attempt: Attempt) -> None:
         for allowance in attempt.allowances:
             allowance.end()
-            if allowance.is_over_share:
-                self._asking.add(allowance)
-                self.wake()
+            if allowance.shrink():
+                self._ask(allowance)
         attempt.allowances = ()
+
+    def recount(self, attempt: Attempt, *, runs: bool) -> None:
+        """Limits are new: count a job also against those that it was not counted against."""
+        new = tuple(one for one in self._of_job(attempt) if one not in attempt.allowances)
+        for allowance in new:
+            if runs:
+                allowance.slots.take()
+            else:
+                allowance.at_hand += 1
+        attempt.allowances += new
 
     def _of_job(self, attempt: Attempt) -> Allowances:
         """The allowances that one job needs, also those that came up after it was enqueued."""
@@ -213,7 +234,7 @@ class Limiter(Service):
         """
         lane, key = attempt.row["lane"], f"task:{attempt.task}"
         turn, keys = split_lane(lane)
-        if key in keys or self._allowance(key) is None:
+        if key in keys or self._rules.limit_of(key) is None:
             return None
         return UNIT_SEPARATOR.join([turn, *sorted([*keys, key])])
 
@@ -223,18 +244,16 @@ class Limiter(Service):
         """Somebody waits for slots of this key, or has given some back."""
         if (allowance := self._allowances.get(key)) is not None:
             allowance.ask_at = 0.0
-            self._asking.add(allowance)
-            self.wake()
+            self._ask(allowance)
 
     def closed(self, key: str, seconds: float) -> None:
         """A bucket was closed for everyone, or opened again."""
         if (allowance := self._allowances.get(key)) is not None:
             allowance.ask_at = 0.0
             if seconds > 0:
-                allowance.tokens = 0
+                allowance.taken.keep(0)
                 allowance.ask_at = time.monotonic() + seconds
-            self._asking.add(allowance)
-            self.wake()
+            self._ask(allowance)
 
     # Asking
 
@@ -242,103 +261,153 @@ class Limiter(Service):
         if not self._allowances:
             return IDLE
         await asyncio.sleep(GATHER)
-        self._let_go()
-        asking, self._asking = self._asking, set()
+        has_looked = self._look()
+        now = time.monotonic()
+        self._asking.update(one for one in self._refused if one.ask_at <= now)
+        self._asked, self._asking = self._asking, set()
         try:
-            grown = await self._ask_slots([one for one in asking if one.limit.slots is not None])
-            grown |= await self._ask_tokens([one for one in asking if one.limit.rate is not None])
+            has_room = await self._give_back_tokens()
+            for some in _parts([one for one in self._asked if _has_slots(one)]):
+                has_room |= await self._ask_slots(some)
+            has_room |= await self._ask_tokens()
         except BaseException:
-            self._asking |= asking
+            self._asking |= self._asked
             raise
-        if grown:
+        finally:
+            asked, self._asked = self._asked, set()
+        self._note_refusals(asked)
+        if has_room or has_looked:
             self._room()
         return self._pause()
 
-    def _let_go(self) -> None:
-        """Ask for less where nothing is going on any more."""
+    def _look(self) -> bool:
+        """Now and then: ask for less where nothing goes on any more, and hear what others need."""
         now = time.monotonic()
         if now - self._looked < IDLE / 2:
-            return
+            return False
         self._looked = now
-        is_stale = False
+        if len(self._by_line) + len(self._by_job) > LINES:
+            self._by_line.clear()
+            self._by_job.clear()
         for key, allowance in tuple(self._allowances.items()):
-            if allowance.demand and now - allowance.needed >= IDLE:
-                # The line that wanted it may have gone to another worker; if not, it says so again.
+            if allowance.demand and now - allowance.touched >= PATIENCE:
                 allowance.demand = 0
-                is_stale = True
+                self._refused.discard(allowance)
             if not allowance.is_idle:
-                allowance.touched = now
-            elif now - allowance.touched >= IDLE:
-                if allowance.slots.limit or allowance.tokens:
+                allowance.touched = max(allowance.touched, now if not allowance.demand else 0.0)
+                if allowance.is_known and now - allowance.asked_at >= IDLE:
                     self._asking.add(allowance)
-                elif allowance not in self._asking:
+            elif now - allowance.touched >= IDLE:
+                if allowance.is_known:
+                    self._asking.add(allowance)
+                elif allowance not in self._asking and not allowance.tokens:
                     self._drop(key)
-        if is_stale:
-            self._room()
+        return True
 
     def _drop(self, key: str) -> None:
-        del self._allowances[key]
+        self._refused.discard(self._allowances.pop(key))
         self._by_line.clear()
         self._by_job.clear()
 
     def _wants(self, allowance: Allowance) -> int:
-        assert allowance.limit.slots is not None
-        if allowance.is_idle and time.monotonic() - allowance.touched >= IDLE:
+        limit = allowance.limit.slots
+        if limit is None or (allowance.is_idle and time.monotonic() - allowance.touched >= IDLE):
             return 0
-        return min(allowance.limit.slots, self._most)
+        return min(limit, self._most)
+
+    def _keeps(self, allowance: Allowance) -> int:
+        """What may be in use until the answer comes, and so is not given away by it."""
+        if allowance.limit.slots is None:
+            return allowance.slots.used
+        return max(min(allowance.slots.limit, self._wants(allowance)), allowance.slots.used)
 
     async def _ask_slots(self, asking: Sequence[Allowance]) -> bool:
-        if not asking:
-            return False
         lease = await self._session.held()
-        asks = {one.key: Ask(self._wants(one), one.slots.used) for one in asking}
-        granted = await self._limits.grant(self._pool, lease, asks)
+        asks: dict[str, Ask] = {}
+        for allowance in asking:
+            # Lowered first, then told: what others get for it may not be in use here.
+            kept = self._keeps(allowance)
+            allowance.slots.limit = min(allowance.slots.limit, kept)
+            asks[allowance.key] = Ask(self._wants(allowance), kept)
+        granted = await self._grant(lease, asks)
         if lease != self._session.lease:
             return False
-        grown = False
+        has_room = False
+        now = time.monotonic()
         for allowance in asking:
             slots, share = granted[allowance.key]
-            if slots is None or share is None:
-                continue  # The limit has gone; the rules will tell.
-            grown |= slots > allowance.slots.limit
-            allowance.slots.limit = slots
-            allowance.is_over_share = slots > share
-            if slots < asks[allowance.key].wants:
-                allowance.ask_at = time.monotonic() + AGAIN
-            elif allowance.limit.rate is None:
-                allowance.demand = 0
-        return grown
+            wants = asks[allowance.key].wants
+            has_room |= (slots or 0) > allowance.slots.limit
+            allowance.slots.limit = slots or 0
+            allowance.is_known = bool(slots or wants) and slots is not None
+            allowance.asked_at = now
+            allowance.share = share if slots and share is not None and slots > share else None
+            if slots is not None and slots < wants:
+                allowance.ask_at = now + AGAIN
+            if allowance.shrink():
+                self._ask(allowance)
+        return has_room
 
-    async def _ask_tokens(self, asking: Sequence[Allowance]) -> bool:
+    async def _grant(self, lease: int, asks: dict[str, Ask]) -> dict[str, Granted]:
+        try:
+            return await self._limits.grant(self._pool, lease, asks)
+        except Exception as error:
+            if failures.is_state(error, failures.LEASE_LOST):
+                self._session.lapse(lease)
+                raise LeaseLost(str(lease)) from error
+            raise
+
+    async def _ask_tokens(self) -> bool:
         now = time.monotonic()
-        wants = {one.key: self._tokens(one) for one in asking if one.ask_at <= now}
-        wants = {key: want for key, want in wants.items() if want}
-        if not wants:
-            return False
-        taken = await self._limits.take(self._pool, wants)
-        grown = False
-        for key, (got, wait) in taken.items():
-            allowance = self._allowances[key]
-            allowance.tokens += got
-            grown |= got > 0
-            if got:
-                allowance.demand = 0
-            elif wait:
-                allowance.ask_at = time.monotonic() + wait
-        return grown
+        wants = {
+            one: one.tokens_wanted
+            for one in self._asked
+            if one.limit.rate is not None and one.ask_at <= now
+        }
+        has_room = False
+        for some in _parts([one for one, want in wants.items() if want]):
+            asked_at = time.monotonic()
+            taken = await self._limits.take(self._pool, {one.key: wants[one] for one in some})
+            for allowance in some:
+                got, wait = taken[allowance.key]
+                if got:
+                    has_room = True
+                    allowance.taken.put(got, asked_at)
+                    self._with_tokens.add(allowance)
+                elif wait:
+                    allowance.ask_at = time.monotonic() + wait
+        return has_room
 
-    def _tokens(self, allowance: Allowance) -> int:
-        """How many tokens to take; below 0, to give back."""
-        if allowance.is_idle and time.monotonic() - allowance.touched >= IDLE:
-            return -allowance.tokens
-        return max(0, allowance.tokens_wanted - allowance.tokens) if allowance.demand else 0
+    async def _give_back_tokens(self) -> bool:
+        """Tokens that were not used at once go back: another may need them now."""
+        stale = {one: one.taken.drop_stale() for one in self._with_tokens}
+        self._with_tokens = {one for one in stale if one.tokens}
+        for some in _parts([one for one, count in stale.items() if count]):
+            await self._limits.take(self._pool, {one.key: -stale[one] for one in some})
+        return any(count and one.at_hand for one, count in stale.items())
+
+    def _note_refusals(self, asked: set[Allowance]) -> None:
+        now = time.monotonic()
+        for allowance in asked:
+            if allowance.ask_at > now and allowance.demand:
+                self._refused.add(allowance)
+                continue
+            self._refused.discard(allowance)
+            if allowance not in self._asking:
+                allowance.demand = 0
 
     def _pause(self) -> float:
         """Until the next token, the next try for slots, or the next look at what is idle."""
-        now = time.monotonic()
-        pause = IDLE
-        for allowance in self._allowances.values():
-            if allowance.demand:
-                self._asking.add(allowance)
-                pause = min(pause, max(allowance.ask_at - now, 0.0) + GATHER)
-        return pause
+        due = [one.ask_at for one in self._refused]
+        due += [one.taken.stale_at for one in self._with_tokens]
+        pause = min(due, default=math.inf) - time.monotonic() - GATHER
+        return min(IDLE / 2, max(pause, GATHER / 5))
+
+
+def _has_slots(allowance: Allowance) -> bool:
+    return allowance.limit.slots is not None or allowance.is_known
+
+
+def _parts(allowances: Sequence[Allowance]) -> Iterator[Sequence[Allowance]]:
+    for start in range(0, len(allowances), KEYS):
+        yield allowances[start : start + KEYS]

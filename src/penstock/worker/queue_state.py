@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from itertools import islice
 
 from penstock.store import Attempt
 from penstock.store.rules import Rules
@@ -11,6 +12,9 @@ from penstock.worker.hand import Hand
 from penstock.worker.marks import Marks
 from penstock.worker.slots import Slots
 from penstock.worker.tenants import ALL, Tenants
+
+# So many of those who wait for their turn are looked at, whether they have a job at hand.
+LOOK_AT = 20
 
 logger = logging.getLogger("penstock.worker")
 
@@ -59,7 +63,7 @@ class QueueState:
     @property
     def wanted(self) -> int:
         """How many jobs a claim should ask for now; 0 while there is enough at hand."""
-        at_hand = len(self.hand)
+        at_hand = 0 if self.hand.is_held else len(self.hand)
         if self.is_wary:
             return 0 if at_hand else min(max(self.slots.free, 0), 1)
         ahead = self.slots.ahead
@@ -70,6 +74,14 @@ class QueueState:
     def _guests(self, at_hand: int, ahead: int) -> int:
         """Jobs of lanes that wait in this round while enough of others is at hand: without them
         the next free slots would go to who has had them before."""
-        if at_hand > 2 * ahead or len(self.marks.turns) < 2:
+        turns = self.marks.turns
+        if len(turns) < 2 or not turns.waiting:
             return 0
-        return min(self.marks.turns.waiting, ahead)
+        if at_hand <= 2 * ahead:
+            return min(turns.waiting, ahead)
+        # More is at hand than will be worked off in a moment: only for one who has nothing here.
+        waiting = islice(turns, min(turns.waiting, LOOK_AT))
+        return 1 if any(not self._is_at_hand(turn) for turn in waiting) else 0
+
+    def _is_at_hand(self, turn: str) -> bool:
+        return turn in self.closed or any(line.lane in self.hand for line in self.marks.lines(turn))
