@@ -1,0 +1,531 @@
+"""Limits that workers share: how many run at once, how many start in a second."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from itertools import combinations
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock import Penstock
+from penstock.worker import Worker
+from penstock.worker.limiter import Limiter
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, worker_of
+from tests.worker.meter import Meter, expect_nothing_counted
+
+SLOTS = {"default": 20}
+
+
+async def rules_known(app: Penstock, *workers: Worker) -> None:
+    """Wait until workers have heard of the last change of a setting."""
+    version = await app.store.rules_version(await app._link.pool())
+    books = [crew_of(worker).rulebook for worker in workers]
+    await until(lambda: all(book.rules.version >= version for book in books), what="new rules")
+
+
+async def granted(connection: asyncpg.Connection, key: str) -> list[int]:
+    """The slots of a key that live workers hold, those with most first."""
+    rows = await connection.fetch(
+        'SELECT g.slots FROM penstock."grant" AS g JOIN penstock.lease AS l ON l.id = g.lease '
+        "WHERE g.key = $1 AND l.expires_at > clock_timestamp() ORDER BY 1 DESC",
+        key,
+    )
+    return [row["slots"] for row in rows]
+
+
+# What can be limited
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "fair"),
+    [
+        ("queue:default", {}, False),
+        ("task:metered", {}, False),
+        ("openai", {"limits": "openai"}, False),
+        ("account:7", {"limits": "account:{who}"}, False),
+        ("lane:default:7", {"tenant": "7"}, True),
+        ("lane:default:*", {"tenant": "7"}, True),
+    ],
+)
+async def test_no_more_than_the_limit_run_at_once(
+    app: Penstock, key: str, options: dict[str, Any], fair: bool
+) -> None:
+    meter = Meter(app, limits=options.pop("limits", ()))
+    await app.set_queue("default", fair=fair)
+    await app.set_limit(key, slots=2)
+    await app.enqueue_many(meter.task.options(**options).prepare("7") for _ in range(20))
+    async with worker_of(app, SLOTS) as worker:
+        await meter.ended(20)
+        await expect_nothing_counted(worker)
+    assert meter.most["all"] == 2
+
+
+async def test_a_pattern_limits_each_key_that_begins_so_by_itself(app: Penstock) -> None:
+    meter = Meter(app, limits="account:{who}")
+    await app.set_limit("account:*", slots=2)
+    await app.set_limit("account:3", slots=1)
+    await app.enqueue_many(meter.task.prepare(str(n % 4)) for n in range(40))
+    async with worker_of(app, SLOTS) as worker:
+        await meter.ended(40)
+        await expect_nothing_counted(worker)
+    assert [meter.most[str(n)] for n in range(4)] == [2, 2, 2, 1]
+    assert meter.most["all"] > 2
+
+
+async def test_a_job_keeps_to_all_of_its_limits(app: Penstock) -> None:
+    meter = Meter(app, limits=("openai", "account:{who}"))
+    await app.set_limit("openai", slots=3)
+    await app.set_limit("account:*", slots=2)
+    await app.enqueue_many(meter.task.prepare(str(n % 4)) for n in range(40))
+    async with worker_of(app, SLOTS) as worker:
+        await meter.ended(40)
+        await expect_nothing_counted(worker)
+    assert meter.most["all"] == 3
+    assert max(meter.most[str(n)] for n in range(4)) == 2
+
+
+@pytest.mark.told
+async def test_what_waits_for_a_limit_holds_up_nothing_else(app: Penstock) -> None:
+    limited = Meter(app, "limited", gated=True, limits="openai")
+    free = Meter(app, "free")
+    await app.set_limit("openai", slots=1)
+    async with worker_of(app, SLOTS, rescan=3600, poll=3600):
+        await app.enqueue_many(limited.task.prepare() for _ in range(50))
+        await limited.begun(1)
+        await app.enqueue_many(free.task.prepare() for _ in range(50))
+        await free.ended(50)
+        assert len(limited.order) == 1
+        limited.let_all_go()
+        await limited.ended(50)
+
+
+# Limits newer than the jobs
+
+
+@pytest.mark.told
+@pytest.mark.parametrize("slots", [0, 1])
+async def test_a_limit_on_a_task_whose_jobs_stand_in_line_already_holds_up_no_others(
+    app: Penstock, connection: asyncpg.Connection, slots: int
+) -> None:
+    limited = Meter(app, "limited", gated=True)
+    free = Meter(app, "free")
+    tasks = [limited.task, free.task] * 30
+    await app.enqueue_many(task.prepare() for task in tasks)
+    await app.set_limit("task:limited", slots=slots)
+    async with worker_of(app, SLOTS, rescan=3600, poll=3600) as worker:
+        await free.ended(30)
+        await limited.begun(slots)
+        assert limited.running == slots
+        await until(lambda: not crew_of(worker).mover.jobs(), what="the last to be moved")
+        lanes = "SELECT array_agg(DISTINCT lane) FROM penstock.job WHERE state = 'ready'"
+        assert await connection.fetchval(lanes) == ["\x1ftask:limited"]
+        limited.let_all_go()
+        await app.set_limit("task:limited", slots=5)
+        await limited.ended(30)
+        await expect_nothing_counted(worker)
+    assert limited.most["all"] <= 5
+    [counts] = await connection.fetch(
+        "SELECT max(failures) AS failures, max(losses) AS losses FROM penstock.job_history"
+    )
+    assert tuple(counts) == (0, 0)
+
+
+async def test_it_holds_up_no_others_of_its_lane_while_other_lanes_are_busy(app: Penstock) -> None:
+    """A job that may not start is moved also if others at hand may: its lane would starve."""
+    limited = Meter(app, "limited")
+    free = Meter(app, "free")
+    await app.set_queue("default", fair=True)
+    acme, other = {"tenant": "acme"}, {"tenant": "other"}
+    await app.enqueue(limited.task.options(**acme))
+    await app.enqueue_many(free.task.options(**acme).prepare("acme") for _ in range(5))
+    await app.enqueue_many(free.task.options(**other).prepare("other") for _ in range(1500))
+    await app.set_limit("task:limited", slots=0)
+    async with worker_of(app, {"default": 2}):
+        await until(lambda: free.order.count("acme") == 5, what="those behind it")
+        assert free.order.count("other") < 500
+
+
+async def test_a_new_limit_counts_what_runs_already(app: Penstock) -> None:
+    meter = Meter(app, gated=True)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue_many(meter.task.prepare() for _ in range(3))
+        await meter.begun(3)
+        await app.set_limit("queue:default", slots=2)
+        await rules_known(app, worker)
+        await app.enqueue_many(meter.task.prepare() for _ in range(3))
+        meter.let_go(1)
+        await meter.ended(1)
+        allowance = crew_of(worker).limiter._allowances["queue:default"]
+        await until(lambda: allowance.slots.limit == 2, what="the slots")
+        assert (meter.running, allowance.slots.used) == (2, 2)
+        meter.let_go(1)
+        await meter.begun(4)
+        assert meter.running == 2
+        meter.let_all_go()
+        await meter.ended(6)
+        await expect_nothing_counted(worker)
+
+
+# Changes at run time
+
+
+@pytest.mark.told
+async def test_a_limit_is_raised_and_lowered_and_closed_and_removed_while_workers_run(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=1)
+    async with worker_of(app, SLOTS, rescan=3600, poll=3600) as worker:
+        await app.enqueue_many(meter.task.prepare() for _ in range(30))
+        await meter.begun(1)
+        await app.set_limit("queue:default", slots=4)
+        await meter.begun(4)
+        await app.set_limit("queue:default", slots=2)
+        await rules_known(app, worker)
+        meter.let_go(2)
+        await meter.ended(2)
+        await until(lambda: granted_is(connection, [2]), what="what is not used to be given back")
+        assert len(meter.order) == 4
+        meter.let_go(1)
+        await meter.begun(5)
+        await app.set_limit("queue:default", slots=0)
+        await rules_known(app, worker)
+        meter.let_go(2)
+        await until(lambda: meter.running == 0, what="the last to end")
+        await until(lambda: granted_is(connection, []), what="all to be given back")
+        assert len(meter.order) == 5
+        await app.set_limit("queue:default", slots=3)
+        await meter.begun(8)
+        await app.remove_limit("queue:default")
+        await meter.begun(5 + 20)
+        assert meter.most["all"] == 20
+        meter.let_all_go()
+        await meter.ended(30)
+        await expect_nothing_counted(worker)
+        assert await granted(connection, "queue:default") == []
+
+
+async def granted_is(connection: asyncpg.Connection, slots: list[int]) -> bool:
+    return await granted(connection, "queue:default") == slots
+
+
+async def test_limits_that_come_and_go_while_jobs_are_at_hand_leave_no_count_behind(
+    app: Penstock,
+) -> None:
+    meter = Meter(app)
+    async with worker_of(app, {"default": 5}) as worker:
+        for _ in range(4):
+            await app.enqueue_many(meter.task.prepare() for _ in range(150))
+            begun = len(meter.order)
+            await app.set_limit("queue:default", slots=4)
+            await meter.begun(begun + 40)
+            await app.remove_limit("queue:default")
+            await meter.begun(begun + 80)
+        await meter.ended(600)
+        await expect_nothing_counted(worker)
+
+
+async def test_jobs_at_hand_that_may_not_start_any_more_hold_up_nothing_and_go_back(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """Quick jobs are fetched ahead; then their limit is closed."""
+    limited = Meter(app, "limited", limits="openai")
+    free = Meter(app, "free")
+    await app.set_limit("openai", slots=4)
+    await app.enqueue_many(limited.task.prepare() for _ in range(4000))
+    async with worker_of(app, {"default": 5}) as worker:
+        hand = worker.states["default"].hand
+        await until(lambda: len(hand) > 10, what="some to be fetched ahead")
+        await app.set_limit("openai", slots=0)
+        await rules_known(app, worker)
+        await app.enqueue_many(free.task.prepare() for _ in range(20))
+        await free.ended(20, timeout=5)
+        running = "SELECT count(*) FROM penstock.job WHERE state = 'running'"
+        await until(lambda: is_zero(connection, running), what="those at hand to go back")
+        await expect_nothing_counted(worker)
+
+
+async def is_zero(connection: asyncpg.Connection, sql: str) -> bool:
+    return bool(await connection.fetchval(sql) == 0)
+
+
+# Several workers
+
+
+async def test_workers_share_a_limit_and_one_that_comes_later_gets_its_part(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=4)
+    await app.enqueue_many(meter.task.prepare() for _ in range(60))
+    async with worker_of(app, SLOTS) as one:
+        await meter.begun(4)
+        async with worker_of(app, SLOTS) as other:
+            await until(lambda: waits(connection), what="the other to wait")
+            for ended in range(1, 9):
+                meter.let_go(1)
+                await meter.begun(4 + ended)
+            await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
+            meter.let_all_go()
+            await meter.ended(60)
+            await expect_nothing_counted(one, other)
+    assert meter.most["all"] == 4
+
+
+async def waits(connection: asyncpg.Connection) -> bool:
+    waiting = 'SELECT true FROM penstock."grant" WHERE slots = 0 AND wanted > 0'
+    return bool(await connection.fetchval(waiting))
+
+
+async def test_parts_are_equal_also_where_nobody_is_told(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
+    meter = Meter(app)
+    await app.set_limit("queue:default", slots=4)
+    await app.enqueue_many(meter.task.prepare() for _ in range(4000))
+    async with worker_of(app, SLOTS) as one, worker_of(app, SLOTS) as other:
+        await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, 10, what="both")
+        await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
+    assert meter.most["all"] == 4
+
+
+async def test_slots_that_are_not_used_any_more_are_given_back(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    meter = Meter(app, limits="account:{who}")
+    await app.set_limit("account:*", slots=1)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue_many(meter.task.prepare(str(n)) for n in range(50))
+        await meter.ended(50)
+        limiter = crew_of(worker).limiter
+        await until(lambda: not limiter._allowances, 10, what="the limits to be forgotten")
+        assert await connection.fetchval('SELECT count(*) FROM penstock."grant"') == 0
+
+
+async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_who_do(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.limiter.PATIENCE", 1.0)
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=2)
+    async with worker_of(app, SLOTS), worker_of(app, SLOTS):
+        await app.enqueue_many(meter.task.prepare() for _ in range(3))
+        await meter.begun(2)
+        await until(lambda: waits(connection), what="one to wait")
+        meter.let_all_go()
+        await meter.ended(3)
+        await until(lambda: granted_is(connection, []), 10, what="nobody to hold or wait")
+
+
+# A lost lease
+
+
+async def test_after_a_lost_lease_the_slots_are_asked_for_anew(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=2)
+    async with worker_of(app, SLOTS, heartbeat=0.1) as worker:
+        await app.enqueue_many(meter.task.prepare() for _ in range(10))
+        await meter.begun(2)
+        lease = crew_of(worker).session.lease
+        await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+        await until(lambda: crew_of(worker).session.lease not in (None, lease), what="a new lease")
+        await meter.begun(4)
+        assert meter.running == 2
+        assert await granted(connection, "queue:default") == [2]
+        meter.let_all_go()
+        await until(lambda: nothing_left(connection), what="all jobs")
+        await expect_nothing_counted(worker)
+    assert meter.most["all"] == 2
+
+
+async def nothing_left(connection: asyncpg.Connection) -> bool:
+    return await is_zero(connection, "SELECT count(*) FROM penstock.job")
+
+
+async def test_a_lease_that_is_found_dead_when_slots_are_asked_for_is_replaced(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    meter = Meter(app)
+    async with worker_of(app, SLOTS, heartbeat=5, lease=60) as worker:
+        lease = await crew_of(worker).session.held()
+        await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+        await app.set_limit("queue:default", slots=2)
+        await rules_known(app, worker)
+        await app.enqueue(meter.task)
+        await meter.ended(1)
+        assert crew_of(worker).session.lease != lease
+
+
+# A job at hand that is cancelled, a job that runs alone
+
+
+async def test_a_job_that_is_cancelled_at_hand_is_no_longer_counted(app: Penstock) -> None:
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=1)
+    jobs = await app.enqueue_many(meter.task.prepare() for _ in range(6))
+    async with worker_of(app, SLOTS) as worker:
+        allowance_of = crew_of(worker).limiter._allowances
+        await meter.begun(1)
+        # As if they were quick: one is fetched ahead.
+        allowance_of["queue:default"].slots._rate = 20.0
+        crew_of(worker).claimers["default"].wake()
+        hand = worker.states["default"].hand
+        await until(lambda: len(hand) == 1, what="one at hand")
+        [ahead] = [str(attempt.id) for attempt in hand]
+        await app.cancel(ahead)
+        await until(lambda: ahead not in [str(attempt.id) for attempt in hand], what="it to go")
+        meter.let_all_go()
+        await meter.ended(len(jobs) - 1)
+        await expect_nothing_counted(worker)
+
+
+@pytest.mark.parametrize("end", ["run", "cancel", "lapse"])
+async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
+    app: Penstock, connection: asyncpg.Connection, end: str
+) -> None:
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", slots=2)
+    _, lost = await app.enqueue_many(meter.task.prepare(who) for who in ("first", "lost"))
+    await connection.execute("UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id))
+    async with worker_of(app, SLOTS, isolation_wait=60) as worker:
+        await meter.begun(1)
+        dispatcher = crew_of(worker).dispatcher
+        await until(lambda: dispatcher.is_reserved, what="the job to be set apart")
+        assert crew_of(worker).limiter._allowances["queue:default"].slots.used == 2
+        if end == "cancel":
+            await app.cancel(lost)
+            await until(lambda: not dispatcher.is_reserved, what="it to go")
+        if end == "lapse":
+            crew_of(worker).session.lapse()
+        meter.let_all_go()
+        await until(lambda: nothing_left(connection), what="all jobs")
+        await expect_nothing_counted(worker)
+
+
+# Rates
+
+
+@asynccontextmanager
+async def starts(
+    app: Penstock, database: Database, **options: Any
+) -> AsyncIterator[tuple[Any, asyncpg.Pool]]:
+    """A task that writes down by the database's clock when it starts."""
+    async with asyncpg.create_pool(database.url, min_size=4, max_size=4) as pool:
+        await pool.execute("CREATE TABLE start (at timestamptz DEFAULT clock_timestamp())")
+
+        @app.task(name="start", **options)
+        async def start() -> None:
+            await pool.execute("INSERT INTO start DEFAULT VALUES")
+
+        yield start, pool
+
+
+async def times(pool: asyncpg.Pool) -> list[float]:
+    rows = await pool.fetch("SELECT extract(epoch FROM at)::float8 AS at FROM start ORDER BY at")
+    return [row["at"] for row in rows]
+
+
+def most_at_once(times: Iterable[float], rate: float) -> float:
+    """By how much the starts of any stretch of time were more than what ran in meanwhile."""
+    numbered = list(enumerate(times))
+    return max(n - m + 1 - rate * (b - a) for (m, a), (n, b) in combinations(numbered, 2))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_no_more_start_than_the_burst_and_what_runs_in(
+    app: Penstock, database: Database, workers: int
+) -> None:
+    rate, burst, jobs = 40.0, 5, 45
+    await app.set_limit("openai", rate=rate, burst=burst)
+    async with starts(app, database, limits="openai") as (start, pool):
+        await app.enqueue_many(start.prepare() for _ in range(jobs))
+        crowd = [worker_of(app, SLOTS) for _ in range(workers)]
+        for worker in crowd:
+            await worker.start()
+        await until(lambda: started(pool, jobs), what="all to start")
+        await asyncio.gather(*(worker.stop() for worker in crowd))
+        at = await times(pool)
+    # What a start takes to be written down by another connection is the test's own.
+    assert most_at_once(at, rate) <= burst + rate * 0.1
+    assert at[-1] - at[0] <= 2 * (jobs - burst) / rate, "half of the rate at least is used"
+
+
+async def started(pool: asyncpg.Pool, count: int) -> bool:
+    return bool(await pool.fetchval("SELECT count(*) FROM start") >= count)
+
+
+async def test_tokens_that_are_not_used_at_once_go_back(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """Kept, they would be used on top of a full bucket."""
+    meter = Meter(app)
+    await app.set_limit("queue:default", rate=0.001, burst=8)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue(meter.task)
+        await meter.ended(1)
+        allowance = crew_of(worker).limiter._allowances["queue:default"]
+        await until(lambda: allowance.tokens == 0, 1.0, what="tokens to go back")
+        await until(lambda: level_is(connection, 7), what="tokens to be back")
+        await expect_nothing_counted(worker)
+
+
+async def level_is(connection: asyncpg.Connection, level: int) -> bool:
+    return bool(round(await connection.fetchval("SELECT level FROM penstock.bucket")) == level)
+
+
+async def test_a_rate_of_nothing_starts_nothing_until_it_is_changed(app: Penstock) -> None:
+    meter = Meter(app)
+    await app.set_limit("queue:default", rate=0.001, burst=2)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue_many(meter.task.prepare() for _ in range(10))
+        await meter.ended(2)
+        await app.set_limit("queue:default", rate=1000, burst=100)
+        await meter.ended(10)
+        await expect_nothing_counted(worker)
+
+
+@pytest.mark.parametrize("limit", [{"slots": 1}, {"slots": 1, "rate": 10, "burst": 10}])
+async def test_a_worker_that_waits_for_a_limit_does_not_ask_without_end(
+    app: Penstock, limit: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = 0
+    tick = Limiter.tick
+
+    async def counting(self: Limiter) -> float:
+        nonlocal ticks
+        ticks += 1
+        return await tick(self)
+
+    monkeypatch.setattr(Limiter, "tick", counting)
+    meter = Meter(app, gated=True)
+    await app.set_limit("queue:default", **limit)
+    async with worker_of(app, SLOTS):
+        await app.enqueue_many(meter.task.prepare() for _ in range(10))
+        await meter.begun(1)
+        before, began = ticks, asyncio.get_running_loop().time()
+        await asyncio.sleep(0.5)  # The time is what is measured.
+        assert (ticks - before) / (asyncio.get_running_loop().time() - began) < 25
+        meter.let_all_go()
+        await meter.ended(10)
+
+
+# Very many keys
+
+
+async def test_very_many_keys_are_asked_for_in_parts(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.limiter.KEYS", 50)
+    meter = Meter(app, limits="account:{who}")
+    await app.set_limit("account:*", slots=1)
+    await app.enqueue_many(meter.task.prepare(str(n)) for n in range(600))
+    async with worker_of(app, {"default": 300}) as worker:
+        await meter.ended(600)
+        await expect_nothing_counted(worker)
