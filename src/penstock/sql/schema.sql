@@ -304,6 +304,7 @@ $$;
 CREATE FUNCTION penstock.correct_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -763,6 +764,7 @@ $$;
 CREATE FUNCTION penstock.fill_bucket_v1(p_key text, p_now timestamp with time zone, OUT level double precision, OUT rate double precision, OUT burst double precision, OUT filled_at timestamp with time zone, OUT opens_in double precision) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1440,6 +1442,7 @@ $$;
 CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1798,6 +1801,7 @@ $$;
 CREATE FUNCTION penstock.take_v1(p_keys text[], p_wants integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, got integer, wait double precision)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'

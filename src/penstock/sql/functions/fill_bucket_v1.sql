@@ -8,6 +8,7 @@ CREATE FUNCTION :"schema".fill_bucket_v1(
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

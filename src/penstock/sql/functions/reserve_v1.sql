@@ -3,6 +3,7 @@ CREATE FUNCTION :"schema".reserve_v1(p_key text, p_units double precision, p_now
 RETURNS double precision
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

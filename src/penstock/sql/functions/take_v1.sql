@@ -6,6 +6,7 @@ CREATE FUNCTION :"schema".take_v1(p_keys text[], p_wants integer[], p_now timest
 RETURNS TABLE (key text, got integer, wait double precision)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
