@@ -272,7 +272,8 @@ async def test_no_bucket_waits_for_a_compiler(engine: Engine) -> None:
     """Before Postgres 18 a scan that is switched off looks so dear that it is compiled first."""
     sql = """
         SELECT proname FROM pg_proc
-         WHERE pronamespace = 'penstock'::regnamespace AND proname ~ '(bucket|take|reserve|correct)_v'
+         WHERE pronamespace = 'penstock'::regnamespace
+           AND proname ~ '(bucket|take|reserve|correct)_v'
            AND 'enable_seqscan=off' = ANY (proconfig) AND NOT 'jit=off' = ANY (proconfig)
     """
     assert await engine.connection.fetch(sql) == []
