@@ -46,7 +46,8 @@ class BareLoop:
         ready_at, job = self._mark
         rows: Rows = await self._claims.fetch(
             self._store.statement("claim"),
-            self._lease, "default", [""], [0], [ready_at], [job], CLAIM, '{"commit": "async"}',
+            self._lease, "default", [""], [0], [ready_at], [job], [CLAIM], CLAIM,
+            '{"commit": "async"}',
         )  # fmt: skip
         if rows:
             self._mark = max((row["ready_at"], row["id"]) for row in rows)

@@ -9,12 +9,14 @@ from penstock.bench.backlog import claim_times
 from penstock.bench.dead import past_the_dead
 from penstock.bench.drain import typical
 from penstock.bench.enqueue import single_rate
+from penstock.bench.fair import Fair
 from penstock.bench.ground import Ground, open_ground
 from penstock.bench.latency import pick_up
 from penstock.bench.live import Live
 from penstock.bench.plan import Plan
 from penstock.bench.processes import against_one
 from penstock.bench.rounds import Rounds
+from penstock.bench.scenes import scenes
 from penstock.bench.server import Server, machine
 from penstock.bench.soak import memory
 from penstock.config import Database
@@ -55,6 +57,10 @@ async def _extras(ground: Ground, plan: Plan, free_rate: float, live: Live) -> d
         extras["soak"] = await memory(ground, plan.soak, live)
     if plan.dead:
         extras["dead"] = await past_the_dead(ground, plan.jobs, plan.dead, free_rate, live)
+    if plan.tenants:
+        fair = Fair(ground, plan, live, scenes(plan.tenants))
+        await fair.run()
+        extras["fair"] = fair.as_dict()
     return extras
 
 

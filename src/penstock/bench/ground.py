@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from penstock.embedded import Server
 from penstock.sql import quote
 from penstock.store.connection import Connection
 
+QUEUE = "default"
 WORKER = module("penstock.bench.worker")
 AT_ONCE = 100_000
 FAST_AT_ONCE = 200_000
@@ -52,14 +53,20 @@ class Ground:
 
     async def clear(self) -> None:
         """Back to empty tables, so that each measurement begins alike."""
-        await self.connection.execute("TRUNCATE job, job_history, lease, leader")
+        await self.connection.execute('TRUNCATE job, job_history, lease, leader, "grant", bucket')
 
-    async def fill(self, jobs: int) -> float:
-        """Enqueue no-ops in bulk; the seconds it took, requests made and checked included."""
+    async def fill(self, jobs: int, tenants: Sequence[str] = ()) -> float:
+        """Enqueue no-ops in bulk; the seconds it took, requests made and checked included.
+
+        They belong to the tenants in turn, or to nobody.
+        """
+        owned = [tasks.noop.options(tenant=name) for name in tenants] or [tasks.noop]
         began = time.monotonic()
         for start in range(0, jobs, AT_ONCE):
             numbers = range(start, min(start + AT_ONCE, jobs))
-            await self.app.enqueue_many(tasks.noop.prepare(number) for number in numbers)
+            await self.app.enqueue_many(
+                owned[number % len(owned)].prepare(number) for number in numbers
+            )
         return time.monotonic() - began
 
     async def fill_fast(self, jobs: int) -> None:
@@ -71,15 +78,15 @@ class Ground:
         """Statistics and visibility as autovacuum would soon have made them."""
         await self.connection.execute("VACUUM (ANALYZE) job")
 
-    async def refill(self, jobs: int) -> float:
+    async def refill(self, jobs: int, tenants: Sequence[str] = ()) -> float:
         """Only so many new jobs; the seconds that the enqueue took."""
         await self.clear()
-        seconds = await self.fill(jobs)
+        seconds = await self.fill(jobs, tenants)
         await self.tidy()
         return seconds
 
-    async def enqueue(self, number: int) -> None:
-        await self.app.enqueue(tasks.noop, number)
+    async def enqueue(self, number: int, tenant: str = "") -> None:
+        await self.app.enqueue(tasks.noop.options(tenant=tenant) if tenant else tasks.noop, number)
 
     async def enqueue_stamp(self, number: int) -> None:
         await self.app.enqueue(tasks.stamp, number)

@@ -8,6 +8,8 @@ from penstock.errors import ConfigError
 
 LATENCY_JOBS = 500
 SINGLE_JOBS = 2000
+# Of a fair queue with many tenants, so many are a few.
+FEW_TENANTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Plan:
     backlog: tuple[int, ...] = ()
     soak: int = 0
     dead: int = 0
+    tenants: int = 0
 
     def __post_init__(self) -> None:
         _between("jobs", self.jobs, 1000, 10_000_000)
@@ -30,6 +33,8 @@ class Plan:
         for setting in ("soak", "dead"):
             if getattr(self, setting):
                 _between(setting, getattr(self, setting), 10_000, 100_000_000)
+        if self.tenants:
+            _between("tenants", self.tenants, 2 * FEW_TENANTS, self.jobs)
 
     @property
     def latency_jobs(self) -> int:

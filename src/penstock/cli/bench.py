@@ -15,6 +15,7 @@ from penstock.cli.where import Server
 @examples(
     "penstock bench --jobs 20000 --rounds 1",
     "penstock bench --jobs 5000 --rounds 1 --processes 2 --json > bench.json",
+    "penstock bench --jobs 5000 --rounds 1 --tenants 1000",
 )
 @spread
 def bench(
@@ -32,6 +33,10 @@ def bench(
     dead: Annotated[
         int, typer.Option(help="Also drain past so many dead entries that cannot be cleaned up.")
     ] = 0,
+    tenants: Annotated[
+        int,
+        typer.Option(help="Also drain fair queues with so many tenants, and with limits."),
+    ] = 0,
     place: Server,
     output: Output,
 ) -> None:
@@ -47,7 +52,7 @@ def bench(
     from penstock.cli.opening import plain_errors
     from penstock.worker.process import run
 
-    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead)
+    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead, tenants)
     database = place.database()
     with plain_errors(database):
         document = run(measure(plan, database, Live()))

@@ -1,0 +1,66 @@
+"""`penstock bench --tenants`: fair queues and limits against a plain queue."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from penstock.bench.fair import Fair, over
+from penstock.bench.ground import Ground, open_ground
+from penstock.bench.live import Live
+from penstock.bench.plan import FEW_TENANTS, Plan
+from penstock.bench.scenes import scenes
+from penstock.bench.setup import names
+from penstock.config import Database as Settings
+from tests.fixtures.database import Database
+
+TENANTS = 300
+
+
+@pytest.fixture
+async def ground(database: Database) -> AsyncIterator[Ground]:
+    async with open_ground(Settings(database.url)) as ground:
+        yield ground
+
+
+async def test_all_jobs_of_all_tenants_are_drained_also_past_those_that_are_done(
+    ground: Ground,
+) -> None:
+    plan = Plan(jobs=2000, rounds=1, tenants=TENANTS)
+    asked = ("plain", "one", "many", "many_limited_held", "plain_held", "emptied_one", "emptied")
+    some = {name: scene for name, scene in scenes(TENANTS).items() if name in asked}
+    fair = Fair(ground, plan, Live(), some)
+    await fair.run()
+
+    found = fair.as_dict()
+    assert set(found["drains"]) == set(asked)
+    for drain in found["drains"].values():
+        assert drain["jobs_per_s"] > 0
+        assert drain["cpu_ms_per_1000_jobs"] > 0
+    assert set(found["drains"]["many"]["over"]) == {"plain", "one"}
+    assert found["enqueue"]["bulk_over_plain"]["median"] > 0
+    assert found["enqueue"]["single_over_plain"]["median"] > 0
+    # What was set for the measurements is not left to the next ones.
+    assert not await ground.app.limits()
+    assert not any(queue.fair for queue in await ground.app.queue_settings())
+
+
+def test_each_drain_is_compared_with_one_of_the_same_round() -> None:
+    every = scenes(10_000)
+
+    for name, scene in every.items():
+        for other in scene.against:
+            assert every[other].held is scene.held, name
+            assert every[other].processes == scene.processes, name
+
+
+def test_the_tenants_that_are_left_stand_among_those_that_are_done() -> None:
+    everybody, left = names(1000, 1000), names(FEW_TENANTS, 1000)
+
+    assert len(set(everybody)) == 1000
+    assert everybody == sorted(everybody)
+    assert [everybody.index(name) for name in left] == list(range(0, 1000, 10))
+    assert names(0, 1000) == []
+
+
+def test_ratios_are_taken_within_the_rounds() -> None:
+    assert over([50, 10, 90], [100, 10, 100]) == {"median": 0.9, "least": 0.5, "most": 1.0}
