@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +14,10 @@ import typer
 from rich.console import Console
 
 from benchmarks.comparison import document
-from benchmarks.comparison.environment import FOLDER
 from benchmarks.comparison.plan import Plan
-from benchmarks.comparison.postgres import Postgres
+from benchmarks.comparison.postgres import server
 from benchmarks.comparison.table import table
 from penstock.bench.live import Live
-from penstock.embedded import Server
 from penstock.worker.process import run
 
 WIDTH = 110
@@ -73,24 +69,8 @@ def _keys(peers: list[str]) -> list[str]:
 async def _compare(keys: list[str], plan: Plan, database_url: str | None) -> dict[str, Any]:
     live = Live()
     entrants, left_out = await asyncio.to_thread(document.enter, keys, live)
-    async with _postgres(database_url) as postgres:
+    async with server(database_url) as postgres:
         return await document.compare(postgres, plan, live, entrants, left_out)
-
-
-@asynccontextmanager
-async def _postgres(database_url: str | None) -> AsyncIterator[Postgres]:
-    """The embedded Postgres, in a folder that is the comparison's own, unless one is named."""
-    if database_url is not None:
-        async with Postgres.connect(database_url, database_url) as postgres:
-            yield postgres
-        return
-    server = Server(FOLDER / "postgres")
-    hold = await asyncio.to_thread(server.acquire)
-    try:
-        async with Postgres.connect(server.admin_url(), server.url()) as postgres:
-            yield postgres
-    finally:
-        await asyncio.to_thread(hold.release)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ async def compare(
 ) -> dict[str, Any]:
     """Tune, measure, and put it all together."""
     before = machine()
-    async with _lanes(postgres, plan, live, entrants) as lanes:
+    async with entered(postgres, plan, live, entrants) as lanes:
         if plan.tune:
             await tuning.tune(lanes)
         await rounds.run(lanes, plan.rounds, live)
@@ -71,7 +71,7 @@ async def compare(
 
 
 @asynccontextmanager
-async def _lanes(
+async def entered(
     postgres: Postgres, plan: Plan, live: Live, entrants: Sequence[Entrant]
 ) -> AsyncIterator[list[Lane]]:
     """A database with each entrant's tables, to be copied for each measurement."""

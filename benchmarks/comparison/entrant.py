@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,13 +28,14 @@ class Entrant:
     version: str
     python: str
     settings: Settings
+    source: Path | None = None  # where its package is imported from, if not as it is installed
     tried: dict[str, float] = field(default_factory=dict)  # the sweep, in jobs a second
     fault: str | None = None  # why it takes part no longer
 
     @classmethod
-    def asked(cls, key: str, interpreter: str) -> Entrant:
+    def asked(cls, key: str, interpreter: str, source: Path | None = None) -> Entrant:
         """The peer as it describes itself; CannotInstall if it has nothing to say."""
-        command = (interpreter, "-m", "benchmarks.peers", key, "facts")
+        command = _command(interpreter, source, key, "facts")
         try:
             answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
@@ -41,7 +43,8 @@ class Entrant:
             raise CannotInstall(f"it does not start: {said.strip().splitlines()[-1]}") from error
         about: dict[str, Any] = json.loads(answer.stdout)
         facts = msgspec.convert(about, Facts)
-        return cls(key, interpreter, facts, about["version"], about["python"], facts.settings)
+        version, python = about["version"], about["python"]
+        return cls(key, interpreter, facts, version, python, facts.settings, source)
 
     @contextmanager
     def or_out(self, live: Live) -> Iterator[None]:
@@ -53,11 +56,16 @@ class Entrant:
             live.warn(f"{self.facts.name} is out: {self.fault}")
 
     def command(self, role: str) -> tuple[str, ...]:
-        return (self.interpreter, "-m", "benchmarks.peers", self.key, role)
+        return _command(self.interpreter, self.source, self.key, role)
 
     def variants(self) -> list[Settings]:
         """The settings of its file, and each that the sweep tries instead."""
         return [self.facts.settings, *({**self.facts.settings, **one} for one in self.facts.tried)]
+
+
+def _command(interpreter: str, source: Path | None, key: str, role: str) -> tuple[str, ...]:
+    where = () if source is None else ("env", f"PYTHONPATH={source}")
+    return (*where, interpreter, "-m", "benchmarks.peers", key, role)
 
 
 def spelled(settings: Settings) -> str:

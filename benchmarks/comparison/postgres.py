@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import psutil
 
+from benchmarks.comparison.environment import FOLDER
+from penstock.embedded import Server
 from penstock.sql import quote
 from penstock.store.connection import Connection
 
@@ -79,6 +82,22 @@ class Database:
         """Statistics and visibility as autovacuum would soon have made them."""
         async with self.connect() as connection:
             await connection.execute("VACUUM (ANALYZE)")
+
+
+@asynccontextmanager
+async def server(database_url: str | None) -> AsyncIterator[Postgres]:
+    """The embedded Postgres, in a folder of its own, unless one is named."""
+    if database_url is not None:
+        async with Postgres.connect(database_url, database_url) as postgres:
+            yield postgres
+        return
+    embedded = Server(FOLDER / "postgres")
+    hold = await asyncio.to_thread(embedded.acquire)
+    try:
+        async with Postgres.connect(embedded.admin_url(), embedded.url()) as postgres:
+            yield postgres
+    finally:
+        await asyncio.to_thread(hold.release)
 
 
 def _with_database(url: str, name: str) -> str:

@@ -24,8 +24,9 @@ class Results:
     two: list[Drain] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        measured = {
+    def measured(self) -> dict[str, list[float]]:
+        """What each round gave, by the names that the table has for it."""
+        return {
             "drain_per_s": [one.rate for one in self.free],
             "held_per_s": [one.rate for one in self.held],
             "two_processes_per_s": [one.rate for one in self.two],
@@ -41,8 +42,10 @@ class Results:
             ],
             "memory_mb": [one.peak_rss / 2**20 for one in self.free],
         }
+
+    def as_dict(self) -> dict[str, Any]:
         return {
-            **{name: Spread.of(seen).as_dict() for name, seen in measured.items() if seen},
+            **{name: Spread.of(seen).as_dict() for name, seen in self.measured().items() if seen},
             "drain_tenths": tenths(self.free),
             "held_tenths": tenths(self.held),
         }

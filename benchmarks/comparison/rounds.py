@@ -93,12 +93,17 @@ MEASUREMENTS: Sequence[Measurement] = (
 )
 
 
-async def run(lanes: Sequence[Lane], rounds: int, live: Live) -> None:
+async def run(
+    lanes: Sequence[Lane],
+    rounds: int,
+    live: Live,
+    measurements: Sequence[Measurement] = MEASUREMENTS,
+) -> None:
     """One that fails is out, with its reason; the others go on."""
     for number in range(rounds):
         # Nobody is always first, or always after the same neighbour's leftovers.
         turn = number % len(lanes)
-        for measurement in MEASUREMENTS:
+        for measurement in measurements:
             for lane in [*lanes[turn:], *lanes[:turn]]:
                 if lane.entrant.fault is None:
                     with live.doing(f"round {number + 1} of {rounds}: {lane.name}"):

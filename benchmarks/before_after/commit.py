@@ -1,0 +1,48 @@
+"""An older state of the project, in a folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.comparison.environment import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Its name in short, and where its package can be imported from."""
+
+    name: str
+    source: Path
+
+
+@contextmanager
+def checked_out(revision: str) -> Iterator[Commit]:
+    """The files of a commit; SystemExit if git does not know it."""
+    name = _git("rev-parse", "--short", f"{revision}^{{commit}}")
+    with tempfile.TemporaryDirectory(prefix="penstock-before-") as folder:
+        files = Path(folder) / "files.tar"
+        _git("archive", f"--output={files}", name, "src")
+        with tarfile.open(files) as archive:
+            archive.extractall(folder, filter="data")
+        yield Commit(name, Path(folder) / "src")
+
+
+@contextmanager
+def present() -> Iterator[Commit]:
+    """The files as they are now, committed or not."""
+    name = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "src")
+    yield Commit(f"{name} with changes" if changed else name, ROOT / "src")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout.strip()
