@@ -23,7 +23,7 @@ TYPING_TESTS = $(wildcard tests/typing)
 DJANGO_VENV := .venv-django
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-peers bench-report schema clean
+.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -63,7 +63,7 @@ test-chaos: $(STAMP) ## Run the long form of the fault tests
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/page $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif
@@ -76,6 +76,14 @@ bench: $(STAMP) ## Measure throughput and latency on this machine
 bench-peers: $(STAMP) ## Compare with other queues, or some: make bench-peers PEERS="awa oban"
 	$(BIN)/python -m benchmarks.compare $(or $(PEERS),--json benchmarks/results/peers.json)
 	$(if $(PEERS),,$(BIN)/python -m benchmarks.page)
+
+# The last commit before lanes and limits, or another: make bench-fair BEFORE=…
+BEFORE ?= 4af14b3
+bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain jobs
+	$(BIN)/penstock bench --tenants 10000 --json > benchmarks/results/fair.json
+	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
+	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
+	$(BIN)/python -m benchmarks.page
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results
 	$(BIN)/python -m benchmarks.page

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.page import bench, peers, plot_bench, plot_peers
+from benchmarks.page import (
+    before_after,
+    bench,
+    fair,
+    fairness,
+    peers,
+    plot_bench,
+    plot_fairness,
+    plot_peers,
+)
 from benchmarks.page.markdown import fill
 from benchmarks.page.results import DOCS, read, runs
 
-compared = read("peers")
+compared, turns, simulated = read("peers"), read("fair"), read("fairness")
 BLOCKS: dict[str, Callable[[], str]] = {
     "setting": bench.setting,
     "rates": bench.rates,
     "limits": bench.limits,
+    "fair": partial(fair.drains, turns),
+    "fair_ratios": partial(fair.ratios, turns),
+    "before_after": partial(before_after.rates, read("before-after")),
+    "fairness": partial(fairness.waits, simulated),
     "peers": partial(peers.rates, compared),
     "losses": partial(peers.losses, compared),
     "settings": partial(peers.settings, compared),
@@ -24,3 +37,4 @@ page = DOCS / "benchmarks.md"
 page.write_text(fill(page.read_text(), BLOCKS))
 plot_bench.draw(runs()[0])
 plot_peers.draw(compared)
+plot_fairness.draw(simulated)
