@@ -907,7 +907,7 @@ BEGIN
         ), scarce AS (
             -- Those who want more than an equal part of what the more modest ones leave.
             SELECT d.key, d.lease, count(*) OVER alike AS among, d.most - min(d.smaller) OVER alike AS remaining,
-                   row_number() OVER (PARTITION BY d.key ORDER BY d.lease)
+                   row_number() OVER (PARTITION BY d.key ORDER BY d.lease) + abs(hashtext(d.key)::bigint)
                        + div(extract(epoch FROM v_now), 10) * ((d.most - min(d.smaller) OVER alike) % count(*) OVER alike)
                        AS turn
               FROM demand AS d WHERE d.wanted * d.larger > d.most - d.smaller

@@ -21,6 +21,7 @@ class Allowance:
         "claiming",
         "demand",
         "is_known",
+        "is_spare",
         "key",
         "limit",
         "share",
@@ -41,6 +42,8 @@ class Allowance:
         self.share: int | None = None
         # Whether the database counts this worker among those who hold the key or wait for it.
         self.is_known = False
+        # Whether its slots are of no use, because what needs them waits for another limit.
+        self.is_spare = False
         # Not before then: it was refused, or its bucket is empty or closed.
         self.ask_at = 0.0
         self.asked_at = 0.0
@@ -93,8 +96,12 @@ class Allowance:
         self.slots.give_back()
 
     @property
+    def is_busy(self) -> bool:
+        return bool(self.slots.used or self.at_hand or self.claiming)
+
+    @property
     def is_idle(self) -> bool:
-        return not (self.slots.used or self.at_hand or self.claiming or self.demand)
+        return not (self.is_busy or self.demand)
 
     def shrink(self) -> bool:
         """Use no more than the share while others wait; whether there are slots to give back."""

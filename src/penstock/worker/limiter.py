@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -69,6 +70,9 @@ class Limiter(Service):
         self._asked: set[Allowance] = set()
         self._refused: set[Allowance] = set()
         self._with_tokens: set[Allowance] = set()
+        # Those with slots that nothing here uses now; and those whose slots were of no use.
+        self._unused: set[Allowance] = set()
+        self._spared: set[Allowance] = set()
         self._looked = 0.0
 
     @property
@@ -152,6 +156,17 @@ class Limiter(Service):
         elif allowance not in self._asking and allowance not in self._asked:
             allowance.demand = demand
 
+    def let_go_unused(self) -> None:
+        """All that is known waits for a limit: others may use what is held of the rest meanwhile.
+
+        Two who each hold what the other waits for would both wait.
+        """
+        unused, self._unused = self._unused, set()
+        for allowance in unused:
+            if allowance.slots.limit and not allowance.is_busy:
+                allowance.is_spare = True
+                self._ask(allowance)
+
     def _may_grow(self, allowance: Allowance) -> bool:
         limit = allowance.limit
         if limit.slots is not None and allowance.slots.limit < min(limit.slots, self._most):
@@ -192,6 +207,8 @@ class Limiter(Service):
     def end(self, attempt: Attempt) -> None:
         for allowance in attempt.allowances:
             allowance.end()
+            if not allowance.slots.used:
+                self._unused.add(allowance)
             if allowance.shrink():
                 self._ask(allowance)
         attempt.allowances = ()
@@ -242,7 +259,8 @@ class Limiter(Service):
 
     def told(self, key: str) -> None:
         """Somebody waits for slots of this key, or has given some back."""
-        if (allowance := self._allowances.get(key)) is not None:
+        allowance = self._allowances.get(key)
+        if allowance is not None and allowance not in self._spared:
             allowance.ask_at = 0.0
             self._ask(allowance)
 
@@ -305,12 +323,16 @@ class Limiter(Service):
         return True
 
     def _drop(self, key: str) -> None:
-        self._refused.discard(self._allowances.pop(key))
+        allowance = self._allowances.pop(key)
+        for some in (self._refused, self._unused, self._spared):
+            some.discard(allowance)
         self._by_line.clear()
         self._by_job.clear()
 
     def _wants(self, allowance: Allowance) -> int:
         limit = allowance.limit.slots
+        if allowance.is_spare and not allowance.is_busy:
+            return 0
         if limit is None or (allowance.is_idle and time.monotonic() - allowance.touched >= IDLE):
             return 0
         return min(limit, self._most)
@@ -342,11 +364,25 @@ class Limiter(Service):
             allowance.is_known = bool(slots or wants) and slots is not None
             allowance.asked_at = now
             allowance.share = share if slots and share is not None and slots > share else None
+            if slots and not allowance.is_busy:
+                self._unused.add(allowance)
             if slots is not None and slots < wants:
                 allowance.ask_at = now + AGAIN
+            elif allowance.is_spare and not wants:
+                allowance.ask_at = now + AGAIN * (0.5 + random.random() / 2)
+                self._spared.add(allowance)
+            allowance.is_spare = False
             if allowance.shrink():
                 self._ask(allowance)
+        if has_room:
+            self._need_spared()
         return has_room
+
+    def _need_spared(self) -> None:
+        """There is room in another limit: what was of no use may be of use again."""
+        spared, self._spared = self._spared, set()
+        for allowance in spared:
+            allowance.ask_at = 0.0
 
     async def _grant(self, lease: int, asks: dict[str, Ask]) -> dict[str, Granted]:
         try:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from penstock.store import Line
-from penstock.worker.limiter import Limiter
-from penstock.worker.marks import Visit
+from penstock.worker.allowance import Allowance
+from penstock.worker.limiter import Allowances, Limiter
+from penstock.worker.marks import Visit, turn_of
 from penstock.worker.queue_state import QueueState
+
+# So many lines more than there are jobs wanted are looked at: some will have gone to others.
+SPARE = 20
 
 
 def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
@@ -22,9 +26,11 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         turn = turns.next()
         if turn in state.closed:
             return []
-        return _visit_all(state, limiter, turn, wanted)
+        return _let_go(limiter, *_visit_all(state, limiter, turn, wanted))
     visits: list[Visit] = []
     asking: list[str] = []
+    full: set[Allowance] = set()
+    is_asking = False
     rounds = _rounds(state, wanted)
     for _ in range(len(turns)):
         if wanted <= 0:
@@ -35,7 +41,7 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         weight = state.weight(turn)
         due = weight * (rounds - 1) + (turns.rest(turn) or weight)
         most = min(due, wanted)
-        visit = _visit_one(state, limiter, turn, most, wanted)
+        visit = _visit_one(state, limiter, turn, most, wanted, full)
         if visit is None:
             continue
         wanted -= visit.take or most
@@ -43,12 +49,20 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
             visits.append(visit)
         else:
             asking.append(turn)
+            is_asking = True
         if most < due and visit.take == most:
             # The claim is full in the middle of a turn: the next goes on with it.
             asking.append(turn)
             turns.leave_off(turn, due - most)
     for turn in reversed(asking):
         turns.again(turn)
+    return _let_go(limiter, _widened(state, limiter, visits, wanted), is_asking)
+
+
+def _let_go(limiter: Limiter, visits: list[Visit], is_asking: bool) -> list[Visit]:
+    """The visits; without any, what is held in vain goes to others."""
+    if limiter.is_on and not visits and not is_asking:
+        limiter.let_go_unused()
     return visits
 
 
@@ -60,34 +74,90 @@ def _rounds(state: QueueState, wanted: int) -> int:
     return max(1, wanted // sum(state.weight(turn) for turn in turns)) if turns else 1
 
 
-def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> list[Visit]:
-    visits = (_visit(state, limiter, line, wanted, wanted) for line in _in_order(state, turn))
-    return [visit for visit in visits if visit is not None and visit.take]
+def _widened(state: QueueState, limiter: Limiter, visits: list[Visit], wanted: int) -> list[Visit]:
+    """More rounds of those who were visited: all others are closed or have no room."""
+    weights = [state.weight(turn_of(visit.line.lane)) for visit in visits]
+    rounds = wanted // sum(weights) if weights else 0
+    if rounds <= 0:
+        return visits
+    wider = []
+    for visit, weight in zip(visits, weights, strict=True):
+        more = rounds * weight
+        if visit.allowances:
+            more = limiter.room(visit.allowances, more, more)
+            _reserve(visit.allowances, more)
+        wider.append(visit._replace(take=visit.take + more))
+    return wider
+
+
+def _visit_all(
+    state: QueueState, limiter: Limiter, turn: str, wanted: int
+) -> tuple[list[Visit], bool]:
+    """All lines of the only turn, not many more than there are jobs wanted; and whether limits
+    are being asked about."""
+    visits: list[Visit] = []
+    full: set[Allowance] = set()
+    is_asking = False
+    for line in _in_order(state, turn):
+        visit = _visit(state, limiter, line, wanted, wanted, full)
+        if visit is None:
+            continue
+        if visit.take:
+            visits.append(visit)
+        else:
+            is_asking = True
+        if len(visits) >= wanted + SPARE:
+            break
+    return visits, is_asking
 
 
 def _visit_one(
-    state: QueueState, limiter: Limiter, turn: str, most: int, wanted: int
+    state: QueueState,
+    limiter: Limiter,
+    turn: str,
+    most: int,
+    wanted: int,
+    full: set[Allowance],
 ) -> Visit | None:
     """The first line of this turn that has room, or that waits to be told whether it has."""
     asking = None
     for line in _in_order(state, turn):
-        visit = _visit(state, limiter, line, most, wanted)
+        visit = _visit(state, limiter, line, most, wanted, full)
         if visit is not None and visit.take:
             return visit
         asking = asking or visit
     return asking
 
 
-def _visit(state: QueueState, limiter: Limiter, line: Line, most: int, wanted: int) -> Visit | None:
-    """A visit of this line; for nothing if its limits are only being asked about."""
+def _visit(
+    state: QueueState,
+    limiter: Limiter,
+    line: Line,
+    most: int,
+    wanted: int,
+    full: set[Allowance],
+) -> Visit | None:
+    """A visit of this line; for nothing if its limits are only being asked about.
+
+    `full` are the limits that this claim has found without room: they are not asked again.
+    """
     if not limiter.is_on or not (allowances := limiter.of_line(state.name, line.lane)):
         return Visit(line, most)
+    if not full.isdisjoint(allowances):
+        return None
     take = limiter.room(allowances, most, wanted)
     if not take:
-        return Visit(line, 0) if limiter.is_asking(allowances) else None
+        if limiter.is_asking(allowances):
+            return Visit(line, 0)
+        full.update(allowance for allowance in allowances if not allowance.room)
+        return None
+    _reserve(allowances, take)
+    return Visit(line, take, allowances)
+
+
+def _reserve(allowances: Allowances, take: int) -> None:
     for allowance in allowances:
         allowance.claiming += take
-    return Visit(line, take, allowances)
 
 
 def _in_order(state: QueueState, turn: str) -> list[Line]:

@@ -2,7 +2,8 @@
 -- slots is what it holds from now on, never less than it uses; NULL means that nothing limits the key any more.
 -- share is what it should go down to as its jobs end: while more is wanted than there is, everybody gets an
 -- equal part, or what he wants if that is less. Shares add up to the limit, so none waits for ever; what does
--- not divide goes around by the clock. While there is enough for all, share is the whole limit.
+-- not divide goes around by the clock, for each key from another one on: or one would have the only slot of
+-- every lane at the same time. While there is enough for all, share is the whole limit.
 --
 -- Grants of one key are given one after the other: the lock comes first, and only the next statement reads what
 -- the others hold. An older snapshot would not see what was granted while we waited, so none is accepted.
@@ -62,7 +63,7 @@ BEGIN
         ), scarce AS (
             -- Those who want more than an equal part of what the more modest ones leave.
             SELECT d.key, d.lease, count(*) OVER alike AS among, d.most - min(d.smaller) OVER alike AS remaining,
-                   row_number() OVER (PARTITION BY d.key ORDER BY d.lease)
+                   row_number() OVER (PARTITION BY d.key ORDER BY d.lease) + abs(hashtext(d.key)::bigint)
                        + div(extract(epoch FROM v_now), 10) * ((d.most - min(d.smaller) OVER alike) % count(*) OVER alike)
                        AS turn
               FROM demand AS d WHERE d.wanted * d.larger > d.most - d.smaller
