@@ -22,7 +22,7 @@ def queue(**weights: int) -> QueueState:
 
 
 def taken(state: QueueState, wanted: int) -> dict[str, int]:
-    chosen = visits.choose(state, UNLIMITED, wanted)
+    chosen, _ = visits.choose(state, UNLIMITED, wanted)
     return {visit.line.lane: visit.take for visit in chosen}
 
 

@@ -56,6 +56,8 @@ class Claimer(Service):
         self._has_room = has_room
         self._deliver = deliver
         self._idle = asyncio.Event()
+        # What the limiter had answered when nothing but its next answer could help.
+        self._asked: int | None = None
 
     async def settled(self) -> None:
         """Wait until there is nothing more to claim for now."""
@@ -76,12 +78,15 @@ class Claimer(Service):
         wanted = self._quota.grant(min(self._state.wanted, self._most))
         if not wanted or not self._state.marks or not self._has_room():
             return FOR_EVER
+        if self._asked == self._limiter.answers:
+            return FOR_EVER
         async with self._session.claiming() as lease:
             if not self._has_room():
                 return FOR_EVER
-            chosen = visits.choose(self._state, self._limiter, wanted)
+            chosen, is_asking = visits.choose(self._state, self._limiter, wanted)
             if not chosen:
                 # All that is known must wait: for a limit, a window, somebody who resumes it.
+                self._asked = self._limiter.answers if is_asking else None
                 return FOR_EVER
             try:
                 attempts = await self._claim(lease, chosen, wanted)

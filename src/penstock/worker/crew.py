@@ -8,6 +8,7 @@ import platform
 import socket
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -71,7 +72,7 @@ class Crew:
         self._events = events
         self._pace = pace
         self._upkeep = upkeep
-        self._states = states
+        self.states = states
         self._tally = tally
         self.quota = quota
         self.opened = Opened(resources, health)
@@ -176,8 +177,10 @@ class Crew:
         self.budgets.has_rate = self.limiter.has_rate
         self.budgets.on_close = self._closed
         self.listener.on_reconnect = self._look_around
-        for state in self._states.values():
+        for state in self.states.values():
             state.may_start = self.limiter.may_start
+            state.may_any_start = partial(self.limiter.may_any_start, state.name)
+            state.is_barred = partial(self.limiter.barred, state.name)
 
     @property
     def services(self) -> list[Service]:
@@ -223,7 +226,7 @@ class Crew:
 
     def _make_room(self) -> None:
         if self.completer.unsettled <= self._pace.unsettled_most // 2:
-            for state in self._states.values():
+            for state in self.states.values():
                 self._wants(state)
 
     async def _make_alone(self) -> None:
@@ -243,7 +246,7 @@ class Crew:
     # Rules
 
     def _apply(self, rules: Rules) -> None:
-        for state in self._states.values():
+        for state in self.states.values():
             state.apply(rules)
         self.limiter.apply(rules)
         self.dispatcher.recount()
@@ -251,13 +254,13 @@ class Crew:
 
     def _go_on(self) -> None:
         """There may be room for what had to wait."""
-        for state in self._states.values():
+        for state in self.states.values():
             self.dispatcher.pump(state)
 
     # News
 
     def _heard_ready(self, queue: str, lane: str | None, priority: int, ready_at: datetime) -> None:
-        state = self._states.get(queue)
+        state = self.states.get(queue)
         if state is None:
             return
         if lane is None:

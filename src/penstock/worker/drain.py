@@ -6,8 +6,9 @@ import asyncio
 
 from penstock.worker.crew import Crew
 
-# How often a drain looks whether a limit has room again.
-LIMIT_WAIT = 0.05
+# How often a drain looks whether a limit has room again, and whether what is at hand has begun.
+LIMIT_WAIT = 0.02
+HAND_WAIT = 0.001
 
 
 async def run_dry(crew: Crew) -> None:
@@ -20,13 +21,20 @@ async def run_dry(crew: Crew) -> None:
         before = crew.quota.claimed
         promoted = await crew.maintenance.promoter.promote()
         ready = [await scanner.scan() for scanner in crew.scanners.values()]
-        await _quiet(crew)
-        is_moving = bool(promoted) or crew.quota.claimed > before
-        if crew.quota.is_spent or not (is_moving or any(ready)):
+        await _work_off(crew)
+        found = promoted or any(ready) or crew.quota.claimed > before
+        if crew.quota.is_spent or not found:
             return
-        if not is_moving:
-            # All that is ready waits for a limit, which other workers or time will make room in.
-            await asyncio.sleep(LIMIT_WAIT)
+
+
+async def _work_off(crew: Crew) -> None:
+    """Wait until nothing is known any more that may run, now or when a limit has room."""
+    while True:
+        await _quiet(crew)
+        if crew.quota.is_spent or not any(state.has_open_lines for state in crew.states.values()):
+            return
+        # What waits for a limit gets it when other workers or time have made room.
+        await asyncio.sleep(LIMIT_WAIT)
 
 
 async def _quiet(crew: Crew) -> None:
@@ -38,4 +46,4 @@ async def _quiet(crew: Crew) -> None:
         await crew.completer.drained()
         if not (crew.dispatcher.jobs() or crew.mover.jobs() or crew.completer.unsettled):
             return
-        await asyncio.sleep(0)
+        await asyncio.sleep(HAND_WAIT)

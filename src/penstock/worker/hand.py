@@ -10,6 +10,9 @@ from penstock.store import Attempt
 from penstock.worker.marks import turn_of
 from penstock.worker.turns import Turns
 
+# While a whole queue has to wait, its lanes are asked so often, for those that wait too long.
+ASK_ALL = 0.1
+
 
 class Hand:
     """Gives out its jobs in weighted turns between their lanes, those first that may start.
@@ -21,9 +24,11 @@ class Hand:
         self,
         weight: Callable[[str], int] = lambda turn: 1,
         may_start: Callable[[Attempt], bool] = lambda attempt: True,
+        may_any_start: Callable[[], bool] = lambda: True,
     ) -> None:
         self._weight = weight
         self._may_start = may_start
+        self._may_any_start = may_any_start
         self._row: deque[Attempt] = deque()
         self._lanes: dict[str, deque[Attempt]] = {}
         self._turns = Turns()
@@ -36,6 +41,8 @@ class Hand:
         self._held_since: dict[str, float] = {}
         self._newly_held: list[str] = []
         self._looked = 0.0
+        # When all lanes were last asked in vain.
+        self._asked_all = 0.0
         # Whether none may start: they are no reason to fetch less.
         self.is_held = False
 
@@ -88,6 +95,9 @@ class Hand:
         self._break_row()
         if not self._size:
             return None
+        if self.is_limited and not self._may_any_start() and self._asked_lately():
+            self.is_held = True
+            return None
         if self._turn is not None and self._left > 0:
             attempt = self._take_from(self._turn)
             if attempt is not None:
@@ -100,7 +110,12 @@ class Hand:
                 self._turn, self._left = lane, self._weight(turn_of(lane)) - 1
                 return attempt
         self.is_held = True
+        self._asked_all = time.monotonic()
         return None
+
+    def _asked_lately(self) -> bool:
+        """Whether to ask each lane can wait: the whole queue may start nothing now."""
+        return time.monotonic() - self._asked_all < ASK_ALL
 
     def _take_from(self, lane: str) -> Attempt | None:
         jobs = self._lanes.get(lane)

@@ -74,6 +74,7 @@ class Limiter(Service):
         self._unused: set[Allowance] = set()
         self._spared: set[Allowance] = set()
         self._looked = 0.0
+        self.answers = 0
 
     @property
     def is_on(self) -> bool:
@@ -105,6 +106,14 @@ class Limiter(Service):
 
     # Before a claim
 
+    def of_queue(self, queue: str) -> Allowances:
+        """The allowances that all lines of a queue share."""
+        return self._find([f"queue:{queue}"])
+
+    def barred(self, queue: str, lane: str) -> bool:
+        """Whether nothing of a line may run until somebody raises its limit."""
+        return any(one.limit.slots == 0 for one in self.of_line(queue, lane))
+
     def of_line(self, queue: str, lane: str) -> Allowances:
         """The allowances that a claim from this line must keep to."""
         found = self._by_line.get((queue, lane))
@@ -135,7 +144,7 @@ class Limiter(Service):
         for allowance in allowances:
             there = allowance.room
             # Tokens are asked for while there still are some, or every claim would wait for them.
-            if there < (wanted if allowance.limit.rate is not None else most):
+            if there < (2 * wanted if allowance.limit.rate is not None else most):
                 self._need(allowance, wanted)
             room = min(room, there)
         return room
@@ -193,6 +202,14 @@ class Limiter(Service):
 
     def may_start(self, attempt: Attempt) -> bool:
         for allowance in self._of_job(attempt):
+            if not allowance.may_start:
+                self._need(allowance, 1)
+                return False
+        return True
+
+    def may_any_start(self, queue: str) -> bool:
+        """Whether the limit of a whole queue lets anything start; if not, more is asked for."""
+        for allowance in self.of_queue(queue):
             if not allowance.may_start:
                 self._need(allowance, 1)
                 return False
@@ -293,8 +310,9 @@ class Limiter(Service):
             raise
         finally:
             asked, self._asked = self._asked, set()
+            self.answers += 1
         self._note_refusals(asked)
-        if has_room or has_looked:
+        if asked or has_room or has_looked:
             self._room()
         return self._pause()
 

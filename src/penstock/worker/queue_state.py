@@ -28,9 +28,15 @@ class QueueState:
         self.marks = Marks(tenants.serves)
         self._tenants = tenants
         self._told: str | None = None
-        self.hand = Hand(lambda turn: self.weight(turn), lambda attempt: self.may_start(attempt))
+        self.hand = Hand(
+            lambda turn: self.weight(turn),
+            lambda attempt: self.may_start(attempt),
+            lambda: self.may_any_start(),
+        )
         self.weight: Callable[[str], int] = lambda turn: 1
         self.may_start: Callable[[Attempt], bool] = lambda attempt: True
+        self.may_any_start: Callable[[], bool] = lambda: True
+        self.is_barred: Callable[[str], bool] = lambda lane: False
         self.is_open = True
         self.closed: Collection[str] = frozenset()
         self.ageing: float | None = None
@@ -57,8 +63,13 @@ class QueueState:
 
     @property
     def has_open_lines(self) -> bool:
-        """Whether some known line need not wait for a window or for somebody to resume it."""
-        return self.is_open and any(turn not in self.closed for turn in self.marks.turns)
+        """Whether some known line need not wait for a window or for somebody to open it."""
+        return self.is_open and any(
+            not self.is_barred(line.lane)
+            for turn in self.marks.turns
+            if turn not in self.closed
+            for line in self.marks.lines(turn)
+        )
 
     @property
     def wanted(self) -> int:

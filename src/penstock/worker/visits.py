@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from penstock.store import Line
 from penstock.worker.allowance import Allowance
 from penstock.worker.limiter import Allowances, Limiter
@@ -12,23 +14,49 @@ from penstock.worker.queue_state import QueueState
 SPARE = 20
 
 
-def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
-    """The visits of one claim, in order.
+class Choice(NamedTuple):
+    """The visits of one claim, in order. Without any, limits may have been asked for: it is no use
+    to choose again before they have answered."""
+
+    visits: list[Visit]
+    is_asking: bool = False
+
+
+NOTHING = Choice([])
+
+
+def choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
+    """Which lines the next claim visits.
 
     One lane alone is asked for all that is wanted, its highest priority first. Several take
     weighted turns: each is visited once, for as many rounds as the claim has room for, and the
     next claim goes on where this one ends.
     """
     if not state.is_open:
-        return []
+        return NOTHING
+    choice = _choose(state, limiter, wanted)
+    if limiter.is_on and not choice.visits and not choice.is_asking:
+        limiter.let_go_unused()
+    return choice
+
+
+def _choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
+    if limiter.is_on:
+        shared = limiter.of_queue(state.name)
+        wanted = limiter.room(shared, wanted, wanted)
+        if not wanted:
+            return Choice([], limiter.is_asking(shared))
     turns = state.marks.turns
     if len(turns) == 1:
         turn = turns.next()
-        if turn in state.closed:
-            return []
-        return _let_go(limiter, *_visit_all(state, limiter, turn, wanted))
+        return NOTHING if turn in state.closed else _visit_all(state, limiter, turn, wanted)
+    return _take_turns(state, limiter, wanted)
+
+
+def _take_turns(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
+    turns = state.marks.turns
     visits: list[Visit] = []
-    asking: list[str] = []
+    again: list[str] = []
     full: set[Allowance] = set()
     is_asking = False
     rounds = _rounds(state, wanted)
@@ -48,22 +76,15 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> list[Visit]:
         if visit.take:
             visits.append(visit)
         else:
-            asking.append(turn)
+            again.append(turn)
             is_asking = True
         if most < due and visit.take == most:
             # The claim is full in the middle of a turn: the next goes on with it.
-            asking.append(turn)
+            again.append(turn)
             turns.leave_off(turn, due - most)
-    for turn in reversed(asking):
+    for turn in reversed(again):
         turns.again(turn)
-    return _let_go(limiter, _widened(state, limiter, visits, wanted), is_asking)
-
-
-def _let_go(limiter: Limiter, visits: list[Visit], is_asking: bool) -> list[Visit]:
-    """The visits; without any, what is held in vain goes to others."""
-    if limiter.is_on and not visits and not is_asking:
-        limiter.let_go_unused()
-    return visits
+    return Choice(_widened(state, limiter, visits, wanted), is_asking)
 
 
 def _rounds(state: QueueState, wanted: int) -> int:
@@ -90,11 +111,8 @@ def _widened(state: QueueState, limiter: Limiter, visits: list[Visit], wanted: i
     return wider
 
 
-def _visit_all(
-    state: QueueState, limiter: Limiter, turn: str, wanted: int
-) -> tuple[list[Visit], bool]:
-    """All lines of the only turn, not many more than there are jobs wanted; and whether limits
-    are being asked about."""
+def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> Choice:
+    """All lines of the only turn; not many more than there are jobs wanted."""
     visits: list[Visit] = []
     full: set[Allowance] = set()
     is_asking = False
@@ -108,7 +126,7 @@ def _visit_all(
             is_asking = True
         if len(visits) >= wanted + SPARE:
             break
-    return visits, is_asking
+    return Choice(visits, is_asking)
 
 
 def _visit_one(
