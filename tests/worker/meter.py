@@ -26,6 +26,7 @@ class Meter:
         self.now: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
         self.done = 0
+        self._waiting = 0
         self._gate = asyncio.Semaphore(0)
         self._gated = gated
 
@@ -45,10 +46,26 @@ class Meter:
         self.most[who] = max(self.most[who], self.now[who])
         self.most["all"] = max(self.most["all"], self.running)
         try:
-            await (self._gate.acquire() if self._gated else asyncio.sleep(0.005))
+            await (self._wait() if self._gated else asyncio.sleep(0.005))
         finally:
             self.now[who] -= 1
         self.done += 1
+
+    async def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            await self._gate.acquire()
+        finally:
+            self._waiting -= 1
+
+    def hold(self) -> None:
+        """From now on they last until they are let go."""
+        self._gated = True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all that run wait to be let go."""
+        return self.running == self._waiting
 
     def let_go(self, count: int = 1) -> None:
         """Let so many of those that wait end, the longest first."""
