@@ -4,6 +4,15 @@ CREATE SCHEMA chaos;
 
 CREATE TABLE chaos.effect (job bigint NOT NULL, attempt integer NOT NULL);
 
+CREATE TABLE chaos.span (
+    id      bigserial   PRIMARY KEY,
+    job     bigint      NOT NULL,
+    lane    text        NOT NULL,
+    worker  text        NOT NULL,
+    began   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended   timestamptz
+);
+
 CREATE TABLE chaos.journal (
     seq     bigserial   PRIMARY KEY,
     at      timestamptz NOT NULL DEFAULT clock_timestamp(),

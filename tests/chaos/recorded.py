@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from penstock.store import Attempt, Settlement, Store, failures
+from penstock.store.enqueue import Stored
 from tests.chaos.lines import Lines, Outcome
 
 SIGNALS = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
@@ -87,7 +88,7 @@ class RecordedStore(Store):
             self._log.write("settle", outcome, **each, answer=answer)
         return unsettled
 
-    async def enqueue(self, on: Any, requests: Any, **kwargs: Any) -> list[tuple[int, bool]]:
+    async def enqueue(self, on: Any, requests: Any, **kwargs: Any) -> Stored:
         asked = [{"key": request.options.subject} for request in requests]
         self._log.write_all("enqueue", "invoke", asked)
         try:
@@ -98,7 +99,7 @@ class RecordedStore(Store):
         self._log.write_all(
             "enqueue",
             "ok",
-            [{**each, "job": job} for each, (job, _) in zip(asked, stored, strict=True)],
+            [{**each, "job": job} for each, job in zip(asked, stored.ids, strict=True)],
         )
         return stored
 

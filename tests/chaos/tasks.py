@@ -117,3 +117,21 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
                     ctx.attempt,
                 )
                 await ctx.complete(connection)
+
+    @app.task(name="timed", resources=(asyncpg.Pool,))
+    async def timed(ctx: Context, seconds: float) -> None:
+        """Writes down by the database's clock from when to when it ran."""
+        pool: Pool = ctx.resource(asyncpg.Pool)
+        with effects.run(ctx):
+            span = await pool.fetchval(
+                "INSERT INTO chaos.span (job, lane, worker) VALUES ($1, $2, $3) RETURNING id",
+                int(ctx.job.id),
+                ctx.job.lane,
+                ctx.job.worker,
+            )
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                await pool.execute(
+                    "UPDATE chaos.span SET ended = clock_timestamp() WHERE id = $1", span
+                )

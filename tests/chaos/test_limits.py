@@ -1,0 +1,95 @@
+"""Limits that eight worker processes race for, half of which are killed in the middle."""
+
+import os
+from datetime import datetime
+from typing import Any
+
+from tests.chaos.overlap import most_at_once, spans
+from tests.chaos.process import Process
+from tests.chaos.scene import Scene
+from tests.fixtures.database import connected
+from tests.fixtures.until import until
+
+LONG = "PENSTOCK_LONG" in os.environ
+WORKERS = 8
+SLOTS = 3
+TENANTS = [f"tenant-{number}" for number in range(6)]
+ROUNDS = 10 if LONG else 1
+JOBS = 120
+# Long enough that a worker which waits for a processor does not lose its lease.
+SHORT_LIVED: dict[str, Any] = {"lease": 3.0, "heartbeat": 0.3}
+
+LIVE = "SELECT count(*) FROM penstock.lease WHERE expires_at > clock_timestamp()"
+HELD = """
+SELECT coalesce(sum(g.slots), 0)
+FROM penstock."grant" AS g JOIN penstock.lease AS l ON l.id = g.lease
+WHERE g.key = 'queue:default' AND l.expires_at > clock_timestamp()
+"""
+
+
+async def test_a_limit_is_never_exceeded_and_nothing_of_it_is_lost_with_workers_that_are_killed(
+    scene: Scene,
+) -> None:
+    await set_limits(scene)
+    deaths: dict[str, datetime] = {}
+    enqueued, crowd = 0, 0
+    for _ in range(ROUNDS):
+        enqueued += await enqueue(scene)
+        workers = [scene.worker(f"worker-{crowd + n}", **SHORT_LIVED) for n in range(WORKERS)]
+        crowd += WORKERS
+        for worker in workers:
+            await worker.ready()
+        await scene.done(enqueued - JOBS * 3 // 4)
+        for victim in workers[::2]:
+            await kill(scene, victim, deaths)
+        # When the leases of the dead are over, the living have all that there is.
+        await until(lambda: leases_are(scene, WORKERS // 2), 15, what="the leases to be over")
+        after = await scene.value("SELECT clock_timestamp()")
+        enqueued += await enqueue(scene)
+        await scene.drained(60)
+        await expect_limits_kept(scene, deaths)
+        assert await most_since(scene, deaths, after) == SLOTS, scene.words()
+        for worker in workers[1::2]:
+            worker.ask_to_stop()
+            assert await worker.ended() == 0
+    assert await scene.value(HELD) == 0
+    verdict = await scene.expect_promises_kept(patience=60)
+    assert verdict.numbers["jobs completed"] == enqueued
+
+
+async def set_limits(scene: Scene) -> None:
+    async with scene.app() as app:
+        await app.set_queue("default", fair=True)
+        await app.set_limit("queue:default", slots=SLOTS)
+        await app.set_limit("lane:default:*", slots=1)
+
+
+async def enqueue(scene: Scene) -> int:
+    async with scene.app() as app:
+        timed: Any = app.tasks.find("timed")
+        tenants = [TENANTS[number % len(TENANTS)] for number in range(JOBS)]
+        await app.enqueue_many(timed.options(tenant=tenant).prepare(0.01) for tenant in tenants)
+    return JOBS
+
+
+async def kill(scene: Scene, victim: Process, deaths: dict[str, datetime]) -> None:
+    victim.kill()
+    deaths[victim.name] = await scene.value("SELECT clock_timestamp()")
+
+
+async def leases_are(scene: Scene, count: int) -> bool:
+    return bool(await scene.value(LIVE) == count)
+
+
+async def expect_limits_kept(scene: Scene, deaths: dict[str, datetime]) -> None:
+    async with connected(scene.url) as connection:
+        ran = await spans(connection, deaths)
+    assert most_at_once(ran) <= SLOTS, scene.words()
+    for lane in TENANTS:
+        assert most_at_once(span for span in ran if span.lane == lane) == 1, scene.words()
+
+
+async def most_since(scene: Scene, deaths: dict[str, datetime], moment: datetime) -> int:
+    async with connected(scene.url) as connection:
+        ran = await spans(connection, deaths)
+    return most_at_once(span for span in ran if span.began > moment)
