@@ -68,8 +68,10 @@ def _expected(line: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("line", STAYING)
 async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, shop: Shop) -> None:
+    await shop.app.set_queue("imports", fair=True)
     worker = penstock.start(*line.split()[1:])
-    job = await shop.app.enqueue(shop.greet, "Ada")
+    greet = shop.greet.options(queue="imports", tenant="acme") if "acme" in line else shop.greet
+    job = await shop.app.enqueue(greet, "Ada")
     assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
