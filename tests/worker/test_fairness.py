@@ -37,8 +37,11 @@ async def known(worker: Worker, lane: str) -> None:
 
 
 @pytest.mark.told
-async def test_the_next_freed_slot_goes_to_the_tenant_that_has_one_job(fair: Penstock) -> None:
-    """Slow jobs: nothing is fetched ahead."""
+async def test_the_next_freed_slot_goes_to_the_tenant_that_has_one_job(
+    fair: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of slow jobs, none of which is fetched ahead."""
+    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(fair, gated=True)
     async with worker_of(fair, {"default": 3}, **DEAF) as worker:
         await fair.enqueue_many(of(meter, "big", 500))
@@ -117,6 +120,7 @@ async def test_lanes_are_found_also_where_nobody_is_told(
 ) -> None:
     monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
     monkeypatch.setattr("penstock.worker.rulebook.LOOK", 0.05)
+    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(fair, gated=True)
     async with worker_of(fair, {"default": 2}, poll=0.05, rescan=3600) as worker:
         await fair.enqueue_many(of(meter, "big", 300))
@@ -166,7 +170,10 @@ async def test_a_plan_gives_its_tenants_weight(fair: Penstock) -> None:
     assert Counter(meter.order[:100])["acme"] == pytest.approx(80, abs=5)
 
 
-async def test_priority_orders_within_a_lane_and_not_between_lanes(fair: Penstock) -> None:
+async def test_priority_orders_within_a_lane_and_not_between_lanes(
+    fair: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     ran: list[str] = []
 
     @fair.task

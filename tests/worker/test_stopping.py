@@ -26,8 +26,9 @@ async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> N
 
     worker = worker_of(app, {"default": 1}, finish=10)
     await worker.start()
-    first, second = await app.enqueue(slow), await app.enqueue(slow)
+    first = await app.enqueue(slow)
     await started.wait()
+    second = await app.enqueue(slow)
     stopping = asyncio.ensure_future(worker.stop())
     await until(lambda: phases, what="the stop to begin")
     go_on.set()
