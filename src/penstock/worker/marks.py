@@ -36,6 +36,8 @@ class Marks:
         self._lowered: set[Key] = set()
         self._news: dict[Key, datetime] = {}
         self._scanned = False
+        # The limits for which all known lines waited when they were last looked through in vain.
+        self.held_by: Collection[Any] | None = None
         self.turns = Turns()
 
     def __bool__(self) -> bool:
@@ -114,7 +116,10 @@ class Marks:
         if lines is None:
             lines = self._lines[turn] = {}
             self.turns.join(turn)
-        lines[line.lane, line.priority] = line
+        key = (line.lane, line.priority)
+        if key not in lines:
+            self.held_by = None
+        lines[key] = line
 
     def _drop(self, turn: str, key: Key) -> None:
         lines = self._lines.get(turn, {})

@@ -46,6 +46,7 @@ class QueueState:
 
     def apply(self, rules: Rules) -> None:
         """Put the rules of this queue in force."""
+        self.marks.held_by = None
         self.weight = rules.weights(self.name)
         self.closed = rules.closed(self.name)
         rule = next((rule for rule in rules.queues if rule.name == self.name), None)

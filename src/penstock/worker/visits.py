@@ -60,8 +60,9 @@ def _take_turns(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
     full: set[Allowance] = set()
     is_asking = False
     rounds = _rounds(state, wanted)
+    held_by = state.marks.held_by
     for _ in range(len(turns)):
-        if wanted <= 0:
+        if wanted <= 0 or (held_by and full.issuperset(held_by)):
             break
         turn = turns.next()
         if turn in state.closed:
@@ -82,6 +83,9 @@ def _take_turns(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
             # The claim is full in the middle of a turn: the next goes on with it.
             again.append(turn)
             turns.leave_off(turn, due - most)
+    else:
+        if not visits and not is_asking:
+            state.marks.held_by = frozenset(full)
     for turn in reversed(again):
         turns.again(turn)
     return Choice(_widened(state, limiter, visits, wanted), is_asking)
