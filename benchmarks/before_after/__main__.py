@@ -27,7 +27,7 @@ def main(
         str | None,
         typer.Option(help="Another commit instead of the files as they are.", show_default=False),
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How often; the medians are shown.")] = 7,
+    rounds: Annotated[int, typer.Option(help="How often; the medians are shown.")] = 5,
     jobs: Annotated[int, typer.Option(help="How many jobs each drain works off.")] = 100_000,
     output: Annotated[
         Path | None, typer.Option("--json", help="Write one JSON document to this file.")

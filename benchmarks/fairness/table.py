@@ -22,7 +22,7 @@ def rows(document: Mapping[str, Any]) -> list[list[str]]:
         (
             f"of the jobs started while others arrived, the {document['load']['at_once']} largest "
             "tenants had",
-            lambda way: f"{way['share_of_largest']:.0%}",
+            lambda way: f"{way['share_of_largest'] * 100:.0f} %",
         ),
         ("Jain's index of the tenants' shares", lambda way: f"{way['jain']:.3f}"),
         ("all jobs have started after", lambda way: f"{way['seconds']:,.1f} s"),
