@@ -90,7 +90,7 @@ class Meter:
 async def expect_nothing_counted(*workers: Worker) -> None:
     """Nothing runs and nothing is at hand: no limit of a worker may count anything."""
     for worker in workers:
-        allowances = crew_of(worker).limiter._allowances
+        allowances = crew_of(worker).limiter.holdings._allowances
 
         def counts(allowances: Any = allowances) -> dict[str, tuple[int, int, int]]:
             return {

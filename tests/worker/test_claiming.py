@@ -53,7 +53,9 @@ async def test_a_higher_priority_overtakes_a_backlog_that_is_being_worked_off(
         await first.wait()
         urgent = await app.enqueue(slow.options(priority=50), "urgent")
         marks = worker.states["default"].marks
-        await until(lambda: 50 in [line.priority for line in marks.lines("")], what="the news to arrive")
+        await until(
+            lambda: 50 in [line.priority for line in marks.lines("")], what="the news to arrive"
+        )
         go_on.set()
         await app.wait(urgent, timeout=5)
         await app.wait(jobs[-1], timeout=5)

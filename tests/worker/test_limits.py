@@ -159,7 +159,7 @@ async def test_a_new_limit_counts_what_runs_already(app: Penstock) -> None:
         await app.enqueue_many(meter.task.prepare() for _ in range(3))
         meter.let_go(1)
         await meter.ended(1)
-        allowance = crew_of(worker).limiter._allowances["queue:default"]
+        allowance = crew_of(worker).limiter.holdings._allowances["queue:default"]
         await until(lambda: allowance.slots.limit == 2, what="the slots")
         assert (meter.running, allowance.slots.used) == (2, 2)
         meter.let_go(1)
@@ -303,7 +303,7 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
         await app.enqueue_many(meter.task.prepare(str(n)) for n in range(50))
         await meter.ended(50)
         limiter = crew_of(worker).limiter
-        await until(lambda: not limiter._allowances, 10, what="the limits to be forgotten")
+        await until(lambda: not limiter.holdings._allowances, 10, what="the limits to be forgotten")
         assert await connection.fetchval('SELECT count(*) FROM penstock."grant"') == 0
 
 
@@ -371,7 +371,7 @@ async def test_a_job_that_is_cancelled_at_hand_is_no_longer_counted(app: Penstoc
     await app.set_limit("queue:default", slots=1)
     jobs = await app.enqueue_many(meter.task.prepare() for _ in range(6))
     async with worker_of(app, SLOTS) as worker:
-        allowance_of = crew_of(worker).limiter._allowances
+        allowance_of = crew_of(worker).limiter.holdings._allowances
         await meter.begun(1)
         # As if they were quick: one is fetched ahead.
         allowance_of["queue:default"].slots._rate = 20.0
@@ -398,7 +398,7 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
         await meter.begun(1)
         dispatcher = crew_of(worker).dispatcher
         await until(lambda: dispatcher.is_reserved, what="the job to be set apart")
-        assert crew_of(worker).limiter._allowances["queue:default"].slots.used == 2
+        assert crew_of(worker).limiter.holdings._allowances["queue:default"].slots.used == 2
         if end == "cancel":
             await app.cancel(lost)
             await until(lambda: not dispatcher.is_reserved, what="it to go")
@@ -470,7 +470,7 @@ async def test_tokens_that_are_not_used_at_once_go_back(
     async with worker_of(app, SLOTS) as worker:
         await app.enqueue(meter.task)
         await meter.ended(1)
-        allowance = crew_of(worker).limiter._allowances["queue:default"]
+        allowance = crew_of(worker).limiter.holdings._allowances["queue:default"]
         await until(lambda: allowance.tokens == 0, 1.0, what="tokens to go back")
         await until(lambda: level_is(connection, 7), what="tokens to be back")
         await expect_nothing_counted(worker)

@@ -10,7 +10,7 @@ from penstock.worker import visits
 from penstock.worker.queue_state import QueueState
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
-UNLIMITED: Any = SimpleNamespace(is_on=False)
+UNLIMITED: Any = SimpleNamespace(holdings=SimpleNamespace(is_on=False))
 
 
 def queue(**weights: int) -> QueueState:

@@ -109,7 +109,7 @@ class Claimer(Service):
         first = chosen[0].line.lane
         is_one = len(chosen) == 1 or all(visit.line.lane == first for visit in chosen)
         self._state.hand.extend(attempts, first if is_one else None)
-        if self._limiter.is_on:
+        if self._limiter.holdings.is_on:
             for attempt in attempts:
                 self._limiter.expect(attempt)
             for allowance in {one for visit in chosen for one in visit.allowances}:

@@ -174,13 +174,13 @@ class Crew:
         self.listener.on_settings = self.rulebook.wake
         self.listener.on_grants = self.limiter.told
         self.listener.on_bucket = self._closed
-        self.budgets.has_rate = self.limiter.has_rate
+        self.budgets.has_rate = self.limiter.holdings.has_rate
         self.budgets.on_close = self._closed
         self.listener.on_reconnect = self._look_around
         for state in self.states.values():
             state.may_start = self.limiter.may_start
             state.may_any_start = partial(self.limiter.may_any_start, state.name)
-            state.is_barred = partial(self.limiter.barred, state.name)
+            state.is_barred = partial(self.limiter.holdings.barred, state.name)
 
     @property
     def services(self) -> list[Service]:
@@ -290,7 +290,7 @@ class Crew:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
         logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
-        self.limiter.forget()
+        self.limiter.holdings.forget()
         self.dispatcher.forget()
 
     # Outcomes

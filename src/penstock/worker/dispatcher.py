@@ -107,7 +107,7 @@ class Dispatcher:
         """What holds up its line goes to the one it belongs in, or back if it has long to wait."""
         has_moved = False
         for attempt in state.hand.newly_held():
-            if (lane := self._limiter.proper_lane(attempt)) is not None:
+            if (lane := self._limiter.holdings.proper_lane(attempt)) is not None:
                 self._drop(state, attempt)
                 self._move(attempt, lane)
                 has_moved = True

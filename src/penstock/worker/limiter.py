@@ -11,15 +11,15 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.errors import LeaseLost
-from penstock.job import UNIT_SEPARATOR, split_lane
 from penstock.lifecycle import Health, Service
 from penstock.store import Attempt, Pool, Store, failures
 from penstock.store.limits import Ask, Granted, Limits
-from penstock.store.rules import Limit, Rules
+from penstock.store.rules import Rules
 from penstock.worker.allowance import Allowance
+from penstock.worker.holdings import Allowances, Holdings
 from penstock.worker.session import Session
 
 # What came up in this time is asked for together.
@@ -31,16 +31,12 @@ AGAIN = 1.0
 PATIENCE = 3.0
 # So many keys are asked for in one statement: each is locked until it ends.
 KEYS = 200
-# So many lines are remembered with their limits.
-LINES = 50_000
 # A job at hand is held for so long if its bucket has nothing; then anybody may have it.
 HELD_MOST = 1.0
 
-Allowances = tuple[Allowance, ...]
-
 
 class Limiter(Service):
-    """The allowances of a worker, one for each limited key that its jobs have."""
+    """Asks for slots and tokens, says what may start with them, and gives them back."""
 
     name = "limits"
 
@@ -60,12 +56,8 @@ class Limiter(Service):
         self._limits = Limits(store)
         self._session = session
         self._most = most
-        self._ahead_most = ahead_most
         self._room = room
-        self._rules = Rules()
-        self._allowances: dict[str, Allowance] = {}
-        self._by_line: dict[tuple[str, str], Allowances] = {}
-        self._by_job: dict[tuple[str, str, str], Allowances] = {}
+        self.holdings = Holdings(ahead_most)
         self._asking: set[Allowance] = set()
         self._asked: set[Allowance] = set()
         self._refused: set[Allowance] = set()
@@ -76,64 +68,12 @@ class Limiter(Service):
         self._looked = 0.0
         self.answers = 0
 
-    @property
-    def is_on(self) -> bool:
-        """Whether there is any limit."""
-        return bool(self._rules.limits)
-
     def apply(self, rules: Rules) -> None:
         """Put new limits in force; what is held is kept as far as they allow."""
-        self._rules = rules
-        self._by_line.clear()
-        self._by_job.clear()
-        for key, allowance in self._allowances.items():
-            # One that nothing limits any more is kept for what runs with it, and given back.
-            limit = rules.limit_of(key) or Limit(key)
-            if limit != allowance.limit:
-                allowance.change(limit)
-                self._asking.add(allowance)
+        self._asking.update(self.holdings.apply(rules))
         self.wake()
 
-    def forget(self) -> None:
-        """The lease is gone, and with it all that was granted."""
-        for allowance in self._allowances.values():
-            allowance.forget()
-
-    def has_rate(self, key: str) -> bool:
-        """Whether a key has a bucket."""
-        limit = self._rules.limit_of(key)
-        return limit is not None and limit.rate is not None
-
     # Before a claim
-
-    def of_queue(self, queue: str) -> Allowances:
-        """The allowances that all lines of a queue share."""
-        return self._find([f"queue:{queue}"])
-
-    def barred(self, queue: str, lane: str) -> bool:
-        """Whether nothing of a line may run until somebody raises its limit."""
-        return any(one.limit.slots == 0 for one in self.of_line(queue, lane))
-
-    def of_line(self, queue: str, lane: str) -> Allowances:
-        """The allowances that a claim from this line must keep to."""
-        found = self._by_line.get((queue, lane))
-        if found is None:
-            turn, keys = split_lane(lane)
-            found = self._find([f"queue:{queue}", f"lane:{queue}:{turn}", *keys])
-            self._by_line[queue, lane] = found
-        return found
-
-    def _find(self, keys: Iterable[str]) -> Allowances:
-        return tuple(found for key in keys if (found := self._allowance(key)) is not None)
-
-    def _allowance(self, key: str) -> Allowance | None:
-        allowance = self._allowances.get(key)
-        if allowance is None:
-            limit = self._rules.limit_of(key)
-            if limit is None:
-                return None
-            allowance = self._allowances[key] = Allowance(key, limit, self._ahead_most)
-        return allowance
 
     def room(self, allowances: Allowances, most: int, wanted: int) -> int:
         """How many jobs of a line may be claimed, by a claim that wants so many of all lines.
@@ -190,7 +130,7 @@ class Limiter(Service):
 
     def expect(self, attempt: Attempt) -> None:
         """A job was claimed and is at hand."""
-        attempt.allowances = self.of_line(attempt.queue, attempt.row["lane"])
+        attempt.allowances = self.holdings.of_line(attempt.queue, attempt.row["lane"])
         for allowance in attempt.allowances:
             allowance.at_hand += 1
 
@@ -201,7 +141,7 @@ class Limiter(Service):
         attempt.allowances = ()
 
     def may_start(self, attempt: Attempt) -> bool:
-        for allowance in self._of_job(attempt):
+        for allowance in self.holdings.of_job(attempt):
             if not allowance.may_start:
                 self._need(allowance, 1)
                 return False
@@ -209,7 +149,7 @@ class Limiter(Service):
 
     def may_any_start(self, queue: str) -> bool:
         """Whether the limit of a whole queue lets anything start; if not, more is asked for."""
-        for allowance in self.of_queue(queue):
+        for allowance in self.holdings.of_queue(queue):
             if not allowance.may_start:
                 self._need(allowance, 1)
                 return False
@@ -217,7 +157,7 @@ class Limiter(Service):
 
     def begin(self, attempt: Attempt) -> None:
         self.dismiss(attempt)
-        attempt.allowances = self._of_job(attempt)
+        attempt.allowances = self.holdings.of_job(attempt)
         for allowance in attempt.allowances:
             allowance.start()
 
@@ -232,26 +172,13 @@ class Limiter(Service):
 
     def recount(self, attempt: Attempt, *, runs: bool) -> None:
         """Limits are new: count a job also against those that it was not counted against."""
-        new = tuple(one for one in self._of_job(attempt) if one not in attempt.allowances)
+        new = tuple(one for one in self.holdings.of_job(attempt) if one not in attempt.allowances)
         for allowance in new:
             if runs:
                 allowance.slots.take()
             else:
                 allowance.at_hand += 1
         attempt.allowances += new
-
-    def _of_job(self, attempt: Attempt) -> Allowances:
-        """The allowances that one job needs, also those that came up after it was enqueued."""
-        lane = attempt.row["lane"]
-        key = (attempt.queue, lane, attempt.task)
-        found = self._by_job.get(key)
-        if found is None:
-            found = self.of_line(attempt.queue, lane)
-            task = self._allowance(f"task:{attempt.task}")
-            if task is not None and task not in found:
-                found = (*found, task)
-            self._by_job[key] = found
-        return found
 
     def is_shut(self, attempt: Attempt) -> bool:
         """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
@@ -261,29 +188,18 @@ class Limiter(Service):
             for allowance in attempt.allowances
         )
 
-    def proper_lane(self, attempt: Attempt) -> str | None:
-        """Where a job belongs that stands in a line without its task's limit; None if it is right.
-
-        The limit is newer than the job. In a line of its own it does not hold up the others.
-        """
-        lane, key = attempt.row["lane"], f"task:{attempt.task}"
-        turn, keys = split_lane(lane)
-        if key in keys or self._rules.limit_of(key) is None:
-            return None
-        return UNIT_SEPARATOR.join([turn, *sorted([*keys, key])])
-
     # News
 
     def told(self, key: str) -> None:
         """Somebody waits for slots of this key, or has given some back."""
-        allowance = self._allowances.get(key)
+        allowance = self.holdings.get(key)
         if allowance is not None and allowance not in self._spared:
             allowance.ask_at = 0.0
             self._ask(allowance)
 
     def closed(self, key: str, seconds: float) -> None:
         """A bucket was closed for everyone, or opened again."""
-        if (allowance := self._allowances.get(key)) is not None:
+        if (allowance := self.holdings.get(key)) is not None:
             allowance.ask_at = 0.0
             if seconds > 0:
                 allowance.taken.keep(0)
@@ -293,7 +209,7 @@ class Limiter(Service):
     # Asking
 
     async def tick(self) -> float:
-        if not self._allowances:
+        if not self.holdings:
             return IDLE
         await asyncio.sleep(GATHER)
         has_looked = self._look()
@@ -322,10 +238,8 @@ class Limiter(Service):
         if now - self._looked < IDLE / 2:
             return False
         self._looked = now
-        if len(self._by_line) + len(self._by_job) > LINES:
-            self._by_line.clear()
-            self._by_job.clear()
-        for key, allowance in tuple(self._allowances.items()):
+        self.holdings.trim()
+        for allowance in self.holdings:
             if allowance.demand and now - allowance.touched >= PATIENCE:
                 allowance.demand = 0
                 self._refused.discard(allowance)
@@ -337,15 +251,13 @@ class Limiter(Service):
                 if allowance.is_known:
                     self._asking.add(allowance)
                 elif allowance not in self._asking and not allowance.tokens:
-                    self._drop(key)
+                    self._drop(allowance)
         return True
 
-    def _drop(self, key: str) -> None:
-        allowance = self._allowances.pop(key)
+    def _drop(self, allowance: Allowance) -> None:
+        self.holdings.drop(allowance)
         for some in (self._refused, self._unused, self._spared):
             some.discard(allowance)
-        self._by_line.clear()
-        self._by_job.clear()
 
     def _wants(self, allowance: Allowance) -> int:
         limit = allowance.limit.slots

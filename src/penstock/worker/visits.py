@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from penstock.store import Line
 from penstock.worker.allowance import Allowance
-from penstock.worker.limiter import Allowances, Limiter
+from penstock.worker.holdings import Allowances
+from penstock.worker.limiter import Limiter
 from penstock.worker.marks import Visit, turn_of
 from penstock.worker.queue_state import QueueState
 
@@ -34,162 +35,16 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
     """
     if not state.is_open:
         return NOTHING
-    choice = _choose(state, limiter, wanted)
-    if limiter.is_on and not choice.visits and not choice.is_asking:
+    if not limiter.holdings.is_on:
+        return _Round(state, limiter, wanted).choose()
+    shared = limiter.holdings.of_queue(state.name)
+    if room := limiter.room(shared, wanted, wanted):
+        choice = _Round(state, limiter, room).choose()
+    else:
+        choice = Choice([], limiter.is_asking(shared))
+    if not choice.visits and not choice.is_asking:
         limiter.let_go_unused()
     return choice
-
-
-def _choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
-    if limiter.is_on:
-        shared = limiter.of_queue(state.name)
-        wanted = limiter.room(shared, wanted, wanted)
-        if not wanted:
-            return Choice([], limiter.is_asking(shared))
-    turns = state.marks.turns
-    if len(turns) == 1:
-        turn = turns.next()
-        return NOTHING if turn in state.closed else _visit_all(state, limiter, turn, wanted)
-    return _take_turns(state, limiter, wanted)
-
-
-def _take_turns(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
-    turns = state.marks.turns
-    visits: list[Visit] = []
-    again: list[str] = []
-    full: set[Allowance] = set()
-    is_asking = False
-    rounds = _rounds(state, wanted)
-    held_by = state.marks.held_by
-    for _ in range(len(turns)):
-        if wanted <= 0 or (held_by and full.issuperset(held_by)):
-            break
-        turn = turns.next()
-        if turn in state.closed:
-            continue
-        weight = state.weight(turn)
-        due = weight * (rounds - 1) + (turns.rest(turn) or weight)
-        most = min(due, wanted)
-        visit = _visit_one(state, limiter, turn, most, wanted, full)
-        if visit is None:
-            continue
-        wanted -= visit.take or most
-        if visit.take:
-            visits.append(visit)
-        else:
-            again.append(turn)
-            is_asking = True
-        if most < due and visit.take == most:
-            # The claim is full in the middle of a turn: the next goes on with it.
-            again.append(turn)
-            turns.leave_off(turn, due - most)
-    else:
-        if not visits and not is_asking:
-            state.marks.held_by = frozenset(full)
-    for turn in reversed(again):
-        turns.again(turn)
-    return Choice(_widened(state, limiter, visits, wanted), is_asking)
-
-
-def _rounds(state: QueueState, wanted: int) -> int:
-    """How many whole rounds of all lanes, each by its weight, a claim has room for; at least 1."""
-    turns = state.marks.turns
-    if len(turns) >= wanted:
-        return 1
-    return max(1, wanted // sum(state.weight(turn) for turn in turns)) if turns else 1
-
-
-def _widened(state: QueueState, limiter: Limiter, visits: list[Visit], wanted: int) -> list[Visit]:
-    """More rounds of those who were visited: all others are closed or have no room."""
-    weights = [state.weight(turn_of(visit.line.lane)) for visit in visits]
-    rounds = wanted // sum(weights) if weights else 0
-    if rounds <= 0:
-        return visits
-    wider = []
-    for visit, weight in zip(visits, weights, strict=True):
-        more = rounds * weight
-        if visit.allowances:
-            more = limiter.room(visit.allowances, more, more)
-            _reserve(visit.allowances, more)
-        wider.append(visit._replace(take=visit.take + more))
-    return wider
-
-
-def _visit_all(state: QueueState, limiter: Limiter, turn: str, wanted: int) -> Choice:
-    """All lines of the only turn; not many more than there are jobs wanted."""
-    visits: list[Visit] = []
-    full: set[Allowance] = set()
-    is_asking = False
-    for line in _in_order(state, turn):
-        visit = _visit(state, limiter, line, wanted, wanted, full)
-        if visit is None:
-            continue
-        if visit.take:
-            visits.append(visit)
-        else:
-            is_asking = True
-        if len(visits) >= wanted + SPARE:
-            break
-    return Choice(visits, is_asking)
-
-
-def _visit_one(
-    state: QueueState,
-    limiter: Limiter,
-    turn: str,
-    most: int,
-    wanted: int,
-    full: set[Allowance],
-) -> Visit | None:
-    """The first line of this turn that has room, or that waits to be told whether it has."""
-    asking = None
-    for line in _in_order(state, turn):
-        visit = _visit(state, limiter, line, most, wanted, full)
-        if visit is not None and visit.take:
-            return visit
-        asking = asking or visit
-    return asking
-
-
-def _visit(
-    state: QueueState,
-    limiter: Limiter,
-    line: Line,
-    most: int,
-    wanted: int,
-    full: set[Allowance],
-) -> Visit | None:
-    """A visit of this line; for nothing if its limits are only being asked about.
-
-    `full` are the limits that this claim has found without room: they are not asked again.
-    """
-    if not limiter.is_on or not (allowances := limiter.of_line(state.name, line.lane)):
-        return Visit(line, most)
-    if not full.isdisjoint(allowances):
-        return None
-    take = limiter.room(allowances, most, wanted)
-    if not take:
-        if limiter.is_asking(allowances):
-            return Visit(line, 0)
-        full.update(allowance for allowance in allowances if not allowance.room)
-        return None
-    _reserve(allowances, take)
-    return Visit(line, take, allowances)
-
-
-def _reserve(allowances: Allowances, take: int) -> None:
-    for allowance in allowances:
-        allowance.claiming += take
-
-
-def _in_order(state: QueueState, turn: str) -> list[Line]:
-    """The lines of one turn, highest priority first; what has waited long rises, if it may."""
-    lines = state.marks.lines(turn)
-    if len(lines) == 1:
-        return list(lines)
-    if (ageing := state.ageing) is not None:
-        return sorted(lines, key=lambda line: line.ready_at.timestamp() / ageing - line.priority)
-    return sorted(lines, key=lambda line: (-line.priority, line.ready_at))
 
 
 def end(visits: list[Visit]) -> None:
@@ -197,3 +52,132 @@ def end(visits: list[Visit]) -> None:
     for _, take, allowances in visits:
         for allowance in allowances:
             allowance.claiming -= take
+
+
+class _Round:
+    """One claim on its way through the lanes of a queue."""
+
+    def __init__(self, state: QueueState, limiter: Limiter, wanted: int) -> None:
+        self._state = state
+        self._limiter = limiter
+        self._holdings = limiter.holdings
+        self._wanted = wanted
+        self._visits: list[Visit] = []
+        self._again: list[str] = []
+        self._is_asking = False
+        # The limits that were found without room: they are not asked again.
+        self._full: set[Allowance] = set()
+
+    def choose(self) -> Choice:
+        turns = self._state.marks.turns
+        if len(turns) != 1:
+            self._take_turns()
+        elif (turn := turns.next()) not in self._state.closed:
+            self._visit_all(turn)
+        return Choice(self._visits, self._is_asking)
+
+    def _visit_all(self, turn: str) -> None:
+        """All lines of the only turn; not many more than there are jobs wanted."""
+        for line in self._in_order(turn):
+            visit = self._visit(line, self._wanted)
+            if visit is not None and visit.take:
+                self._visits.append(visit)
+            self._is_asking |= visit is not None and not visit.take
+            if len(self._visits) >= self._wanted + SPARE:
+                break
+
+    def _take_turns(self) -> None:
+        marks = self._state.marks
+        turns, rounds = marks.turns, self._rounds()
+        for _ in range(len(turns)):
+            if self._wanted <= 0 or (marks.held_by and self._full.issuperset(marks.held_by)):
+                break
+            turn = turns.next()
+            if turn not in self._state.closed:
+                self._take_turn(turn, rounds)
+        else:
+            if not self._visits and not self._is_asking:
+                marks.held_by = frozenset(self._full)
+        for turn in reversed(self._again):
+            turns.again(turn)
+        self._widen()
+
+    def _rounds(self) -> int:
+        """How many whole rounds of all lanes, by their weights, there is room for; at least 1."""
+        turns = self._state.marks.turns
+        if not turns or len(turns) >= self._wanted:
+            return 1
+        return max(1, self._wanted // sum(self._state.weight(turn) for turn in turns))
+
+    def _take_turn(self, turn: str, rounds: int) -> None:
+        turns, weight = self._state.marks.turns, self._state.weight(turn)
+        due = weight * (rounds - 1) + (turns.rest(turn) or weight)
+        most = min(due, self._wanted)
+        visit = self._visit_one(turn, most)
+        if visit is None:
+            return
+        self._wanted -= visit.take or most
+        if visit.take:
+            self._visits.append(visit)
+        else:
+            self._again.append(turn)
+            self._is_asking = True
+        if most < due and visit.take == most:
+            # The claim is full in the middle of a turn: the next goes on with it.
+            self._again.append(turn)
+            turns.leave_off(turn, due - most)
+
+    def _widen(self) -> None:
+        """More rounds of those who were visited: all others are closed or have no room."""
+        weights = [self._state.weight(turn_of(visit.line.lane)) for visit in self._visits]
+        rounds = self._wanted // sum(weights) if weights else 0
+        if rounds <= 0:
+            return
+        for place, (visit, weight) in enumerate(zip(self._visits, weights, strict=True)):
+            more = rounds * weight
+            if visit.allowances:
+                more = self._limiter.room(visit.allowances, more, more)
+                _reserve(visit.allowances, more)
+            self._visits[place] = visit._replace(take=visit.take + more)
+
+    def _visit_one(self, turn: str, most: int) -> Visit | None:
+        """The first line of this turn that has room, or that waits to be told whether it has."""
+        asking = None
+        for line in self._in_order(turn):
+            visit = self._visit(line, most)
+            if visit is not None and visit.take:
+                return visit
+            asking = asking or visit
+        return asking
+
+    def _visit(self, line: Line, most: int) -> Visit | None:
+        """A visit of this line; for nothing if its limits are only being asked about."""
+        if not self._holdings.is_on:
+            return Visit(line, most)
+        allowances = self._holdings.of_line(self._state.name, line.lane)
+        if not allowances:
+            return Visit(line, most)
+        if not self._full.isdisjoint(allowances):
+            return None
+        take = self._limiter.room(allowances, most, self._wanted)
+        if take:
+            _reserve(allowances, take)
+            return Visit(line, take, allowances)
+        if self._limiter.is_asking(allowances):
+            return Visit(line, 0)
+        self._full.update(allowance for allowance in allowances if not allowance.room)
+        return None
+
+    def _in_order(self, turn: str) -> list[Line]:
+        """The lines of one turn, highest priority first; what has waited long rises, if it may."""
+        lines = self._state.marks.lines(turn)
+        if len(lines) == 1:
+            return list(lines)
+        if (ageing := self._state.ageing) is None:
+            return sorted(lines, key=lambda line: (-line.priority, line.ready_at))
+        return sorted(lines, key=lambda line: line.ready_at.timestamp() / ageing - line.priority)
+
+
+def _reserve(allowances: Allowances, take: int) -> None:
+    for allowance in allowances:
+        allowance.claiming += take
