@@ -17,7 +17,7 @@ def waits(run: Document) -> str:
         f"{run['median_size']}. The {load['at_once']} largest bring all of theirs at the start, "
         f"the others' arrive over {load['seconds']:.0f} s. A job takes "
         f"{workers['job_seconds'] * 1000:.0f} ms, and {workers['processes']} worker processes have "
-        f"{slots} slots together: {slots / workers['job_seconds']:,.0f} jobs a second, while on average "
-        f"{load['jobs'] / load['seconds']:,.0f} arrive. {postgres(run)}."
+        f"{slots} slots together: {slots / workers['job_seconds']:,.0f} jobs a second, while "
+        f"on average {load['jobs'] / load['seconds']:,.0f} arrive. {postgres(run)}."
     )
     return f"{said} {busy(run)}\n\n{table(['', 'first come', 'fair turns'], rows(run))}"
