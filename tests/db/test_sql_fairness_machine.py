@@ -452,7 +452,7 @@ def test_no_order_of_events_passes_a_limit_or_confuses_lanes(play: Play) -> None
 
 
 FAULTS = [
-    ("grant_v1", "a.most - o.slots", "a.most"),
+    ("grant_v1", "a.most - coalesce(o.slots, 0)", "a.most"),
     ("grant_v1", "greatest(a.uses, least(", "greatest(0, least("),
     ("grant_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
     ("fill_bucket_v1", "level := least(burst, ", "level := least(NULL, "),

@@ -22,6 +22,7 @@ class Allowance:
         "demand",
         "is_known",
         "is_spare",
+        "is_wanted",
         "key",
         "limit",
         "share",
@@ -44,6 +45,8 @@ class Allowance:
         self.is_known = False
         # Whether its slots are of no use, because what needs them waits for another limit.
         self.is_spare = False
+        # Whether another worker has asked for it since the last answer.
+        self.is_wanted = False
         # Not before then: it was refused, or its bucket is empty or closed.
         self.ask_at = 0.0
         self.asked_at = 0.0

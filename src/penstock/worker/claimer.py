@@ -90,14 +90,14 @@ class Claimer(Service):
                 return FOR_EVER
             try:
                 attempts = await self._claim(lease, chosen, wanted)
+                if lease != self._session.lease:
+                    # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
+                    return 0
+                self._quota.spend(len(attempts))
+                self._state.slots.measure()
+                self._take_in_hand(chosen, attempts)
             finally:
-                visits.end(chosen)
-            if lease != self._session.lease:
-                # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
-                return 0
-            self._quota.spend(len(attempts))
-            self._state.slots.measure()
-            self._take_in_hand(chosen, attempts)
+                visits.end(chosen, self._limiter)
         self._state.marks.advance(chosen, attempts, wanted)
         if attempts:
             self._events.emit(JobsClaimed(self._state.name, len(attempts)))

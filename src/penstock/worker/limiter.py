@@ -27,6 +27,8 @@ GATHER = 0.005
 # So long a grant is kept without use, and so often one asks again for what was refused.
 IDLE = 2.0
 AGAIN = 1.0
+# What was granted so short a time ago is about to be used.
+FRESH = 0.1
 # One who was refused and has not come back for so long does not wait any more.
 PATIENCE = 3.0
 # So many keys are asked for in one statement: each is locked until it ends.
@@ -166,6 +168,7 @@ class Limiter(Service):
             allowance.end()
             if not allowance.slots.used:
                 self._unused.add(allowance)
+                self.spare(allowance)
             if allowance.shrink():
                 self._ask(allowance)
         attempt.allowances = ()
@@ -195,6 +198,19 @@ class Limiter(Service):
         allowance = self.holdings.get(key)
         if allowance is not None and allowance not in self._spared:
             allowance.ask_at = 0.0
+            if not allowance.slots.limit:
+                self.wake()
+                return
+            allowance.is_wanted = True
+            if allowance.slots.limit > 1:
+                self._ask(allowance)
+            elif time.monotonic() - allowance.asked_at >= FRESH:
+                self.spare(allowance)
+
+    def spare(self, allowance: Allowance) -> None:
+        """Give it back at once if another worker wants it and nothing here has to do with it."""
+        if allowance.is_wanted and allowance.slots.limit and not allowance.is_busy:
+            allowance.is_spare = True
             self._ask(allowance)
 
     def closed(self, key: str, seconds: float) -> None:
@@ -213,8 +229,7 @@ class Limiter(Service):
             return IDLE
         await asyncio.sleep(GATHER)
         has_looked = self._look()
-        now = time.monotonic()
-        self._asking.update(one for one in self._refused if one.ask_at <= now)
+        is_due = self._is_refusal_over()
         self._asked, self._asking = self._asking, set()
         try:
             has_room = await self._give_back_tokens()
@@ -228,9 +243,16 @@ class Limiter(Service):
             asked, self._asked = self._asked, set()
             self.answers += 1
         self._note_refusals(asked)
-        if asked or has_room or has_looked:
+        if asked or has_room or has_looked or is_due:
             self._room()
         return self._pause()
+
+    def _is_refusal_over(self) -> bool:
+        """Whether it is worth asking again for what was refused: who still needs it will."""
+        now = time.monotonic()
+        over = [one for one in self._refused if one.ask_at <= now]
+        self._refused.difference_update(over)
+        return bool(over)
 
     def _look(self) -> bool:
         """Now and then: ask for less where nothing goes on any more, and hear what others need."""
@@ -301,7 +323,7 @@ class Limiter(Service):
             elif allowance.is_spare and not wants:
                 allowance.ask_at = now + AGAIN * (0.5 + random.random() / 2)
                 self._spared.add(allowance)
-            allowance.is_spare = False
+            allowance.is_spare = allowance.is_wanted = False
             if allowance.shrink():
                 self._ask(allowance)
         if has_room:

@@ -8,6 +8,7 @@ next scan. A line that a claim has used up is forgotten until one of these tells
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from penstock.store import Attempt, Line
 from penstock.worker.turns import Turns
 
 Key = tuple[str, int]
+# From so many lines on it matters where a worker begins.
+MANY = 20
 
 
 class Visit(NamedTuple):
@@ -102,7 +105,7 @@ class Marks:
         ]
         for turn, key in gone:
             self._drop(turn, key)
-        for line in found:
+        for line in found if self._scanned else _from_anywhere(found):
             if not self._serves(turn := turn_of(line.lane)):
                 continue
             key = (line.lane, line.priority)
@@ -127,6 +130,14 @@ class Marks:
         if not lines and turn in self._lines:
             del self._lines[turn]
             self.turns.leave(turn)
+
+
+def _from_anywhere(found: Sequence[Line]) -> Sequence[Line]:
+    """The same lines, begun somewhere: workers that start together do not all go the same way."""
+    if len(found) < MANY:
+        return found
+    start = random.randrange(len(found))
+    return [*found[start:], *found[:start]]
 
 
 def _counted(

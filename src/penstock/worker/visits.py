@@ -11,6 +11,8 @@ from penstock.worker.limiter import Limiter
 from penstock.worker.marks import Visit, turn_of
 from penstock.worker.queue_state import QueueState
 
+# So many lines are asked about at once at least: often another worker has the slots of some.
+ASKS = 64
 # So many lines more than there are jobs wanted are looked at: some will have gone to others.
 SPARE = 20
 
@@ -47,11 +49,12 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
     return choice
 
 
-def end(visits: list[Visit]) -> None:
-    """The claim has been answered: what it might have taken is no longer kept for it."""
+def end(visits: list[Visit], limiter: Limiter) -> None:
+    """All that the claim brought is at hand: what it might have taken is no longer kept for it."""
     for _, take, allowances in visits:
         for allowance in allowances:
             allowance.claiming -= take
+            limiter.spare(allowance)
 
 
 class _Round:
@@ -65,6 +68,7 @@ class _Round:
         self._visits: list[Visit] = []
         self._again: list[str] = []
         self._is_asking = False
+        self._asks = max(wanted, ASKS)
         # The limits that were found without room: they are not asked again.
         self._full: set[Allowance] = set()
 
@@ -82,15 +86,24 @@ class _Round:
             visit = self._visit(line, self._wanted)
             if visit is not None and visit.take:
                 self._visits.append(visit)
-            self._is_asking |= visit is not None and not visit.take
-            if len(self._visits) >= self._wanted + SPARE:
+            elif visit is not None:
+                self._asked()
+            if len(self._visits) >= self._wanted + SPARE or self._asks <= 0:
                 break
+
+    def _asked(self) -> None:
+        self._is_asking = True
+        self._asks -= 1
 
     def _take_turns(self) -> None:
         marks = self._state.marks
         turns, rounds = marks.turns, self._rounds()
         for _ in range(len(turns)):
-            if self._wanted <= 0 or (marks.held_by and self._full.issuperset(marks.held_by)):
+            if (
+                self._wanted <= 0
+                or self._asks <= 0
+                or (marks.held_by and self._full.issuperset(marks.held_by))
+            ):
                 break
             turn = turns.next()
             if turn not in self._state.closed:
@@ -116,12 +129,12 @@ class _Round:
         visit = self._visit_one(turn, most)
         if visit is None:
             return
-        self._wanted -= visit.take or most
+        self._wanted -= visit.take
         if visit.take:
             self._visits.append(visit)
         else:
             self._again.append(turn)
-            self._is_asking = True
+            self._asked()
         if most < due and visit.take == most:
             # The claim is full in the middle of a turn: the next goes on with it.
             self._again.append(turn)

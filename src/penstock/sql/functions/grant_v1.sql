@@ -16,6 +16,8 @@ SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -73,20 +75,21 @@ BEGIN
                        div(s.remaining, s.among) + (s.turn % s.among < s.remaining % s.among)::integer, d.wanted)::integer AS part,
                    s.key IS NOT NULL AS is_short
               FROM demand AS d LEFT JOIN scarce AS s ON s.key = d.key AND s.lease = d.lease
+        ), others AS (
+            SELECT h.key, sum(h.slots)::integer AS slots, bool_or(h.slots < q.part) AS is_below,
+                   bool_or(h.slots > q.part) AS is_above
+              FROM held AS h LEFT JOIN part AS q ON q.key = h.key AND q.lease = h.lease
+             GROUP BY h.key
         )
         SELECT a.key, a.most, a.want, mine.slots AS old_slots, mine.wanted AS old_want,
                coalesce(p.part, 0) AS part, CASE WHEN p.is_short THEN p.part ELSE a.most END AS share,
-               greatest(a.uses, least(coalesce(p.part, 0), a.most - o.slots)) AS slots,
-               o.slots AS others, o.is_below, o.is_above
+               greatest(a.uses, least(coalesce(p.part, 0), a.most - coalesce(o.slots, 0))) AS slots,
+               coalesce(o.slots, 0) AS others, coalesce(o.is_below, false) AS is_below,
+               coalesce(o.is_above, false) AS is_above
           FROM asked AS a
           LEFT JOIN part AS p ON p.key = a.key AND p.lease = p_lease
-          LEFT JOIN "grant" AS mine ON mine.key = a.key AND mine.lease = p_lease
-         CROSS JOIN LATERAL (
-               SELECT coalesce(sum(h.slots), 0)::integer AS slots,
-                      coalesce(bool_or(h.slots < q.part), false) AS is_below,
-                      coalesce(bool_or(h.slots > q.part), false) AS is_above
-                 FROM held AS h LEFT JOIN part AS q ON q.key = h.key AND q.lease = h.lease
-                WHERE h.key = a.key) AS o
+          LEFT JOIN "grant" AS mine ON mine.key = ANY (p_keys) AND mine.key = a.key AND mine.lease = p_lease
+          LEFT JOIN others AS o ON o.key = a.key
          ORDER BY a.key
     LOOP
         IF v.most IS NULL OR v.slots + v.want = 0 THEN
@@ -95,9 +98,11 @@ BEGIN
             INSERT INTO "grant" AS g (key, lease, slots, wanted) VALUES (v.key, p_lease, v.slots, v.want)
             ON CONFLICT ON CONSTRAINT grant_pkey DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted;
         END IF;
+        -- Who has to wait says so: another may hold what it has no use for.
         -- Only what is new is told, or two who wait would wake each other without end.
         IF (v.slots, v.want) IS DISTINCT FROM (coalesce(v.old_slots, 0), coalesce(v.old_want, 0))
-           AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part) THEN
+           AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part
+                OR v.slots < v.want AND v.others > 0) THEN
             PERFORM pg_notify(current_schema() || '.grants', v.key);
         END IF;
         key := v.key;
