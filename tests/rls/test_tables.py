@@ -15,10 +15,8 @@ OWN = {
     *("job", "job_history", "unique_claim", "progress", "step", "lease", "tenant_setting", "plan"),
     *("batch", "batch_delta", "dependency", "schedule", "schedule_fire", "audit", "retention"),
 }
-ALL = {"queue", "migration"}
-NOTHING = {
-    *("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader", "setting_version")
-}
+ALL = {"queue", "setting_version", "migration"}
+NOTHING = {*("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader")}
 # Of which a tenant may delete its own, if it has the right; the others can only be read.
 DELETED = OWN - {"lease", "tenant_setting", "plan", "retention", "audit"}
 # Names nobody's rows, and is read before there is a tenant.
@@ -149,7 +147,10 @@ async def test_the_app_has_no_more_rights_than_its_calls_need(seeded: Ground) ->
         ),
         *(f"{name} {each}" for name in ("progress", "step") for each in ("SELECT", "DELETE")),
         "signal INSERT",
-        *(f"{name} SELECT" for name in ("job_all", "lease", "queue", "limit_setting")),
+        *(
+            f"{name} SELECT"
+            for name in ("job_all", "lease", "queue", "setting_version", "limit_setting")
+        ),
         *(f"{name} SELECT" for name in ("tenant_setting", "plan", "retention", "migration")),
     }
 

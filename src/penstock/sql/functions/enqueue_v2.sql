@@ -55,9 +55,11 @@ BEGIN
         RAISE EXCEPTION 'No tenant is set, and row level security is on.'
             USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the jobs belong to.';
     END IF;
-    SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
-      FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                    p_requested_bys, p_metas) AS w;
+    IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
+        SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
+          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                        p_requested_bys, p_metas) AS w;
+    END IF;
     IF p_keys IS NOT NULL THEN
         SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
           INTO v_jobs, v_new

@@ -1,5 +1,5 @@
 -- Where new jobs go: the lane of each, and its priority with its tenant's plan added.
--- NULLs mean that nothing says otherwise: one lane for all, the priorities as they were given.
+-- Asked for only where something decides on them: see enqueue_v2.
 --
 -- A lane is who takes the turn, and behind it the keys of the limits that hold for its jobs: what has to wait
 -- for a limit stands in a line of its own, which a claim can pass by without touching it.
@@ -15,19 +15,13 @@ AS $$
 DECLARE
     v_tasks text[] := ARRAY(SELECT l.key FROM limit_setting AS l WHERE l.key LIKE 'task:%');
 BEGIN
-    IF p_lanes IS NULL AND p_limits IS NULL AND cardinality(v_tasks) = 0
-       AND NOT EXISTS (SELECT FROM queue AS q WHERE q.fair)
-       AND (p_tenants IS NULL OR NOT EXISTS (SELECT FROM tenant_setting AS t WHERE t.plan IS NOT NULL)) THEN
-        RETURN;
-    END IF;
     WITH limited AS (
         SELECT DISTINCT t.task FROM unnest(p_tasks) AS t (task), unnest(v_tasks) AS l (key)
          WHERE 'task:' || t.task = l.key
             OR right(l.key, 1) = '*' AND starts_with('task:' || t.task, left(l.key, -1))
     )
-    SELECT array_agg(lane_v1(coalesce(g.lane, CASE WHEN q.fair THEN
-                                 lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
-                             END, ''), g.limits, CASE WHEN l.task IS NOT NULL THEN 'task:' || l.task END) ORDER BY g.ord),
+    SELECT array_agg(CASE WHEN g.limits IS NULL AND l.task IS NULL THEN replace(left(w.turn, 200), E'\x1f', ' ')
+                          ELSE lane_v1(w.turn, g.limits, 'task:' || l.task) END ORDER BY g.ord),
            array_agg(greatest(-100, least(100, coalesce(g.priority, 0) + coalesce(p.priority, 0)))::smallint
                      ORDER BY g.ord)
       INTO lanes, priorities
@@ -37,6 +31,10 @@ BEGIN
       LEFT JOIN queue AS q ON q.name = coalesce(g.queue, 'default') AND q.fair
       LEFT JOIN tenant_setting AS t ON t.tenant = g.tenant
       LEFT JOIN plan AS p ON p.name = t.plan
-      LEFT JOIN limited AS l ON l.task = g.task;
+      LEFT JOIN limited AS l ON l.task = g.task
+     CROSS JOIN LATERAL (
+           SELECT coalesce(g.lane, CASE WHEN q.fair THEN
+                      lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
+                  END, '') AS turn) AS w;
 END
 $$;

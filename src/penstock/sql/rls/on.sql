@@ -74,6 +74,7 @@ BEGIN
             'EXISTS (SELECT FROM %I.job AS j WHERE j.state = ''running'' AND j.lease = lease.id)', :'schema'), NULL),
         -- Names of queues are no secret. Those of lanes are: they are tenants'.
         ('queue',          'SELECT', '{name,paused_at,fair,lane_key}', 'SELECT', v_tenant || ' IS NOT NULL', NULL),
+        ('setting_version', 'SELECT', '{places}', 'SELECT', v_tenant || ' IS NOT NULL', NULL),
         ('limit_setting',  'SELECT', '{key}', 'SELECT', v_tenant || $p$ IS NOT NULL AND starts_with(key, 'task:')$p$, NULL),
         ('tenant_setting', 'SELECT', NULL, 'SELECT', v_own, NULL),
         ('plan',           'SELECT', NULL, 'SELECT', format(
@@ -90,7 +91,7 @@ BEGIN
         ('schedule_fire',  NULL, NULL, 'ALL', format(
             'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
         ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
-        -- lane_setting, "grant", bucket, leader, setting_version are for the owner alone: no policy, no row.
+        -- lane_setting, "grant", bucket, leader are for the owner alone: no policy, no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
      WHERE c.relnamespace = v_schema AND c.relkind IN ('r', 'p', 'v')
     LOOP
