@@ -111,7 +111,7 @@ class Dispatcher:
                 self._drop(state, attempt)
                 self._move(attempt, lane)
                 has_moved = True
-        if state.hand.is_held:
+        if state.hand.is_held and self._limiter.has_shut:
             self._release_shut(state)
         for lane in state.hand.long_held(HELD_MOST):
             for attempt in state.hand.of_lane(lane):

@@ -183,6 +183,12 @@ class Limiter(Service):
                 allowance.at_hand += 1
         attempt.allowances += new
 
+    @property
+    def has_shut(self) -> bool:
+        """Whether a bucket that is waited for will give nothing for long."""
+        until = time.monotonic() + HELD_MOST
+        return any(one.ask_at > until for one in self._refused)
+
     def is_shut(self, attempt: Attempt) -> bool:
         """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
         until = time.monotonic() + HELD_MOST
