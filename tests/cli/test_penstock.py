@@ -28,6 +28,13 @@ def test_help_names_every_command_in_order_without_boxes(bare: Commands, flag: s
     assert "..." not in listed
 
 
+@pytest.mark.parametrize("name", ["jobs", "queues", "lanes", "limits", "plans", "tenants", "db"])
+def test_the_help_of_a_group_ends_with_examples(bare: Commands, name: str) -> None:
+    told = bare.run(name, "--help").stdout.partition("\nExamples:\n")[2].splitlines()
+    assert 2 <= len(told) <= 3
+    assert all(line.startswith(f"  penstock {name} ") for line in told)
+
+
 def test_help_names_the_exit_codes(bare: Commands) -> None:
     shown = bare.run("--help").stdout
     for code in Exit:

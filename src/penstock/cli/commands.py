@@ -53,6 +53,9 @@ def group(name: str, **more: Any) -> typer.Typer:
     )
 
 
+EXAMPLES_SHOWN = 3
+
+
 class Command(TyperCommand):
     """One command; its help ends with its examples."""
 
@@ -65,7 +68,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Some commands, with one way to end."""
+    """Some commands, with one way to end; the help of a group ends with some of their examples."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """As people need them; Typer would put groups behind single commands."""
@@ -79,8 +82,13 @@ class Commands(TyperGroup):
         super().format_help(ctx, formatter)
         if ctx.parent is None:
             lines = [f"{code.value:>3}  {code.meaning}" for code in Exit]
-            is_rich = self.rich_markup_mode is not None
-            _write_section("Exit codes", lines, formatter, is_rich=is_rich)
+            title = "Exit codes"
+        else:
+            below = (self.get_command(ctx, name) for name in self.list_commands(ctx))
+            firsts = [getattr(each.callback, "examples", ())[:1] for each in below if each]
+            lines, title = [line for some in firsts for line in some][:EXAMPLES_SHOWN], "Examples"
+        if lines:
+            _write_section(title, lines, formatter, is_rich=self.rich_markup_mode is not None)
 
     def invoke(self, ctx: Any) -> Any:
         try:
