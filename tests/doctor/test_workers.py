@@ -67,6 +67,17 @@ async def test_a_worker_that_was_lost_is_named(
     assert "Their jobs were taken back" in finding.remedy
 
 
+async def test_a_worker_that_was_frozen_and_works_again_was_not_killed(
+    connection: asyncpg.Connection, examined: Examined
+) -> None:
+    await worker_seen(connection, "ada", ago=61, host="a", pid=7)
+    await worker_seen(connection, "ada", host="a", pid=7)
+    [finding] = await examined("workers")
+    assert finding.verdict is WARNING
+    assert "works on under a new one: ada (process 7 on a)" in finding.seen
+    assert "killed" not in finding.remedy
+
+
 async def test_a_worker_that_was_lost_has_its_jobs_until_they_are_taken_back(
     app: Penstock, connection: asyncpg.Connection, examined: Examined
 ) -> None:

@@ -14,7 +14,10 @@ from penstock.wording import counted, listed, span
 
 def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
     alive = living(workers)
-    lost = [worker for worker in workers if not worker.is_alive]
+    names = {(worker.name, worker.host, worker.pid) for worker in alive}
+    ended = [worker for worker in workers if not worker.is_alive]
+    back = [worker for worker in ended if (worker.name, worker.host, worker.pid) in names]
+    lost = [worker for worker in ended if worker not in back]
     findings = [
         _late(worker) for worker in alive if worker.silent > limits.silent_share * worker.patience
     ]
@@ -24,10 +27,12 @@ def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]
         )
     if lost:
         findings.append(_lost(lost))
+    if back:
+        findings.append(_back(back))
     if findings:
         return findings
-    names = listed(worker.name for worker in alive)
-    return [ok(f"{counted(len(alive), 'worker')} alive, each heard of lately: {names}.")]
+    told = listed(worker.name for worker in alive)
+    return [ok(f"{counted(len(alive), 'worker')} alive, each heard of lately: {told}.")]
 
 
 def _late(worker: WorkerInsight) -> Finding:
@@ -40,11 +45,21 @@ def _late(worker: WorkerInsight) -> Finding:
 
 def _lost(lost: Sequence[WorkerInsight]) -> Finding:
     return warning(
-        f"{counted(len(lost), 'worker')} ended without giving the lease back: "
+        f"{counted(len(lost), 'worker')} stopped renewing the lease without giving it back: "
         f"{listed(map(_who, lost))}.",
-        f"Something killed them, such as the kernel for want of memory. {_their_jobs(lost)}; what "
-        "was lost three times fails as worker_lost:",
+        "Something killed them, such as the kernel for want of memory, or they are frozen or cut "
+        f"off from the database. {_their_jobs(lost)}; what was lost three times fails as "
+        "worker_lost:",
         "penstock jobs list --state failed",
+    )
+
+
+def _back(back: Sequence[WorkerInsight]) -> Finding:
+    return warning(
+        f"{counted(len(back), 'worker')} did not renew the lease in time, and works on under a new "
+        f"one: {listed(map(_who, back))}.",
+        "Look at the log: it was frozen, cut off from the database, or short of CPU for longer "
+        f"than the lease. {_their_jobs(back)}.",
     )
 
 
