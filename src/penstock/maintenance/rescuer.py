@@ -9,6 +9,7 @@ from penstock.events import Events, JobsRescued
 from penstock.lifecycle import Budget, Health, Service
 from penstock.maintenance.chore import LIMIT, Chore
 from penstock.store import Pool, Store
+from penstock.wording import counted
 
 logger = logging.getLogger("penstock.rescue")
 
@@ -30,7 +31,7 @@ class Rescuer(Service):
     async def tick(self) -> float:
         with self._budget:
             rescued = await self._store.rescue(self._pool, LIMIT)
-        tell(self._events, rescued, "lost their worker")
+        tell(self._events, rescued, "of lost workers")
         return 0 if len(rescued) == LIMIT else self._budget.rest
 
 
@@ -56,14 +57,14 @@ class OvertimeRescuer(Chore):
 
     async def work(self) -> int:
         rescued = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
-        tell(self._events, rescued, "ran past their timeout in a worker that could not end them")
+        tell(self._events, rescued, "past the timeout, of workers that could not end them")
         return len(rescued)
 
 
-def tell(events: Events, rescued: Sequence[tuple[int, bool]], why: str) -> None:
+def tell(events: Events, rescued: Sequence[tuple[int, bool]], which: str) -> None:
     if rescued:
         failed = sum(lost for _, lost in rescued)
         logger.warning(
-            "%d jobs %s and were taken back; %d of them failed for good.", len(rescued), why, failed
+            "Took back %s %s; %d failed for good.", counted(len(rescued), "job"), which, failed
         )
         events.emit(JobsRescued(len(rescued), failed))
