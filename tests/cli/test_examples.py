@@ -42,7 +42,7 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
     assert job.id == "42"
     await worker_of(shop.app, "mail").drain()
-    await shop.app.set_limit("openai", slots=10)
+    await shop.app.set_limit("openai", slots=10, rate=5)
     await shop.app.set_lane("imports", "acme", weight=3)
     for plan in ("gold", "trial"):
         await shop.app.set_plan(plan, weight=5)

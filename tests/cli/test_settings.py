@@ -1,14 +1,17 @@
 """`penstock queues|lanes|limits|plans|tenants`: what changes settings, and what it says."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from tests.fixtures.database import Database
+from tests.insights.rows import lease
 
 Run = Callable[..., Result]
 
@@ -81,7 +84,14 @@ def test_a_lane_key_without_turns_is_remarked(run: Run) -> None:
         ("limits set openai --slots -1", "The setting slots is -1"),
         ("limits set openai --rate often", "500/min"),
         ("limits set openai --burst 5", "a burst only with a rate"),
+        ("limits set openai --burst 5", "The setting burst is 5.0"),
+        ("limits set openai --slots none", "`penstock limits remove`"),
+        ("limits set lane:imports --slots 5", "allowed is lane:QUEUE:LANE"),
+        ("limits set a*b --slots 5", "one *, at its end"),
         ("limits close openai", "--for"),
+        ("limits close openai --for 0s", "allowed is more than 0; `penstock limits open`"),
+        ("limits close account:* --for 5s", "each by itself"),
+        ("queues set imports --late-after 0s", "allowed is more than 0 seconds, or none."),
         ("plans set gold --priority 101", "The setting priority is 101"),
         ("tenants set acme --plan glod", "there are: none yet"),
     ],
@@ -137,9 +147,47 @@ def test_a_limit_is_set_changed_and_taken_away(run: Run) -> None:
 
 
 def test_a_key_is_closed_and_opened(run: Run) -> None:
+    run("limits set openai --rate 5/s")
     assert said(run("limits close openai --for 30s")) == "No job of openai starts for 30.0 s."
     assert document(run("limits open openai --json")) == {"key": "openai", "was_closed": True}
-    assert said(run("limits open openai")) == "openai was not closed."
+    done = run("limits open openai")
+    assert (said(done), done.stderr) == ("openai was not closed.", "")
+    assert run("limits open opneai").stderr == "There is no limit opneai. Did you mean openai?\n"
+
+
+def test_only_what_has_a_rate_can_be_closed(run: Run) -> None:
+    run("limits set openai --slots 5")
+    assert "`penstock limits set openai --slots 0`" in said(run("limits close openai --for 5s"), 3)
+    near = "There is no limit opneai to close. Did you mean openai?"
+    assert said(run("limits close opneai --for 5s"), 3) == near
+    near = "There is no limit opneai. Did you mean openai?"
+    assert said(run("limits remove opneai"), 3) == near
+    assert [each["key"] for each in document(run("limits list --json"))["limits"]] == ["openai"]
+
+
+def test_a_limit_of_what_nobody_has_been_seen_to_have_is_remarked(run: Run) -> None:
+    run("queues set imports --fair")
+    assert run("limits set queue:imports --slots 5").stderr == ""
+    assert run("limits set lane:imports:acme --slots 5").stderr == ""
+    assert run("limits set lane:*  --slots 5").stderr == ""
+    for key in ("queue:inports", "lane:inports:acme"):
+        done = run(f"limits set {key} --slots 5")
+        assert done.exit_code == 0
+        assert "has a queue inports. Did you mean imports?" in done.stderr
+
+
+async def test_a_limit_of_a_task_that_no_worker_knows_is_remarked(
+    run: Run, connection: asyncpg.Connection
+) -> None:
+    await lease(connection, "ada")
+    done = await asyncio.to_thread(run, "limits set task:rendr --slots 5")
+    known = await asyncio.to_thread(run, "limits set task:render --slots 5")
+    assert done.stderr == "No worker knows a task rendr. Did you mean render?\n"
+    assert known.stderr == ""
+
+
+def test_a_star_alone_says_what_it_is(run: Run) -> None:
+    assert said(run("limits set * --slots 5")).startswith("Each key without a limit of its own")
 
 
 # Plans and tenants

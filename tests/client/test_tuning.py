@@ -175,6 +175,34 @@ async def test_without_a_rate_there_is_no_burst(app: Penstock) -> None:
         await app.set_limit("another", slots=1, burst=10)
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["queue:", "queue:two words", "task:", "lane:", "lane:imports", "lane::acme", "a*b", "**"],
+)
+async def test_a_key_that_no_job_can_have_is_refused(app: Penstock, key: str) -> None:
+    with pytest.raises(ConfigError, match="The setting key is"):
+        await app.set_limit(key, slots=1)
+    assert not await app.remove_limit(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "queue:*",
+        "queue:im*",
+        "task:*",
+        "task:a.b",
+        "lane:*",
+        "lane:im*",
+        "lane:imports:",
+        "*",
+        "a:*",
+    ],
+)
+async def test_a_key_that_some_job_can_have_is_limited(app: Penstock, key: str) -> None:
+    assert (await app.set_limit(key, slots=1)).key == key
+
+
 async def test_a_limit_that_limits_nothing_is_refused(app: Penstock) -> None:
     await app.set_limit("openai", slots=1)
     with pytest.raises(ConfigError, match="remove_limit"):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from difflib import get_close_matches
 from typing import Any
 
 from penstock.cli.errors import SettingNotFound
 from penstock.cli.given import user
-from penstock.cli.opening import reached
+from penstock.cli.opening import Reached, reached
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.pausing import known_queues, warn_of_unknown
 from penstock.cli.screens import settings as told
 from penstock.cli.where import Where
 from penstock.cli.words import length
+from penstock.errors import ConfigError
 
 Changes = dict[str, Any]
 
@@ -49,18 +52,23 @@ async def remove_lane(name: str, lane: str, where: Where, output: Output) -> Non
 async def change_limit(key: str, changes: Changes, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         found = await queue.app.set_limit(key, **changes, by=user())
+        await _warn_of_unmatched(key, queue)
     output.show(found, lambda: told.limit(found))
 
 
 async def remove_limit(key: str, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         removed = await queue.app.remove_limit(key, by=user())
-    _expect(removed, f"There is no limit {key}.")
+        near = "" if removed else await _near(key, queue)
+    _expect(removed, f"There is no limit {key}.{near}")
     output.show({"key": key, "removed": True}, lambda: f"{key} is not limited any more.")
 
 
 async def close_key(key: str, seconds: float, where: Where, output: Output) -> None:
+    if not seconds:
+        raise ConfigError("--for", "0s", "more than 0; `penstock limits open` opens a key")
     async with reached(where) as queue:
+        await _expect_rate(key, queue)
         left = await queue.app.close_bucket(key, seconds)
     document = {"key": key, "closed_for": left}
     output.show(document, lambda: f"No job of {key} starts for {length(left)}.")
@@ -69,6 +77,8 @@ async def close_key(key: str, seconds: float, where: Where, output: Output) -> N
 async def open_key(key: str, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         opened = await queue.app.open_bucket(key)
+        if not opened and not (await queue.insights.limits([key], limit=1)).limits:
+            say(f"There is no limit {key}.{await _near(key, queue)}")
     sentence = f"{key} is open again." if opened else f"{key} was not closed."
     output.show({"key": key, "was_closed": opened}, lambda: sentence)
 
@@ -121,3 +131,40 @@ async def remove_tenant(name: str, where: Where, output: Output) -> None:
 def _expect(was_there: bool, otherwise: str) -> None:
     if not was_there:
         raise SettingNotFound(otherwise)
+
+
+async def _expect_rate(key: str, queue: Reached) -> None:
+    """Only starts that are counted can be stopped: closing anything else would change nothing."""
+    if key.endswith("*"):
+        raise ConfigError("key", key, "one key: those of a pattern are closed each by itself")
+    found = (await queue.insights.limits([key], limit=1)).limits
+    if not found:
+        raise SettingNotFound(f"There is no limit {key} to close.{await _near(key, queue)}")
+    if found[0].rate is None:
+        raise SettingNotFound(
+            f"The limit {key} has slots and no rate, so there is nothing to close. "
+            f"`penstock limits set {shlex.quote(key)} --slots 0` lets nothing start."
+        )
+
+
+async def _near(key: str, queue: Reached) -> str:
+    """Which keys may have been meant, as a sentence more."""
+    near = get_close_matches(key, [each.key for each in await queue.app.limits()], n=3)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+async def _warn_of_unmatched(key: str, queue: Reached) -> None:
+    """Remark on a key of a queue or a task that nobody has been seen to have."""
+    kind, _, name = key.partition(":")
+    if key.endswith("*"):
+        return
+    if kind in ("queue", "lane"):
+        known = await known_queues(queue)
+        if kind == "queue" or not any(name.startswith(f"{each}:") for each in known):
+            warn_of_unknown(name if kind == "queue" else name.partition(":")[0], known)
+    elif kind == "task":
+        tasks = {task for worker in await queue.insights.workers() for task in worker.tasks}
+        if tasks and name not in tasks:
+            near = get_close_matches(name, tasks, n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            say(f"No worker knows a task {name}.{hint}")

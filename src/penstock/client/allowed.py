@@ -8,13 +8,20 @@ from typing import Any, Final
 
 from penstock.errors import ConfigError
 from penstock.rate import per_second
-from penstock.tasks.options import limit_key, seconds, whole
+from penstock.tasks.name import TASK_NAME
+from penstock.tasks.options import QUEUE_NAME, limit_key, seconds, whole
 from penstock.windows import Windows
 
 HEAVIEST: Final = 1000
 MOST_SLOTS: Final = 1_000_000
 LARGEST_BURST: Final = 1e12
 LANE_KEY: Final = re.compile(r"tenant|task|subject|requested_by|(?:args|meta)\..+")
+# Of keys that do not come from tasks: how they are written, and what the first name in them may be.
+KEYS: Final = {
+    "queue": ("queue:NAME", QUEUE_NAME),
+    "lane": ("lane:QUEUE:LANE", QUEUE_NAME),
+    "task": ("task:NAME", TASK_NAME),
+}
 
 
 def given(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
@@ -34,7 +41,7 @@ def duration(setting: str, value: Any) -> float | None:
     if value is None:
         return None
     if not (length := seconds(setting, value)):
-        raise ConfigError(setting, value, "more than 0 seconds, or None for none")
+        raise ConfigError(setting, value, "more than 0 seconds, or none")
     return length
 
 
@@ -70,6 +77,24 @@ def weight(setting: str, value: Any) -> int:
 
 def priority(setting: str, value: Any) -> int:
     return whole(setting, value, -100, 100)
+
+
+def key(value: Any) -> None:
+    """A key that some job can have, or a pattern that one can fall under."""
+    text = limit_key("key", value)
+    begins = text.removesuffix("*")
+    if "*" in begins:
+        raise ConfigError("key", value, "a key with one *, at its end: each key that begins so")
+    kind, is_kind, rest = begins.partition(":")
+    if not is_kind or kind not in KEYS:
+        return
+    written, names = KEYS[kind]
+    name, has_lane, _ = rest.partition(":") if kind == "lane" else (rest, True, "")
+    is_pattern = begins != text
+    if not ((is_pattern and not rest) or (names.fullmatch(name) and (is_pattern or has_lane))):
+        raise ConfigError(
+            "key", value, f"{written}, or its beginning with * behind it, such as {kind}:*"
+        )
 
 
 def slots(setting: str, value: Any) -> int | None:

@@ -154,7 +154,7 @@ class TuningCalls:
 
         A rate without a burst has one of what comes in a second, at least 1.
         """
-        limit_key("key", key)
+        allowed.key(key)
         changes = allowed.given(
             slots=(slots, allowed.slots), rate=(rate, allowed.rate), burst=(burst, allowed.burst)
         )
@@ -285,9 +285,18 @@ class TuningCalls:
                 zone = changes["windows"]["timezone"]
                 raise ConfigError("timezone", zone, "one that the database knows") from error
             if failures.is_state(error, _CHECK_FAILED) and "limit_setting" in str(error):
-                raise ConfigError(
-                    "limit",
-                    changes,
-                    "slots or a rate, and a burst only with a rate; remove_limit takes it away",
-                ) from error
+                raise _unfit(changes) from error
             raise
+
+
+def _unfit(changes: dict[str, Any]) -> ConfigError:
+    """What is wrong with a limit that would be left with neither slots nor a rate."""
+    if changes.get("burst") is not None:
+        return ConfigError("burst", changes["burst"], "a burst only with a rate: set one as well")
+    name = next(iter(changes))
+    return ConfigError(
+        name,
+        changes[name],
+        "a number, unless the limit has the other one of slots and a rate; "
+        "remove_limit, or `penstock limits remove`, takes it away",
+    )

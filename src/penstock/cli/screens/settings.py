@@ -38,6 +38,8 @@ def lane(found: LaneSettings) -> str:
 
 def limit(found: Limit) -> str:
     who = f"Each {found.key} by itself" if found.key[-1] == "*" else found.key
+    if found.key == "*":
+        who = "Each key without a limit of its own, such as each queue and each lane, by itself"
     told = [] if found.slots is None else [f"at most {found.slots:,} at once"]
     if found.rate is not None:
         told += [as_text(found.rate), f"{_amount(found.burst)} in a burst"]
