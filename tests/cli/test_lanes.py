@@ -51,19 +51,37 @@ async def test_limits_are_listed_with_who_holds_them(
     await grant(connection, ada, "openai", 3)
     await grant(connection, bo, "openai", 0, wanted=2)
     await bucket(connection, "account:7", 4, closed=3600)
+    await put(connection, jobs=5, limits=["openai"])
     shown = penstock.run("limits", "list")
     assert (shown.returncode, shown.stderr) == (0, "")
     header, openai, seven, accounts = shown.stdout.splitlines()
     assert header.split() == [
-        *("key", "slots", "more", "wanted", "rate", "level", "held", "by"),
+        *("key", "slots", "ready", "rate", "level", "held", "by"),
     ]
-    assert openai.split() == ["openai", "3/3", "2", "ada", "(3)"]
+    assert openai.split() == ["openai", "3/3", "5", "ada", "(3)"]
     assert seven.startswith("account:7  closed for ")
+    assert seven.split()[-2:] == ["2.0/s", "0/10"]
     assert accounts.split() == ["account:*", "each", "key", "2.0/s", "10"]
     found = json.loads(penstock.run("limits", "list", "--json").stdout)["limits"]
     assert [each["key"] for each in found] == ["openai", "account:7", "account:*"]
     assert found[0]["workers"][1] == {"worker": "bo", "slots": 0, "wanted": 2}
     assert found[1]["rule"] == "account:*"
+
+
+async def test_what_lets_nothing_run_is_listed_first_and_levels_are_what_may_begin(
+    penstock: Commands, connection: asyncpg.Connection
+) -> None:
+    await limit(connection, "hot", slots=0)
+    await limit(connection, "early", rate=25 / 3, burst=25 / 3)
+    await limit(connection, "busy", rate=0.001, burst=1.0)
+    await bucket(connection, "busy", 0.9)
+    await put(connection, jobs=7, limits=["hot"])
+    shown = penstock.run("limits", "list").stdout.splitlines()
+    assert [line.split() for line in shown[1:]] == [
+        ["hot", "none", "runs", "0/0", "7"],
+        ["busy", "3.6/h", "0/1"],
+        ["early", "8.3/s", "8/8.3"],
+    ]
 
 
 async def test_at_a_terminal_they_fit(penstock: Commands, connection: asyncpg.Connection) -> None:

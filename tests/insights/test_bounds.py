@@ -34,7 +34,7 @@ LOOKS: dict[str, tuple[Look, int]] = {
     "throughput": (lambda it: it.throughput([60], blocks=64), 64 * 64),
     "job": (lambda it: it.job("150000"), 12_000),
     "lanes": (lambda it: it.lanes("default"), 65_000),
-    "limits": (lambda it: it.limits(), 0),
+    "limits": (lambda it: it.limits(), 65_000),
     "late": (lambda it: it.late(20), 12_000),
     "overview": (lambda it: it.overview(), 35_000),
 }
@@ -53,6 +53,7 @@ async def read(
         await owner.execute(
             "INSERT INTO penstock.queue (name, fair, late_after) VALUES ('default', true, 60)"
         )
+        await owner.execute("INSERT INTO penstock.limit_setting VALUES ('queue:default', 0)")
         await fill(owner, ENDED, per_second=1000)
         await owner.execute("ANALYZE penstock.job, penstock.job_history")
         await _look(database, "up to date", found)

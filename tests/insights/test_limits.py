@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from penstock.insights import Count, Grant, Insights, LimitInsight
-from tests.insights.rows import bucket, grant, lease, limit
+from tests.insights.rows import bucket, fair, grant, lease, limit, put
 
 
 async def test_a_limit_shows_who_holds_its_slots_and_who_waits(
@@ -41,6 +41,7 @@ async def test_each_key_in_use_under_a_pattern_is_shown_by_itself(
     ada = await lease(connection, "ada")
     for key in ("account:7", "account:big1", "account:big2", "removed"):
         await grant(connection, ada, key, 1)
+    await bucket(connection, "removed long ago", 1, closed=60)
     found = {each.key: each for each in (await insights.limits()).limits}
     assert [found[key].rule for key in ("account:7", "account:big1", "account:big2")] == [
         *("account:*", "account:big1", "account:big*"),
@@ -48,6 +49,7 @@ async def test_each_key_in_use_under_a_pattern_is_shown_by_itself(
     assert (found["account:big2"].slots, found["account:big2"].is_pattern) == (20, False)
     assert (found["account:*"].is_pattern, found["account:*"].granted) == (True, 0)
     assert (found["removed"].rule, found["removed"].slots) == (None, None)
+    assert "removed long ago" not in found
 
 
 async def test_a_bucket_shows_its_level_now(
@@ -93,9 +95,50 @@ async def test_only_so_many_are_shown_and_those_waited_for_first(
     assert found.number == Count(300)
 
 
+async def test_what_lets_no_job_run_comes_first_with_the_jobs_that_wait_for_it(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    await fair(connection)
+    await put(connection, "acme", jobs=3, limits=["hot", "account:1", "account:2"])
+    await put(connection, "bolt", jobs=2, limits=["hot"], priority=5)
+    await put(connection, "acme", queue="mail", jobs=4)
+    ada = await lease(connection, "ada")
+    for key, slots in (("a quiet one", 9), ("queue:imports", 9), ("account:*", 0), ("hot", 0)):
+        await limit(connection, key, slots=slots)
+    await limit(connection, "lane:imports:*", slots=0)
+    await limit(connection, "queue:mail", rate=0.001, burst=1.0)
+    await bucket(connection, "queue:mail", 0.5)
+    await grant(connection, ada, "queue:imports", 1)
+    found = await insights.limits()
+    assert [(each.key, each.ready) for each in found.limits] == [
+        ("account:*", Count(3)),
+        ("hot", Count(5)),
+        ("lane:imports:*", Count(5)),
+        ("queue:mail", Count(4)),
+        ("queue:imports", Count(5)),
+        ("a quiet one", Count(0)),
+    ]
+    assert found.number == Count(6)
+    [asked] = (await insights.limits(["hot"], limit=1)).limits
+    assert asked.ready is None
+
+
+async def test_jobs_that_wait_for_limits_are_counted_only_so_far(
+    insights: Insights, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fair(connection)
+    for tenant in ("acme", "bolt", "corp"):
+        await put(connection, tenant, jobs=3)
+    await limit(connection, "queue:imports", slots=0)
+    monkeypatch.setattr("penstock.insights.insights.COUNTED_OFTEN", 6)
+    assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
+    monkeypatch.setattr("penstock.insights.insights.LINES", 1)
+    assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
+
+
 def test_what_refills_never_has_no_time() -> None:
     limit = LimitInsight(
-        key="api", rule="api", slots=None, granted=0, wanting=0, workers=(), rate=0.0, burst=5.0,
-        level=0.0, closed_until=None,
+        key="api", rule="api", slots=None, granted=0, wanting=0, ready=None, workers=(), rate=0.0,
+        burst=5.0, level=0.0, closed_until=None,
     )  # fmt: skip
     assert limit.refills_in is None

@@ -35,10 +35,10 @@ def list_limits(
     where: Where,
     output: Output,
 ) -> None:
-    """List the limits, and each key in use under a pattern, those that somebody waits for first.
+    """List the limits, and each key in use under a pattern, those that hold up jobs first.
 
-    Slots are how many jobs may run at once, held by workers, some of whom want more; the level is
-    how many may begin now.
+    Slots are how many jobs may run at once, held by workers; ready are the jobs that have to keep
+    to it; the level is how many may begin now, of as many as may at once after a rest.
     """
     asyncio.run(_show(limit, where, output))
 

@@ -92,8 +92,9 @@ class Insights:
         )
 
     async def limits(self, keys: Sequence[str] | None = None, *, limit: int = 200) -> Limits:
-        """The limits and the keys in use under them, those that somebody waits for first."""
-        return limits_from(await self._looks.limits(self._on, keys, limit))
+        """The limits and the keys in use under them, those that hold up jobs first."""
+        rows = await self._looks.limits(self._on, keys, limit, lines=LINES, seen=COUNTED_OFTEN)
+        return limits_from(rows)
 
     async def late(
         self,

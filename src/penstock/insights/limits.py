@@ -36,12 +36,16 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
     """How many of these slots workers hold."""
     wanting: int
     """How many more they would like to have."""
+    ready: Count | None
+    """How many ready jobs have to keep to it, of a pattern those of all its keys; None if nobody
+    has counted."""
     workers: tuple[Holder, ...]
     rate: float | None
     """How many jobs may begin in a second, or units be spent."""
     burst: float | None
     level: float | None
-    """How many may begin at once now; below 0 if more was spent than there was."""
+    """How many may begin at once now, unless it is closed; below 0 if more was spent than there
+    was."""
     closed_until: datetime | None
 
     @property
@@ -53,6 +57,11 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
         return self.slots is not None and self.granted >= self.slots
 
     @property
+    def is_shut(self) -> bool:
+        """It has no slots at all, so that nothing runs."""
+        return self.slots == 0
+
+    @property
     def refills_in(self) -> float | None:
         """Seconds until one more may begin; 0 if it may now, None if none ever may."""
         if self.rate is None or self.level is None or self.level >= 1:
@@ -61,7 +70,7 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Some limits, those that somebody waits for first."""
+    """Some limits, those that hold up jobs first."""
 
     limits: tuple[LimitInsight, ...]
     number: Count
@@ -78,4 +87,6 @@ def limits_from(rows: Sequence[Row]) -> Limits:
 
 def _limit(row: Row) -> LimitInsight:
     del row["keys"]
-    return LimitInsight(**row | {"workers": _holders(row["workers"])})
+    is_cut, jobs = row.pop("is_cut"), row["ready"]
+    ready = None if jobs is None else Count(jobs, not is_cut)
+    return LimitInsight(**row | {"workers": _holders(row["workers"]), "ready": ready})

@@ -28,9 +28,11 @@ class Looks:
     ) -> list[Row]:
         return await self._rows(on, "look_at_lanes", queue, start, lines, shown, most, seen, most)
 
-    async def limits(self, on: Executor, keys: Sequence[str] | None, limit: int) -> list[Row]:
+    async def limits(
+        self, on: Executor, keys: Sequence[str] | None, limit: int, *, lines: int, seen: int
+    ) -> list[Row]:
         chosen = None if keys is None else list(keys)
-        return await self._rows(on, "look_at_limits", chosen, limit)
+        return await self._rows(on, "look_at_limits", chosen, limit, lines, seen)
 
     async def turn(self, on: Executor, job: int, most: int) -> Row | None:
         rows = await self._rows(on, "look_at_turn", job, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from rich.console import RenderableType
@@ -15,7 +16,7 @@ WORKERS_SHOWN = 3
 
 
 def limits_table(found: Limits, width: int) -> RenderableType:
-    """Limits as a table: what may run and begin, who has it, and who waits."""
+    """Limits as a table: what may run and begin, who has it, and what waits."""
     limits = found.limits
     if not limits:
         return style.nothing("There are no limits. Set one: penstock limits set KEY --slots 10")
@@ -26,7 +27,7 @@ def limits_table(found: Limits, width: int) -> RenderableType:
     sheet.column("key", most=max(16, width // 4))
     sheet.column("", needed=any(mark(limit, now) for limit in limits))
     sheet.column("slots", right=True, needed=has_slots)
-    sheet.column("more wanted", right=True, needed=has_slots)
+    sheet.column("ready", right=True)
     sheet.column("rate", right=True, needed=has_rate)
     sheet.column("level", right=True, needed=has_rate)
     sheet.column("held by", elastic=True, needed=has_slots)
@@ -35,7 +36,7 @@ def limits_table(found: Limits, width: int) -> RenderableType:
             limit.key,
             Text(mark(limit, now), "yellow"),
             _slots(limit),
-            Text(str(limit.wanting or ""), "yellow"),
+            _ready(limit),
             "" if limit.rate is None else rate(limit.rate),
             _level(limit),
             Text(_workers(limit), style.FAINT),
@@ -47,6 +48,8 @@ def mark(limit: LimitInsight, now: datetime) -> str:
     """What is special about a key."""
     if limit.closed_until is not None:
         return f"closed for {length((limit.closed_until - now).total_seconds())}"
+    if limit.is_shut:
+        return "none runs"
     return "each key" if limit.is_pattern else "" if limit.rule else "no limit"
 
 
@@ -59,12 +62,22 @@ def _slots(limit: LimitInsight) -> Text:
     return Text(f"{limit.granted:,}/{limit.slots:,}", colour)
 
 
+def _ready(limit: LimitInsight) -> Text:
+    if limit.ready is None or not limit.ready.number:
+        return Text("")
+    holds = limit.wanting or limit.is_shut or limit.closed_until or limit.refills_in != 0
+    return Text(str(limit.ready), "yellow" if holds else "")
+
+
 def _level(limit: LimitInsight) -> Text:
     if limit.burst is None:
         return Text("")
+    burst = f"{limit.burst:,.1f}".removesuffix(".0")
     if limit.level is None:
-        return Text(f"{limit.burst:,g}")
-    return Text(f"{limit.level:,.0f}/{limit.burst:,g}", "yellow" if limit.level < 1 else "")
+        return Text(burst)
+    # What is there in part cannot begin yet.
+    level = 0 if limit.closed_until else math.floor(limit.level + 1e-9)
+    return Text(f"{level:,}/{burst}", "yellow" if level < 1 else "")
 
 
 def _workers(limit: LimitInsight) -> str:
