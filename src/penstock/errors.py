@@ -7,6 +7,7 @@ PenstockError
 │   ├── SchemaMissing
 │   ├── SchemaTooOld
 │   └── SchemaTooNew
+├── NotAllowed               the database's role has no right to what was asked
 ├── RolesUnfit               row level security lacks its roles, or they may too much
 ├── DuplicateTask            two tasks want one name
 ├── UnknownTask              no task is registered under this name
@@ -95,6 +96,20 @@ class SchemaTooNew(SchemaError):
             f"The schema {schema!r} is at migration {found}, but this version of Penstock knows "
             f"only up to {newest}. Upgrade Penstock here."
         )
+
+
+class NotAllowed(PenstockError):
+    """The role that the database is asked as has no right to this; its cause is the driver's error.
+
+    `role` is None where it could not be asked any more, as in a transaction of your own.
+    """
+
+    def __init__(self, role: str | None, refused: str, remedy: str) -> None:
+        self.role = role
+        self.refused = refused
+        self.remedy = remedy
+        who = f"The role {role}" if role else "The role of this connection"
+        super().__init__(f"{who} may not do this: {refused}. {remedy}")
 
 
 class RolesUnfit(PenstockError):
@@ -196,13 +211,24 @@ class TenantMismatch(PenstockError):
 
 
 class TenantMissing(PenstockError):
-    """Row level security is on, and nothing says whose job it is."""
+    """Row level security is on, and the transaction is set to no tenant.
 
-    def __init__(self) -> None:
-        super().__init__(
-            "No tenant is set, and row level security is on: a job must belong to one. Use "
-            "app.for_tenant(…), or SET LOCAL penstock.tenant in your transaction."
-        )
+    `tenant` is the one that the job itself names, with `task.options(tenant=...)`.
+    """
+
+    def __init__(self, tenant: str | None = None) -> None:
+        self.tenant = tenant
+        if tenant:
+            told = (
+                f"The job names the tenant {tenant!r}, but its transaction is set to none, and "
+                f"row level security goes by that. Use app.for_tenant({tenant!r})"
+            )
+        else:
+            told = (
+                "No tenant is set, and row level security is on: a job must belong to one. Use "
+                "app.for_tenant(…)"
+            )
+        super().__init__(f"{told}, or SET LOCAL penstock.tenant in your transaction.")
 
 
 # Jobs

@@ -24,13 +24,14 @@ from penstock.errors import (
     IdempotencyMismatch,
     JobConflict,
     JobNotFound,
+    NotAllowed,
     SchemaMissing,
     TenantMismatch,
     TenantMissing,
     WaitTimeout,
 )
 from penstock.job import FINAL, Job, State
-from penstock.store import Executor, Statement, Store, adapt, failures, key_of
+from penstock.store import Executor, Statement, Store, adapt, failures, key_of, refusal
 from penstock.store.enqueue import Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
@@ -143,6 +144,8 @@ class Client(TuningCalls):
                 lambda on: self.store.enqueue(on, requests, notify=notify, durable=True),
                 again=is_safe,
             )
+        except TenantMissing as error:
+            raise TenantMissing(_tenant_of(requests)) from error.__cause__
         except DatabaseLost as error:
             if is_safe or (error.__cause__ and failures.never_arrived(error.__cause__)):
                 raise
@@ -272,9 +275,19 @@ class Client(TuningCalls):
             except Exception as error:
                 is_harmless = again or failures.never_arrived(error)
                 if wait is None or not failures.is_lost(error) or not is_harmless:
+                    if failures.is_refused(error):
+                        raise await self._refusal(error) from error
                     self._raise_translated(error)
                 await asyncio.sleep(wait)
         raise AssertionError("unreachable")
+
+    async def _refusal(self, error: Exception) -> NotAllowed:
+        """In a transaction of the caller's own nothing more can be asked."""
+        on = None
+        if self._connection is None:
+            with suppress(Exception):  # it may be the very connection that is refused
+                on = await self._link.pool()
+        return await refusal(error, self.store.schema, on)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
         if failures.is_lost(error):
@@ -308,9 +321,12 @@ class _Inside(Client):
         if not (given := _prepared(requests)):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
-        stored = await self._ask(
-            lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
-        )
+        try:
+            stored = await self._ask(
+                lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
+            )
+        except TenantMissing as error:
+            raise TenantMissing(_tenant_of(given)) from error.__cause__
         return _enqueued(stored)
 
 
@@ -319,6 +335,11 @@ def _enqueued(stored: Stored) -> list[Enqueued[Any]]:
     return [
         Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
     ]
+
+
+def _tenant_of(requests: Sequence[Request[Any]]) -> str | None:
+    """The first tenant that requests name themselves."""
+    return next((each.options.tenant for each in requests if each.options.tenant), None)
 
 
 def _prepared(requests: Any) -> list[Request[Any]]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from penstock import migrate
 from penstock.config import Database
 from penstock.embedded import Hold, Server
-from penstock.store import Pool, Store, open_pool
+from penstock.store import Executor, Pool, Store, failures, open_pool, refusal
 
 logger = logging.getLogger("penstock")
 
@@ -128,12 +128,20 @@ class Link:
             raise
         try:
             async with pool.acquire() as connection:
-                await migrate.check(connection, self.database.schema)
+                await self._check(connection)
         except BaseException:
             await pool.close()
             await self._let_go()
             raise
         return pool
+
+    async def _check(self, connection: Executor) -> None:
+        try:
+            await migrate.check(connection, self.database.schema)
+        except Exception as error:
+            if failures.is_refused(error):
+                raise await refusal(error, self.database.schema, connection) from error
+            raise
 
     async def _start_embedded(self) -> None:
         if self._hold is None:

@@ -7,6 +7,7 @@ from penstock.store.pool import Executor, Pool, open_pool
 from penstock.store.pooler import hears, lends, stands_between
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
+from penstock.store.standing import Standing, refusal, standing
 from penstock.store.statement import Statement
 from penstock.store.store import Store
 
@@ -18,6 +19,7 @@ __all__ = [
     "Line",
     "Pool",
     "Settlement",
+    "Standing",
     "Statement",
     "Store",
     "adapt",
@@ -29,5 +31,7 @@ __all__ = [
     "key_of",
     "lends",
     "open_pool",
+    "refusal",
+    "standing",
     "stands_between",
 ]

@@ -43,6 +43,7 @@ _PASSING_CLASSES = ("40", "53", "55", "57")
 # A pooler that was not noticed, or said to bear prepared statements, and gave us another server.
 _PREPARED_ELSEWHERE = ("26000", "42P05")
 
+_NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
 
 
@@ -69,9 +70,20 @@ def is_schema_missing(error: BaseException) -> bool:
     return _state(error) in _NO_SCHEMA
 
 
+def is_refused(error: BaseException) -> bool:
+    """Whether the role has no right to what it asked."""
+    return _state(error) == _NO_RIGHT
+
+
 def is_state(error: BaseException, sqlstate: str) -> bool:
     """Whether Postgres raised this very SQLSTATE."""
     return _state(error) == sqlstate
+
+
+def message(error: BaseException) -> str:
+    """What Postgres itself said, without what drivers put around it."""
+    told = next(filter(_own_state, _layers(error)), error)
+    return str(told).partition("\n")[0]
 
 
 def detail(error: BaseException) -> str | None:

@@ -14,7 +14,9 @@ from typing import Self
 
 from penstock.client import Link
 from penstock.config import Liveness, Pace, Stopping, Upkeep
+from penstock.errors import NotAllowed
 from penstock.events import Events
+from penstock.store import failures, refusal
 from penstock.tasks import Registry
 from penstock.worker.crew import Crew
 from penstock.worker.drain import run_dry
@@ -95,10 +97,16 @@ class Worker:
             for service in crew.services:
                 service.start()
             await crew.session.held()
-        except BaseException:
+        except BaseException as error:
+            refused = await self._refusal(error) if failures.is_refused(error) else None
             await self.stop()
+            if refused is not None:
+                raise refused from error
             raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
+
+    async def _refusal(self, error: BaseException) -> NotAllowed:
+        return await refusal(error, self._link.store.schema, self._pool)
 
     def _hire(self, quota: Quota) -> Crew:
         return Crew(
