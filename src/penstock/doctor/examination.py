@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from penstock.doctor.check import AnyCheck
+from penstock.doctor.check import AnyCheck, Group
 from penstock.doctor.checks import APP, CHECKS, CONNECTION
 from penstock.doctor.code import Code
 from penstock.doctor.finding import Finding, error, skipped, warning
@@ -17,7 +17,7 @@ from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Clock, Patient, local_time
 from penstock.doctor.report import Report, Result
 from penstock.doctor.unreachable import unreachable
-from penstock.store import Connection, connect, failures
+from penstock.store import Connection, connect, failures, standing
 from penstock.wording import span
 
 NO_CONNECTION = "There is no connection to the database."
@@ -54,15 +54,34 @@ async def examine(
 async def _examined(patient: Patient, checks: Sequence[AnyCheck]) -> list[Result]:
     results: list[Result] = []
     try:
+        hidden = await _hidden(patient)
         for check in checks:
             began = time.monotonic()
-            findings = await _looked_at(check, patient)
+            if hidden is not None and check.group is not Group.DATABASE:
+                findings = [hidden]
+            else:
+                findings = await _looked_at(check, patient)
             findings.sort(key=lambda finding: -finding.verdict.rank)
             led = tuple(finding.led_to(patient.schema) for finding in findings)
             results.append(Result(check, led, time.monotonic() - began))
     finally:
         await _leave(patient.connection)
     return results
+
+
+async def _hidden(patient: Patient) -> Finding | None:
+    """Why the queue cannot be seen, if the role is under row level security: none is no news."""
+    try:
+        async with patient.bounds() as connection:
+            found = await standing(connection, patient.schema)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return None  # the checks say why
+    if found is None or not found.is_confined:
+        return None
+    return skipped(
+        f"Row level security is on, and the role {found.role} does not see all tenants' jobs.",
+        f"Run the doctor as the owner of the schema, {found.owner}.",
+    )
 
 
 async def _looked_at(check: AnyCheck, patient: Patient) -> list[Finding]:
