@@ -14,7 +14,7 @@ import typer
 from penstock.cli.confirm import confirm
 from penstock.cli.exits import Exit
 from penstock.cli.filters import PAGE, Filter, StateName
-from penstock.cli.opening import Reached, reached
+from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
@@ -36,11 +36,11 @@ class Verb:
     call: Callable[[Reached, Sequence[int]], Awaitable[dict[int, str]]]
 
 
-RETRY = Verb("retried", "ready", lambda on, keys: on.app.store.retry(on.pool, keys))
+RETRY = Verb("retried", "ready", lambda on, keys: on.app.store.retry(on.on, keys))
 CANCEL = Verb(
-    "cancelled", "cancelled", lambda on, keys: on.app.store.cancel(on.pool, keys, "requested")
+    "cancelled", "cancelled", lambda on, keys: on.app.store.cancel(on.on, keys, "requested")
 )
-DELETE = Verb("deleted", "deleted", lambda on, keys: on.app.store.delete(on.pool, keys))
+DELETE = Verb("deleted", "deleted", lambda on, keys: on.app.store.delete(on.on, keys))
 
 
 @dataclass(slots=True)
@@ -102,9 +102,10 @@ class Which:
 
     @classmethod
     def of(cls, ids: Sequence[str] | None, filter: Filter, states: list[StateName]) -> Which:
-        if bool(ids) == filter.is_given:
+        if bool(ids) == (filter.is_given and not (ids and filter.is_tenant_alone)):
             raise typer.BadParameter(
-                "name the jobs by their ids, or by at least one filter; not by both"
+                "name the jobs by their ids, or by at least one filter; not by both, except that "
+                "--tenant goes with ids"
             )
         return cls(list(dict.fromkeys(ids or ())), filter, states)
 
@@ -138,29 +139,35 @@ def change(
 
 async def _look(which: Which, where: Where) -> tuple[list[Job], bool]:
     """The first page of them."""
-    async with reached(where) as queue:
+    async with reached_for(where, which.filter.tenant) as queue:
         ids, more = await anext(which.pages(queue))
-        jobs = {job.id: job for job in await _get(queue, ids)}
+        jobs = await _get(queue, ids, which.filter.tenant)
     return [jobs[job] for job in ids if job in jobs], more
 
 
-async def _get(queue: Reached, ids: Sequence[str]) -> list[Job]:
-    return await queue.app.store.get(queue.pool, list(_keys(ids).values()))
+async def _get(queue: Reached, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
+    """The jobs by their ids; of a tenant, if one is named."""
+    found = await queue.app.store.get(queue.on, list(_keys(ids).values()))
+    return {job.id: job for job in found if tenant is None or job.tenant == tenant}
 
 
 async def _change(verb: Verb, which: Which, where: Where) -> Changed:
     """All of them, a page at a time, with a line on stderr that counts."""
     changed = Changed(verb, named=bool(which.ids))
-    async with reached(where) as queue:
+    tenant = which.filter.tenant
+    async with reached_for(where, tenant) as queue:
         with terminal(stderr=True).status("…") as status:
             async for ids, _ in which.pages(queue):
-                changed.add(await _answers(verb, queue, ids))
+                changed.add(await _answers(verb, queue, ids, tenant if which.ids else None))
                 status.update(f"{counted(changed.number, 'job')} {verb.past} …")
     return changed
 
 
-async def _answers(verb: Verb, queue: Reached, ids: Sequence[str]) -> dict[str, str]:
-    keys = _keys(ids)
+async def _answers(
+    verb: Verb, queue: Reached, ids: Sequence[str], tenant: str | None
+) -> dict[str, str]:
+    """What became of each; what is no job of the tenant's, if one is named, is not there."""
+    keys = _keys(ids if tenant is None else list(await _get(queue, ids, tenant)))
     answers = await verb.call(queue, list(keys.values()))
     return {job: answers[keys[job]] if job in keys else MISSING for job in ids}
 

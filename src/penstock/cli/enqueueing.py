@@ -7,13 +7,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from itertools import islice
+from itertools import groupby, islice
 from typing import IO, Any
 
 import typer
 
 from penstock.cli.errors import Interrupted, LineRefused, Unfinished
-from penstock.cli.opening import Reached, looking, opened, plain_errors, reached
+from penstock.cli.opening import Reached, plain_errors, reached_by, visited
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.requests import (
     MakeRequest,
@@ -49,7 +49,8 @@ async def enqueue_one(
     arguments = object_from(args, "What is given as arguments")
     async with _reached(target, where) as (queue, make):
         request = make(task, arguments, values)
-        [job] = await queue.app.enqueue_many([request])
+        queue = queue.for_tenant(request.options.tenant)
+        [job] = await queue.client.enqueue_many([request])
         if not wait:
             output.show(job, lambda: _told(job, request))
             return
@@ -73,8 +74,10 @@ async def enqueue_lines(
         requests = _requests(sys.stdin.buffer, task, values, make)
         with _telling_of(jobs), terminal(stderr=True).status("…") as status:
             while batch := _read(requests):
-                with plain_errors(queue.app.database):
-                    jobs += await queue.app.enqueue_many(batch)
+                for tenant, requests_of in _by_tenant(queue, batch):
+                    with plain_errors(queue.app.database):
+                        client = queue.for_tenant(tenant).client
+                        jobs += await client.enqueue_many(requests_of)
                 status.update(f"{counted(len(jobs), 'job')} …")
     duplicates = sum(job.duplicate for job in jobs)
     document = {
@@ -89,14 +92,24 @@ async def enqueue_lines(
 async def _reached(target: str | None, where: Where) -> AsyncIterator[tuple[Reached, MakeRequest]]:
     """The queue, and how requests for it are made: by the app's code if one is named."""
     if target is None:
-        async with reached(where) as queue:
+        async with visited(where) as queue:
             yield queue, by_name
         return
     app = find_app(target)
     where.lead(app)
-    async with opened(app), looking(app) as pool:
-        with plain_errors(app.database):
-            yield Reached(app, pool), checked_by(app)
+    async with reached_by(app) as queue:
+        yield queue, checked_by(app)
+
+
+def _by_tenant(
+    queue: Reached, batch: Sequence[Request[Any]]
+) -> Iterator[tuple[str, list[Request[Any]]]]:
+    """The batch at once, or a tenant after the other where row level security has it so."""
+    if not queue.standing.is_confined:
+        yield "", list(batch)
+        return
+    for tenant, requests in groupby(batch, key=lambda each: each.options.tenant):
+        yield tenant, list(requests)
 
 
 def _requests(

@@ -57,6 +57,12 @@ class Filter:
     def is_given(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
 
+    @property
+    def is_tenant_alone(self) -> bool:
+        return {each.name for each in fields(self) if getattr(self, each.name) is not None} == {
+            "tenant"
+        }
+
     async def pages(
         self,
         reached: Reached,
@@ -78,7 +84,7 @@ class Filter:
             after = str(newest if after is None else min(newest, key_of(after)))
         chosen: Any = [str(state) for state in self.state or states or ()]
         while True:
-            page = await reached.app.list(
+            page = await reached.client.list(
                 state=chosen or None,
                 queue=self.queue,
                 task=self.task,

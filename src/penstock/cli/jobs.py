@@ -74,6 +74,9 @@ def list_jobs(
 def show(
     *,
     job: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
+    tenant: Annotated[
+        str | None, typer.Option(help="Only if it is this tenant's.", show_default=False)
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until it has ended; 5 if it failed.")
     ] = False,
@@ -93,11 +96,11 @@ def show(
     from penstock.cli.showing import follow_job, show_job
 
     if follow:
-        asyncio.run(follow_job(job, where, output, timeout))
+        asyncio.run(follow_job(job, tenant, where, output, timeout))
     elif timeout is not None:
         raise typer.BadParameter("--timeout goes with --follow")
     else:
-        asyncio.run(show_job(job, where, output))
+        asyncio.run(show_job(job, tenant, where, output))
 
 
 @app.command("retry", cls=Command)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.cli.filters import Filter
-from penstock.cli.opening import reached
+from penstock.cli.opening import reached_for
 from penstock.cli.output import Output, draw, print_json, say, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
@@ -19,7 +19,7 @@ async def list_page(
     filter: Filter, where: Where, output: Output, limit: int, after: str | None
 ) -> None:
     """One page, and how to come to the next."""
-    async with reached(where) as queue:
+    async with reached_for(where, filter.tenant) as queue:
         jobs, following = await anext(filter.pages(queue, after=after, size=limit))
         late = await queue.insights.lateness(jobs)
     document = {"jobs": _documents(jobs, late), "after": following}
@@ -31,7 +31,7 @@ async def list_page(
 async def list_all(filter: Filter, where: Where, output: Output, after: str | None) -> None:
     """All pages: as one document, or as one table after the other."""
     found: list[dict[str, Any]] = []
-    async with reached(where) as queue:
+    async with reached_for(where, filter.tenant) as queue:
         async for jobs, _ in filter.pages(queue, after=after):
             late = await queue.insights.lateness(jobs)
             if output.as_json:
@@ -44,7 +44,7 @@ async def list_all(filter: Filter, where: Where, output: Output, after: str | No
 
 async def list_late(filter: Filter, where: Where, output: Output, limit: int) -> None:
     """Those past their soft deadline, the latest first."""
-    async with reached(where) as queue:
+    async with reached_for(where, filter.tenant) as queue:
         found = await queue.insights.late(
             limit,
             states=filter.state,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from penstock.app import Penstock
+from penstock.cli.confined import TenantPool
 from penstock.cli.errors import (
     AccessDenied,
     CommandError,
@@ -19,24 +20,63 @@ from penstock.cli.errors import (
     NoDatabase,
 )
 from penstock.cli.where import Where
-from penstock.client import Link
+from penstock.client import Client, Link
 from penstock.config import Database
 from penstock.embedded import Server
-from penstock.errors import SchemaMissing
-from penstock.insights import Insights
-from penstock.store import Pool, failures, open_pool
+from penstock.errors import NotAllowed, SchemaMissing
+from penstock.insights import Insights, TenantInsights
+from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A queue that was reached: to change it, and to look at it."""
+    """A queue that was reached: to change it, and to look at it.
+
+    Where row level security holds for the role, it is seen as one tenant, or not at all.
+    """
 
     app: Penstock
     pool: Pool
+    standing: Standing
+    tenant: str | None = None
+
+    @property
+    def client(self) -> Client:
+        """The calls of an app, as the tenant if there is one."""
+        return self.app if self.tenant is None else self.app.for_tenant(self.tenant)
+
+    @property
+    def on(self) -> Executor:
+        """Where statements are asked."""
+        if self.tenant is None:
+            return self.pool
+        return TenantPool(self.pool, self.app.store, self.tenant)
 
     @property
     def insights(self) -> Insights:
-        return Insights(self.app.store, self.pool)
+        kind = Insights if self.tenant is None else TenantInsights
+        return kind(self.app.store, self.on)
+
+    def for_owner(self) -> Reached:
+        """For commands that look at all tenants; refused where the role sees but one."""
+        if self.standing.is_confined:
+            raise self._hidden("Run this as")
+        return self
+
+    def for_tenant(self, tenant: str | None) -> Reached:
+        """For commands that may be about one tenant, which the role may have to be."""
+        if not self.standing.is_confined:
+            return self
+        if not tenant:
+            raise self._hidden("Give --tenant, or run this as")
+        return replace(self, tenant=tenant)
+
+    def _hidden(self, remedy: str) -> NotAllowed:
+        return NotAllowed(
+            self.standing.role,
+            "row level security is on, and it sees only what belongs to a tenant that is named",
+            f"{remedy} the owner of the schema, {self.standing.owner}.",
+        )
 
 
 class _Visitor(Penstock):
@@ -48,14 +88,51 @@ class _Visitor(Penstock):
 
 @asynccontextmanager
 async def reached(where: Where) -> AsyncIterator[Reached]:
+    """The queue that the options name, with all of its tenants."""
+    async with visited(where) as queue:
+        yield queue.for_owner()
+
+
+@asynccontextmanager
+async def reached_for(where: Where, tenant: str | None) -> AsyncIterator[Reached]:
+    """The queue that the options name, as the tenant where the role sees no more."""
+    async with visited(where) as queue:
+        yield queue.for_tenant(tenant)
+
+
+@asynccontextmanager
+async def visited(where: Where) -> AsyncIterator[Reached]:
     """The queue that the options name. An embedded server is started, but none is made."""
     database = where.database()
     if database.url is None:
         expect_server(database)
     app = _Visitor(database.url, data_dir=database.data_dir, schema=database.schema)
+    async with reached_by(app) as queue:
+        yield queue
+
+
+@asynccontextmanager
+async def reached_by(app: Penstock) -> AsyncIterator[Reached]:
+    """The queue of an app, which is opened for it."""
     async with opened(app), looking(app) as pool:
         with plain_errors(app.database):
-            yield Reached(app, pool)
+            found = await _standing(app)
+            try:
+                yield Reached(app, pool, found)
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise NotAllowed(found.role, failures.message(error), found.remedy) from error
+
+
+async def _standing(app: Penstock) -> Standing:
+    """What the role may do; the connections for those who look are left until they look."""
+    connection = await connect(app.url, name="penstock")
+    try:
+        found = await standing(connection, app.database.schema)
+    finally:
+        await connection.close()
+    if found is None:
+        raise SchemaMissing(app.database.schema)
+    return found
 
 
 @asynccontextmanager

@@ -9,12 +9,12 @@ import typer
 
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
-from penstock.cli.opening import Reached, plain_errors, reached
-from penstock.cli.output import Output, terminal
+from penstock.cli.opening import Reached, plain_errors, reached_for
+from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.job import job_page
 from penstock.cli.where import Where
 from penstock.client.waiting import Patience
-from penstock.errors import WaitTimeout
+from penstock.errors import JobNotFound, WaitTimeout
 from penstock.insights import JobInsight
 from penstock.job import COMPLETED
 
@@ -40,18 +40,30 @@ def show(seen: JobInsight, output: Output) -> None:
     output.show(document(seen), lambda: job_page(seen))
 
 
-async def show_job(job: str, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
+async def show_job(job: str, tenant: str | None, where: Where, output: Output) -> None:
+    async with reached_for(where, tenant) as queue:
         seen = await queue.insights.job(job)
+    _expect(seen, tenant)
     show(seen, output)
+    if queue.tenant is not None and not seen.job.is_final:
+        say("Why it waits, and whether it is late, is shown to the owner of the schema.")
 
 
-async def follow_job(job: str, where: Where, output: Output, timeout: float | None) -> None:
+async def follow_job(
+    job: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+) -> None:
     """Show it until it has ended; the exit code says how."""
-    async with reached(where) as queue:
+    async with reached_for(where, tenant) as queue:
+        _expect(await queue.insights.job(job), tenant)
         seen = await until_ended(queue, job, timeout)
     show(seen, output)
     raise typer.Exit(exit_of_job(seen))
+
+
+def _expect(seen: JobInsight, tenant: str | None) -> None:
+    """Of a tenant that is named another's job is not there, whoever asks."""
+    if tenant is not None and seen.job.tenant != tenant:
+        raise JobNotFound(seen.job.id)
 
 
 def exit_of_job(seen: JobInsight) -> Exit:

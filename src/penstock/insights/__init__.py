@@ -8,6 +8,7 @@ from penstock.insights.limits import Holder, LimitInsight, Limits
 from penstock.insights.place import Place, Progress
 from penstock.insights.queues import QueueInsight
 from penstock.insights.running import FailedJob, RunningJob
+from penstock.insights.tenant import TenantInsights
 from penstock.insights.throughput import Ended, Percentiles, Throughput
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
@@ -33,6 +34,7 @@ __all__ = [
     "Progress",
     "QueueInsight",
     "RunningJob",
+    "TenantInsights",
     "Throughput",
     "Turn",
     "Wait",

@@ -60,6 +60,10 @@ class Looks:
         [row] = await self._rows(on, "look_at_place", job)
         return row
 
+    async def own_place(self, on: Executor, job: int) -> Row:
+        [row] = await self._rows(on, "look_at_own_place", job)
+        return row
+
     async def at_or_below(self, on: Executor, job: int) -> Row | None:
         rows = await self._rows(on, "find_at_or_below", job)
         return rows[0] if rows else None

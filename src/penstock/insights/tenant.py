@@ -1,0 +1,28 @@
+"""Look at the queue as one tenant, under row level security."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.errors import JobNotFound
+from penstock.insights.insights import Insights
+from penstock.insights.job import JobInsight, timeline_of
+from penstock.insights.place import place_from
+from penstock.job import Job
+from penstock.store import key_of
+
+
+class TenantInsights(Insights):
+    """What a tenant's own jobs say. Why they wait, and how late they are, is the owner's to see."""
+
+    async def lateness(self, jobs: Sequence[Job]) -> dict[str, float]:
+        return {}
+
+    async def job(self, job_id: str) -> JobInsight:
+        key = key_of(job_id)
+        jobs = await self._store.get(self._on, [key])
+        if not jobs:
+            raise JobNotFound(job_id)
+        [job] = jobs
+        place = place_from(await self._looks.own_place(self._on, key))
+        return JobInsight(job=job, place=place, turn=None, waits=(), timeline=timeline_of(job))
