@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tests.db.model import Model
@@ -24,11 +24,12 @@ FREE = Rule()
 
 @dataclass(slots=True)
 class ModelBucket:
-    """What was in it, and when."""
+    """What was in it, and when; and what those wait for who were refused."""
 
     level: float
     filled_at: datetime
     closed_until: datetime | None = None
+    booked: float | None = None
 
 
 @dataclass(slots=True)
@@ -126,10 +127,14 @@ class LimitedModel(Model):
             return None
         bucket = self.buckets.setdefault(key, ModelBucket(math.inf, self.now))
         passed = (self.now - bucket.filled_at).total_seconds()
-        level = min(rule.burst, bucket.level + rule.rate * max(0.0, passed))
+        runs_in = rule.rate * max(0.0, passed)
+        level, booked = min(rule.burst, bucket.level + runs_in), None
+        if bucket.booked is not None and (level < rule.burst or self.opens_in(key)):
+            booked = bucket.booked - runs_in
+        now = ModelBucket(level, self.now, bucket.closed_until, booked)
         if passed < 0:
-            bucket.level, bucket.filled_at = level, self.now
-        return ModelBucket(level, self.now, bucket.closed_until)
+            self.buckets[key] = now
+        return replace(now)
 
     def opens_in(self, key: str) -> float:
         bucket = self.buckets.get(key)
@@ -158,16 +163,33 @@ class LimitedModel(Model):
             self.pour(key, now, -got)
         return got, wait
 
-    def reserve(self, key: str, units: float) -> float | None:
-        now = self.fill(key)
+    def reserve(self, key: str, units: float, share: float) -> float | None:
+        now, opens_in = self.fill(key), self.opens_in(key)
         assert now is not None
-        if wait := self.wait(key, now.level, units):
-            return wait
-        self.pour(key, now, -units)
-        return None
+        wait = self.wait(key, now.level, units)
+        if not wait:
+            self.pour(key, now, -units)
+        elif rate := self.rule(key).rate:
+            wait = max(wait, opens_in + share * self.book(key, now, units) / rate)
+        return wait or None
+
+    def book(self, key: str, now: ModelBucket, units: float) -> float:
+        """What must run in, once it is open, for this one and all who were refused before."""
+        rule = self.rule(key)
+        assert rule.rate is not None
+        assert rule.burst is not None
+        until_open = rule.rate * self.opens_in(key)
+        booked = lacking = units - min(rule.burst, now.level + until_open)
+        if now.booked is not None:
+            booked = max(lacking, min(now.booked - until_open + units, rule.rate * 300))
+        now.booked = booked + until_open
+        self.buckets[key] = now
+        return booked
 
     def correct(self, key: str, units: float) -> None:
         if now := self.fill(key):
+            if now.booked is not None:
+                now.booked -= units
             self.pour(key, now, units)
 
     def pour(self, key: str, now: ModelBucket, units: float) -> None:
@@ -182,7 +204,7 @@ class LimitedModel(Model):
 
     def open_bucket(self, key: str) -> bool:
         if was_closed := self.opens_in(key) > 0:
-            self.buckets[key].closed_until = None
+            self.buckets[key].closed_until = self.buckets[key].booked = None
         return was_closed
 
     # Time

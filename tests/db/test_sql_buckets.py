@@ -39,8 +39,10 @@ async def on_key(engine: Engine, function: str, *, key: str = "model", **argumen
     return await engine.value(f"{function}_v1", key=key, now=engine.now, **arguments)
 
 
-async def reserve(engine: Engine, units: float, key: str = "model") -> float | None:
-    wait: float | None = await on_key(engine, "reserve", key=key, units=units)
+async def reserve(
+    engine: Engine, units: float, key: str = "model", *, share: float = 1.0
+) -> float | None:
+    wait: float | None = await on_key(engine, "reserve", key=key, units=units, share=share)
     return wait
 
 
@@ -149,12 +151,11 @@ async def test_a_clock_that_is_set_back_neither_gives_nor_stops(two_a_second: En
     assert await take(two_a_second, 9) == (1, 0), "it runs by the new time"
 
 
-async def test_who_gets_nothing_writes_nothing(two_a_second: Engine) -> None:
+async def test_who_gets_no_token_writes_nothing(two_a_second: Engine) -> None:
     await take(two_a_second, 5)
     written = "SELECT ctid FROM penstock.bucket"
     before = await two_a_second.connection.fetchval(written)
     assert await take(two_a_second, 1) == (0, 0.5)
-    assert await reserve(two_a_second, 1) == 0.5
     assert await two_a_second.connection.fetchval(written) == before
 
 
@@ -228,6 +229,59 @@ async def test_the_true_cost_is_given_back_or_spent(two_a_second: Engine) -> Non
     await on_key(two_a_second, "correct", units=100.0)
     assert await reserve(two_a_second, 5) is None
     assert await take(two_a_second, 1) == (0, 0.5)
+
+
+async def test_who_is_refused_comes_back_after_those_who_were_before(two_a_second: Engine) -> None:
+    await reserve(two_a_second, 4)
+    assert [await reserve(two_a_second, 2) for _ in range(3)] == [0.5, 1.5, 2.5]
+    go(two_a_second, 0.5)
+    assert await reserve(two_a_second, 2) is None
+    assert await reserve(two_a_second, 2) == 3, "after the two that still wait"
+    for _ in range(3):
+        go(two_a_second, 1)
+        assert await reserve(two_a_second, 2) is None
+    assert await reserve(two_a_second, 1) == 0.5, "nobody waits any more"
+
+
+async def test_what_will_come_back_is_not_waited_for(two_a_second: Engine) -> None:
+    await reserve(two_a_second, 5)
+    waits = [await reserve(two_a_second, 4, share=0.25) for _ in range(6)]
+    assert waits == [2, 2, 2, 2, 2.5, 3], "never before there can be enough"
+    await on_key(two_a_second, "correct", units=3.0)
+    assert await reserve(two_a_second, 4, share=0.25) == (24 - 3 + 4) / 4 / 2
+    assert [await reserve(two_a_second, 4, share=odd) for odd in (-1.0, 0.0)] == [0.5, 0.5]
+
+
+async def test_a_bucket_that_is_full_again_or_opened_forgets_who_waits(
+    two_a_second: Engine,
+) -> None:
+    await reserve(two_a_second, 5)
+    for _ in range(9):
+        await reserve(two_a_second, 5)
+    await on_key(two_a_second, "correct", units=5.0)
+    assert await reserve(two_a_second, 5) is None
+    assert await reserve(two_a_second, 1) == 0.5
+
+    await on_key(two_a_second, "close_bucket", seconds=30.0)
+    assert [await reserve(two_a_second, 2) for _ in range(4)] == [30, 30, 30.5, 31.5]
+    await on_key(two_a_second, "open_bucket")
+    assert await reserve(two_a_second, 1) == 0.5
+
+
+async def test_nobody_is_sent_away_for_long_because_of_others(two_a_second: Engine) -> None:
+    await reserve(two_a_second, 5)
+    waits = [await reserve(two_a_second, 5) for _ in range(140)]
+    assert waits[:2] == [2.5, 5]
+    assert waits[-1] == 300
+
+
+async def test_a_clock_that_is_set_back_keeps_the_line_as_it_is(two_a_second: Engine) -> None:
+    await reserve(two_a_second, 5)
+    assert [await reserve(two_a_second, 2) for _ in range(2)] == [1, 2]
+    go(two_a_second, -3600)
+    assert await reserve(two_a_second, 2) == 3
+    go(two_a_second, 1)
+    assert await reserve(two_a_second, 2) is None
 
 
 @pytest.mark.parametrize("units", [-1.0, math.nan, math.inf, None])

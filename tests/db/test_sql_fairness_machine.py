@@ -212,15 +212,19 @@ class FairQueue(RuleBasedStateMachine):
         use=st.sampled_from(["take", "give back", "spend", "correct", "close", "open"]),
         units=st.sampled_from([0.5, 1.0, 2.0, 3.0]),
         seconds=st.sampled_from([0.0, 5.0, 45.0]),
+        share=st.sampled_from([0.5, 1.0]),
     )
-    def somebody_uses_a_bucket(self, key: str, use: str, units: float, seconds: float) -> None:
+    def somebody_uses_a_bucket(
+        self, key: str, use: str, units: float, seconds: float, share: float
+    ) -> None:
         match use:
             case "take":
                 self.take({key: int(units), "api": 1})
             case "give back":
                 self.take({key: -int(units)})
             case "spend":
-                self.spend(key, units)
+                for _ in range(3):
+                    self.spend(key, units, share)
             case "correct":
                 self.correct(key, units - 1.5)
             case "close":
@@ -251,10 +255,10 @@ class FairQueue(RuleBasedStateMachine):
 
     @invariant()
     def buckets_hold_what_they_should(self) -> None:
-        sql = "SELECT key, level, filled_at, closed_until FROM penstock.bucket"
+        sql = "SELECT key, level, filled_at, closed_until, booked FROM penstock.bucket"
         rows = self.play.run(self.engine.connection.fetch(sql))
         assert {row["key"]: tuple(row)[1:] for row in rows} == {
-            key: (bucket.level, bucket.filled_at, bucket.closed_until)
+            key: (bucket.level, bucket.filled_at, bucket.closed_until, bucket.booked)
             for key, bucket in self.model.buckets.items()
         }
 
@@ -343,15 +347,15 @@ class FairQueue(RuleBasedStateMachine):
             self.hand_out(key, got)
         return {row["key"]: row["got"] for row in rows}
 
-    def spend(self, key: str, units: float) -> None:
+    def spend(self, key: str, units: float, share: float) -> None:
         burst = self.model.rule(key).burst
         if burst is None or units > burst:
             with pytest.raises(asyncpg.PostgresError) as caught:
                 self.value("reserve_v1", key=key, units=units)
             assert caught.value.sqlstate == ("PS006" if burst is None else "PS005")
             return
-        wait = self.value("reserve_v1", key=key, units=units)
-        assert wait == self.model.reserve(key, units)
+        wait = self.value("reserve_v1", key=key, units=units, share=share)
+        assert wait == self.model.reserve(key, units, share)
         if wait is None:
             self.hand_out(key, units)
 
@@ -456,6 +460,7 @@ FAULTS = [
     ("grant_v1", "greatest(a.uses, least(", "greatest(0, least("),
     ("grant_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
     ("fill_bucket_v1", "level := least(burst, ", "level := least(NULL, "),
+    ("reserve_v1", "v.booked - v_opening + p_units", "v.booked - v_opening"),
     ("claim_v2", "LIMIT l.take", "LIMIT p_limit"),
 ]
 

@@ -313,8 +313,9 @@ DECLARE
     v record;
 BEGIN
     IF abs(p_units) < 'Infinity' THEN
-        SELECT f.level, f.rate, f.burst, f.filled_at INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
-        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.booked INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at,
+                               booked = v.booked - p_units
          WHERE b.key = p_key AND v.rate IS NOT NULL;
     ELSE
         RAISE EXCEPTION 'A budget is corrected by a number of units, not by %.', p_units
@@ -580,9 +581,11 @@ BEGIN
         RAISE EXCEPTION 'No tenant is set, and row level security is on.'
             USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the jobs belong to.';
     END IF;
-    SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
-      FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                    p_requested_bys, p_metas) AS w;
+    IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
+        SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
+          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                        p_requested_bys, p_metas) AS w;
+    END IF;
     IF p_keys IS NOT NULL THEN
         SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
           INTO v_jobs, v_new
@@ -761,7 +764,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.fill_bucket_v1(p_key text, p_now timestamp with time zone, OUT level double precision, OUT rate double precision, OUT burst double precision, OUT filled_at timestamp with time zone, OUT opens_in double precision) RETURNS record
+CREATE FUNCTION penstock.fill_bucket_v1(p_key text, p_now timestamp with time zone, OUT level double precision, OUT rate double precision, OUT burst double precision, OUT filled_at timestamp with time zone, OUT opens_in double precision, OUT booked double precision) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -772,13 +775,15 @@ CREATE FUNCTION penstock.fill_bucket_v1(p_key text, p_now timestamp with time zo
 #variable_conflict use_column
 DECLARE
     v_bucket record;
+    v_passed double precision;
 BEGIN
     SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
     IF rate IS NULL THEN
-        SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
+        SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
     ELSE
         LOOP
-            SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
+            SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket
+              FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
             EXIT WHEN FOUND;
             INSERT INTO bucket (key, level, filled_at) VALUES (p_key, 'Infinity', coalesce(p_now, clock_timestamp()))
             ON CONFLICT ON CONSTRAINT bucket_pkey DO NOTHING;
@@ -786,9 +791,14 @@ BEGIN
     END IF;
     filled_at := coalesce(p_now, clock_timestamp());
     opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
-    level := least(burst, v_bucket.level + rate * greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at)));
+    v_passed := greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at));
+    level := least(burst, v_bucket.level + rate * v_passed);
+    -- One that is full has enough for everybody who waited, unless it is closed to them.
+    booked := CASE WHEN level < burst OR opens_in > 0 THEN v_bucket.booked - rate * v_passed END;
     IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
-        UPDATE bucket AS b SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at WHERE b.key = p_key;
+        UPDATE bucket AS b
+           SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at, booked = fill_bucket_v1.booked
+         WHERE b.key = p_key;
     END IF;
 END
 $$;
@@ -860,6 +870,8 @@ CREATE FUNCTION penstock.grant_v1(p_lease bigint, p_keys text[], p_wants integer
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -917,20 +929,21 @@ BEGIN
                        div(s.remaining, s.among) + (s.turn % s.among < s.remaining % s.among)::integer, d.wanted)::integer AS part,
                    s.key IS NOT NULL AS is_short
               FROM demand AS d LEFT JOIN scarce AS s ON s.key = d.key AND s.lease = d.lease
+        ), others AS (
+            SELECT h.key, sum(h.slots)::integer AS slots, bool_or(h.slots < q.part) AS is_below,
+                   bool_or(h.slots > q.part) AS is_above
+              FROM held AS h LEFT JOIN part AS q ON q.key = h.key AND q.lease = h.lease
+             GROUP BY h.key
         )
         SELECT a.key, a.most, a.want, mine.slots AS old_slots, mine.wanted AS old_want,
                coalesce(p.part, 0) AS part, CASE WHEN p.is_short THEN p.part ELSE a.most END AS share,
-               greatest(a.uses, least(coalesce(p.part, 0), a.most - o.slots)) AS slots,
-               o.slots AS others, o.is_below, o.is_above
+               greatest(a.uses, least(coalesce(p.part, 0), a.most - coalesce(o.slots, 0))) AS slots,
+               coalesce(o.slots, 0) AS others, coalesce(o.is_below, false) AS is_below,
+               coalesce(o.is_above, false) AS is_above
           FROM asked AS a
           LEFT JOIN part AS p ON p.key = a.key AND p.lease = p_lease
-          LEFT JOIN "grant" AS mine ON mine.key = a.key AND mine.lease = p_lease
-         CROSS JOIN LATERAL (
-               SELECT coalesce(sum(h.slots), 0)::integer AS slots,
-                      coalesce(bool_or(h.slots < q.part), false) AS is_below,
-                      coalesce(bool_or(h.slots > q.part), false) AS is_above
-                 FROM held AS h LEFT JOIN part AS q ON q.key = h.key AND q.lease = h.lease
-                WHERE h.key = a.key) AS o
+          LEFT JOIN "grant" AS mine ON mine.key = ANY (p_keys) AND mine.key = a.key AND mine.lease = p_lease
+          LEFT JOIN others AS o ON o.key = a.key
          ORDER BY a.key
     LOOP
         IF v.most IS NULL OR v.slots + v.want = 0 THEN
@@ -939,9 +952,11 @@ BEGIN
             INSERT INTO "grant" AS g (key, lease, slots, wanted) VALUES (v.key, p_lease, v.slots, v.want)
             ON CONFLICT ON CONSTRAINT grant_pkey DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted;
         END IF;
+        -- Who has to wait says so: another may hold what it has no use for.
         -- Only what is new is told, or two who wait would wake each other without end.
         IF (v.slots, v.want) IS DISTINCT FROM (coalesce(v.old_slots, 0), coalesce(v.old_want, 0))
-           AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part) THEN
+           AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part
+                OR v.slots < v.want AND v.others > 0) THEN
             PERFORM pg_notify(current_schema() || '.grants', v.key);
         END IF;
         key := v.key;
@@ -1200,7 +1215,7 @@ CREATE FUNCTION penstock.open_bucket_v1(p_key text, p_now timestamp with time zo
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
 BEGIN
-    UPDATE bucket AS b SET closed_until = NULL
+    UPDATE bucket AS b SET closed_until = NULL, booked = NULL
      WHERE b.key = p_key AND b.closed_until > coalesce(p_now, clock_timestamp());
     IF FOUND THEN
         PERFORM pg_notify(current_schema() || '.buckets', json_build_array(p_key, 0)::text);
@@ -1227,19 +1242,13 @@ CREATE FUNCTION penstock.place_v1(p_tasks text[], p_args text[], p_queues text[]
 DECLARE
     v_tasks text[] := ARRAY(SELECT l.key FROM limit_setting AS l WHERE l.key LIKE 'task:%');
 BEGIN
-    IF p_lanes IS NULL AND p_limits IS NULL AND cardinality(v_tasks) = 0
-       AND NOT EXISTS (SELECT FROM queue AS q WHERE q.fair)
-       AND (p_tenants IS NULL OR NOT EXISTS (SELECT FROM tenant_setting AS t WHERE t.plan IS NOT NULL)) THEN
-        RETURN;
-    END IF;
     WITH limited AS (
         SELECT DISTINCT t.task FROM unnest(p_tasks) AS t (task), unnest(v_tasks) AS l (key)
          WHERE 'task:' || t.task = l.key
             OR right(l.key, 1) = '*' AND starts_with('task:' || t.task, left(l.key, -1))
     )
-    SELECT array_agg(lane_v1(coalesce(g.lane, CASE WHEN q.fair THEN
-                                 lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
-                             END, ''), g.limits, CASE WHEN l.task IS NOT NULL THEN 'task:' || l.task END) ORDER BY g.ord),
+    SELECT array_agg(CASE WHEN g.limits IS NULL AND l.task IS NULL THEN replace(left(w.turn, 200), E'\x1f', ' ')
+                          ELSE lane_v1(w.turn, g.limits, 'task:' || l.task) END ORDER BY g.ord),
            array_agg(greatest(-100, least(100, coalesce(g.priority, 0) + coalesce(p.priority, 0)))::smallint
                      ORDER BY g.ord)
       INTO lanes, priorities
@@ -1249,7 +1258,11 @@ BEGIN
       LEFT JOIN queue AS q ON q.name = coalesce(g.queue, 'default') AND q.fair
       LEFT JOIN tenant_setting AS t ON t.tenant = g.tenant
       LEFT JOIN plan AS p ON p.name = t.plan
-      LEFT JOIN limited AS l ON l.task = g.task;
+      LEFT JOIN limited AS l ON l.task = g.task
+     CROSS JOIN LATERAL (
+           SELECT coalesce(g.lane, CASE WHEN q.fair THEN
+                      lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
+                  END, '') AS turn) AS w;
 END
 $$;
 
@@ -1439,7 +1452,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_share double precision DEFAULT 1, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1448,10 +1461,14 @@ CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_now 
     SET enable_bitmapscan TO 'off'
     AS $$
 DECLARE
-    v record;
+    v         record;
+    v_opening double precision;
+    v_lacking double precision;
+    v_booked  double precision;
 BEGIN
     IF p_units >= 0 AND p_units < 'Infinity' THEN
-        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in, f.booked INTO v
+          FROM fill_bucket_v1(p_key, p_now) AS f;
     ELSE
         RAISE EXCEPTION 'A budget gives 0 units or more, not %.', p_units USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -1466,13 +1483,21 @@ BEGIN
                   DETAIL = json_build_array(p_key, p_units, v.burst)::text;
     END IF;
     -- After a wait to the very moment rounding may leave it a hair below what is asked.
-    IF v.opens_in > 0 OR v.level < p_units * (1 - 1e-9) THEN
-        RETURN greatest(v.opens_in, CASE WHEN v.level >= p_units THEN 0
-                                         WHEN v.rate = 0 THEN 'Infinity'
-                                         ELSE ceil((p_units - v.level) / v.rate * 1e6) / 1e6 END);
+    IF v.opens_in = 0 AND v.level >= p_units * (1 - 1e-9) THEN
+        UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at, booked = v.booked WHERE b.key = p_key;
+        RETURN NULL;
     END IF;
-    UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at WHERE b.key = p_key;
-    RETURN NULL;
+    IF v.rate = 0 THEN
+        RETURN CASE WHEN v.level >= p_units THEN v.opens_in ELSE 'Infinity' END;
+    END IF;
+    -- Lost in a crash, somebody asks once more: not worth a wait for the disk.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    -- In units from when it opens on; more than five minutes of them are not booked.
+    v_opening := v.rate * v.opens_in;
+    v_lacking := p_units - least(v.burst, v.level + v_opening);
+    v_booked := greatest(v_lacking, least(coalesce(v.booked - v_opening + p_units, v_lacking), v.rate * 300));
+    UPDATE bucket AS b SET level = v.level, filled_at = v.filled_at, booked = v_booked + v_opening WHERE b.key = p_key;
+    RETURN v.opens_in + ceil(greatest(0, v_lacking, v_booked * least(greatest(p_share, 0), 1)) / v.rate * 1e6) / 1e6;
 END
 $$;
 
@@ -1654,7 +1679,11 @@ CREATE FUNCTION penstock.settings_changed_v1() RETURNS trigger
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
 BEGIN
-    UPDATE setting_version SET version = version + 1;
+    UPDATE setting_version
+       SET version = version + 1,
+           places = EXISTS (SELECT FROM queue AS q WHERE q.fair)
+                 OR EXISTS (SELECT FROM limit_setting AS l WHERE starts_with(l.key, 'task:'))
+                 OR EXISTS (SELECT FROM tenant_setting AS t WHERE t.plan IS NOT NULL);
     PERFORM pg_notify(current_schema() || '.settings', '');
     RETURN NULL;
 END
@@ -1817,7 +1846,7 @@ BEGIN
     FOR key, v_want IN
         SELECT k.key COLLATE "C", sum(k.want) FROM unnest(p_keys, p_wants) AS k (key, want) GROUP BY 1 ORDER BY 1
     LOOP
-        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in INTO v FROM fill_bucket_v1(key, p_now) AS f;
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in, f.booked INTO v FROM fill_bucket_v1(key, p_now) AS f;
         IF v_want < 0 THEN
             got := v_want;
         ELSIF v.opens_in > 0 THEN
@@ -1833,7 +1862,8 @@ BEGIN
                                                     WHEN v.rate = 0 OR v.burst < 1 THEN 'Infinity'
                                                     ELSE ceil((1 - v.level) / v.rate * 1e6) / 1e6 END) END;
         IF got <> 0 AND v.rate IS NOT NULL THEN
-            UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at WHERE b.key = take_v1.key;
+            UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at, booked = v.booked
+             WHERE b.key = take_v1.key;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -1948,7 +1978,8 @@ CREATE TABLE penstock.bucket (
     key text NOT NULL COLLATE pg_catalog."C",
     level double precision NOT NULL,
     filled_at timestamp with time zone NOT NULL,
-    closed_until timestamp with time zone
+    closed_until timestamp with time zone,
+    booked double precision
 )
 WITH (fillfactor='50');
 
@@ -2289,6 +2320,7 @@ CREATE TABLE penstock.schedule_fire (
 
 CREATE TABLE penstock.setting_version (
     version bigint DEFAULT 1 NOT NULL,
+    places boolean DEFAULT false NOT NULL,
     is_only boolean DEFAULT true NOT NULL,
     CONSTRAINT setting_version_is_one_row CHECK (is_only)
 )

@@ -59,10 +59,16 @@ class Limits:
         rows = await on.fetch(sql, list(wants), list(wants.values()))
         return {row["key"]: Taken(row["got"], row["wait"]) for row in rows}
 
-    async def reserve(self, on: Executor, key: str, units: float) -> float | None:
-        """Units of a budget, all or none: None, or the seconds after which to ask again."""
+    async def reserve(
+        self, on: Executor, key: str, units: float, share: float = 1.0
+    ) -> float | None:
+        """Units of a budget, all or none: None, or the seconds after which to ask again.
+
+        `share` is what is probably spent of them in the end.
+        """
+        statement = self._store.statement("reserve")
         try:
-            wait: float | None = await on.fetchval(self._store.statement("reserve"), key, units)
+            wait: float | None = await on.fetchval(statement, key, units, share)
         except Exception as error:
             if failures.is_state(error, failures.BUDGET_TOO_SMALL):
                 raise BudgetTooSmall(*json.loads(failures.detail(error) or "[]")) from error

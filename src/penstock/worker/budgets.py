@@ -6,13 +6,13 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import wait as wait_for
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
-from penstock.store import Attempt, Pool, Store, failures
+from penstock.store import Pool, Store, failures
 from penstock.store.limits import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
@@ -26,11 +26,15 @@ logger = logging.getLogger("penstock.worker")
 CONNECTIONS = 2
 # After this the job asks again, however long the wait: an operator may have opened the key.
 LONGEST_WAIT = 300.0
-# Those who wait for one bucket are told the same time. They come back spread over a while after it,
-# the longer the more often they came in vain.
-SPREAD_TIMES = 8
-SPREAD_MOST = 10.0
-SPREAD_LEAST = 0.05
+# Those who wait for one bucket are told times one after the other, but for those who have longest
+# to wait, or close a key together: they come back spread over a part of the wait.
+SPREAD = 1 / 50
+# What is taken to be spent in the end of what was reserved, before the first has ended. Who comes
+# too early asks once more; but what nobody comes for in time runs over.
+SHARE = 0.5
+# What the next end adds to what is known, and of how many keys it is.
+NEWS = 0.1
+KEYS = 10_000
 # While the database is away nobody can be asked.
 AWAY = 1.0
 # So often a thread that waits looks whether it is still wanted, and the loop still there.
@@ -48,6 +52,7 @@ class Budgets:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._rng = random.Random()
+        self._shares: dict[str, float] = {}
         self.has_rate: Callable[[str], bool] = lambda key: False
         self.on_close: Callable[[str, float], None] = lambda *_: None
 
@@ -55,7 +60,8 @@ class Budgets:
         """None if the units are reserved, else the seconds after which to ask again."""
         try:
             async with self._turn:
-                return await self._limits.reserve(self._pool, key, units)
+                share = self._shares.get(key, SHARE)
+                return await self._limits.reserve(self._pool, key, units, share)
         except Exception as error:
             if failures.is_lost(error) or failures.is_passing(error):
                 logger.warning("The budget %r could not be asked: %r", key, error)
@@ -82,15 +88,27 @@ class Budgets:
         self.on_close(key, wait)
         return wait
 
-    def put_off(self, attempt: Attempt, key: str, wait: float) -> NotNow:
-        """What ends an attempt that must wait."""
-        in_vain = attempt.number - attempt.failures - attempt.losses
-        return NotNow(self.spread(min(wait, LONGEST_WAIT), in_vain), key)
+    def learn(self, key: str, share: float) -> None:
+        """A block has ended and spent such a share of what it had reserved."""
+        known = self._shares.get(key, share)
+        if len(self._shares) >= KEYS:
+            self._shares.clear()
+        self._shares[key] = known + NEWS * (share - known)
 
-    def spread(self, wait: float, times: int) -> float:
-        """A wait and a part of what others may have to wait after it."""
-        over = wait * min(max(times, 1), SPREAD_TIMES)
-        return wait + self._rng.random() * min(max(over, SPREAD_LEAST), SPREAD_MOST)
+    async def give_back_starts(self, keys: Sequence[str]) -> None:
+        """Give back what the start of one job took of each key."""
+        try:
+            async with self._turn:
+                await self._limits.take(self._pool, dict.fromkeys(keys, -1))
+        except Exception as error:
+            logger.warning("A start was not given back to %s: %r", ", ".join(keys), error)
+
+    def put_off(self, key: str, wait: float) -> NotNow:
+        """What ends an attempt that must wait."""
+        return NotNow(self.spread(min(wait, LONGEST_WAIT)), key)
+
+    def spread(self, wait: float) -> float:
+        return wait + self._rng.random() * wait * SPREAD
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result, for a handler in a thread, which waits for it."""
@@ -126,19 +144,18 @@ class BudgetBlock:
         self._budget = Budget(key, units)
 
     async def __aenter__(self) -> Budget:
-        budgets, key, left, times = self._budgets, self._budget.key, self._wait, 0
+        budgets, key, left = self._budgets, self._budget.key, self._wait
         while (wait := await budgets.reserve(key, self._budget.units)) is not None:
             if wait >= left or self._run.stopped is not None:
-                raise budgets.put_off(self._run.attempt, key, wait)
-            times += 1
-            pause = min(budgets.spread(wait, times), left)
+                raise budgets.put_off(key, wait)
+            pause = min(budgets.spread(wait), left)
             left -= await self._pause(pause)
         return self._budget
 
     def stop_here(self) -> None:
         """A thread cannot be stopped; here, before it begins anything, is the place to end it."""
         if self._run.stopped is not None:
-            raise self._budgets.put_off(self._run.attempt, self._budget.key, 0.0)
+            raise self._budgets.put_off(self._budget.key, 0.0)
 
     async def _pause(self, length: float) -> float:
         """Wait here, unless the attempt is told to stop; how long that was."""
@@ -159,11 +176,13 @@ class BudgetBlock:
         back, closes = self._budget.end(error)
         if closes is not None:
             closes = await budgets.close(key, closes)
+        elif self._budget.units:
+            budgets.learn(key, 1 - back / self._budget.units)
         if back:
             await budgets.correct(key, back)
         # One that is told to stop, or to wait already, goes on with that.
         if closes is not None and (error is None or isinstance(error, Exception)):
-            raise budgets.put_off(self._run.attempt, key, closes) from error
+            raise budgets.put_off(key, closes) from error
 
 
 class SyncBudgetBlock:

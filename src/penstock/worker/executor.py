@@ -153,21 +153,29 @@ class Executor:
         return AttemptContext(run, self._store, self._opened, self._budgets, self._report)
 
     async def _heed(self, run: Run, error: BaseException) -> BaseException:
-        """The error; or, if a server refused and says for how long, that the job must wait.
+        """The error, or what it stands for. A start in vain has cost the job's keys nothing."""
+        if (wait := http_retry_after(error)) is not None:
+            error = await self._refused(run, error, wait)
+        if not_now(error) is not None and run.stopped is None and (keys := self._rated(run)):
+            await self._budgets.give_back_starts(keys)
+        return error
 
-        This goes for the keys that the job was given and that have a rate: they are closed to
-        everybody. Not for a whole queue or task, whose jobs may talk to many servers.
-        """
-        if (wait := http_retry_after(error)) is None:
-            return error
-        _, limits = split_lane(run.attempt.row["lane"])
-        keys = [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
+    async def _refused(self, run: Run, error: BaseException, wait: float) -> BaseException:
+        """A server refused and says for how long: the keys that the job was given are closed to
+        everybody, and it must wait."""
+        keys = self._rated(run)
         if not keys or not run.task.failed(error).retryable:
             return error
         waits = [await self._budgets.close(key, wait) for key in keys]
-        put_off = self._budgets.put_off(run.attempt, keys[0], max(waits))
+        put_off = self._budgets.put_off(keys[0], max(waits))
         put_off.__cause__ = error
         return put_off
+
+    def _rated(self, run: Run) -> list[str]:
+        """The keys that the job was given and that have a rate. Not those of a whole queue or task,
+        whose jobs may talk to many servers."""
+        _, limits = split_lane(run.attempt.row["lane"])
+        return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
 
     # What came of it
 

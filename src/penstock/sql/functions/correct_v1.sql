@@ -13,8 +13,9 @@ DECLARE
     v record;
 BEGIN
     IF abs(p_units) < 'Infinity' THEN
-        SELECT f.level, f.rate, f.burst, f.filled_at INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
-        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.booked INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at,
+                               booked = v.booked - p_units
          WHERE b.key = p_key AND v.rate IS NOT NULL;
     ELSE
         RAISE EXCEPTION 'A budget is corrected by a number of units, not by %.', p_units

@@ -4,7 +4,8 @@
 -- before that stays; from then on the new time counts.
 CREATE FUNCTION :"schema".fill_bucket_v1(
     p_key text, p_now timestamptz, OUT level double precision, OUT rate double precision,
-    OUT burst double precision, OUT filled_at timestamptz, OUT opens_in double precision
+    OUT burst double precision, OUT filled_at timestamptz, OUT opens_in double precision,
+    OUT booked double precision
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -16,13 +17,15 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_bucket record;
+    v_passed double precision;
 BEGIN
     SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
     IF rate IS NULL THEN
-        SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
+        SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
     ELSE
         LOOP
-            SELECT b.level, b.filled_at, b.closed_until INTO v_bucket FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
+            SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket
+              FROM bucket AS b WHERE b.key = p_key FOR UPDATE;
             EXIT WHEN FOUND;
             INSERT INTO bucket (key, level, filled_at) VALUES (p_key, 'Infinity', coalesce(p_now, clock_timestamp()))
             ON CONFLICT ON CONSTRAINT bucket_pkey DO NOTHING;
@@ -30,9 +33,14 @@ BEGIN
     END IF;
     filled_at := coalesce(p_now, clock_timestamp());
     opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
-    level := least(burst, v_bucket.level + rate * greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at)));
+    v_passed := greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at));
+    level := least(burst, v_bucket.level + rate * v_passed);
+    -- One that is full has enough for everybody who waited, unless it is closed to them.
+    booked := CASE WHEN level < burst OR opens_in > 0 THEN v_bucket.booked - rate * v_passed END;
     IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
-        UPDATE bucket AS b SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at WHERE b.key = p_key;
+        UPDATE bucket AS b
+           SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at, booked = fill_bucket_v1.booked
+         WHERE b.key = p_key;
     END IF;
 END
 $$;

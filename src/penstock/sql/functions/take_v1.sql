@@ -22,7 +22,7 @@ BEGIN
     FOR key, v_want IN
         SELECT k.key COLLATE "C", sum(k.want) FROM unnest(p_keys, p_wants) AS k (key, want) GROUP BY 1 ORDER BY 1
     LOOP
-        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in INTO v FROM fill_bucket_v1(key, p_now) AS f;
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.opens_in, f.booked INTO v FROM fill_bucket_v1(key, p_now) AS f;
         IF v_want < 0 THEN
             got := v_want;
         ELSIF v.opens_in > 0 THEN
@@ -38,7 +38,8 @@ BEGIN
                                                     WHEN v.rate = 0 OR v.burst < 1 THEN 'Infinity'
                                                     ELSE ceil((1 - v.level) / v.rate * 1e6) / 1e6 END) END;
         IF got <> 0 AND v.rate IS NOT NULL THEN
-            UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at WHERE b.key = take_v1.key;
+            UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at, booked = v.booked
+             WHERE b.key = take_v1.key;
         END IF;
         RETURN NEXT;
     END LOOP;

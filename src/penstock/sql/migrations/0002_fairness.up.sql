@@ -60,11 +60,13 @@ ALTER TABLE :"schema"."grant"
 CREATE INDEX grant_lease ON :"schema"."grant" (lease);
 
 -- What is left of a rate or a budget: level at filled_at, more since then by its limit's rate.
+-- booked are the units that must come in after filled_at for all who were refused; NULL: nobody waits.
 CREATE TABLE :"schema".bucket (
     key           text COLLATE "C" NOT NULL,
     level         double precision NOT NULL,
     filled_at     timestamptz      NOT NULL,
     closed_until  timestamptz,
+    booked        double precision,
     CONSTRAINT bucket_pkey PRIMARY KEY (key)
 ) WITH (fillfactor = 50);
 
