@@ -169,7 +169,7 @@ class LimitedModel(Model):
         wait = self.wait(key, now.level, units)
         if not wait:
             self.pour(key, now, -units)
-        elif rate := self.rule(key).rate:
+        elif (rate := self.rule(key).rate) and (opens_in or units - now.level > units * 0.1):
             wait = max(wait, opens_in + share * self.book(key, now, units) / rate)
         return wait or None
 

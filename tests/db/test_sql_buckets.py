@@ -243,6 +243,16 @@ async def test_who_is_refused_comes_back_after_those_who_were_before(two_a_secon
     assert await reserve(two_a_second, 1) == 0.5, "nobody waits any more"
 
 
+async def test_who_lacks_a_little_does_not_go_to_the_end_of_the_line(two_a_second: Engine) -> None:
+    await reserve(two_a_second, 5)
+    assert [await reserve(two_a_second, 4) for _ in range(3)] == [2, 4, 6]
+    go(two_a_second, 1.875)
+    assert await reserve(two_a_second, 4) == 0.125
+    go(two_a_second, 0.125)
+    assert await reserve(two_a_second, 4) is None
+    assert await reserve(two_a_second, 4) == 6
+
+
 async def test_what_will_come_back_is_not_waited_for(two_a_second: Engine) -> None:
     await reserve(two_a_second, 5)
     waits = [await reserve(two_a_second, 4, share=0.25) for _ in range(6)]

@@ -42,11 +42,15 @@ BEGIN
     IF v.rate = 0 THEN
         RETURN CASE WHEN v.level >= p_units THEN v.opens_in ELSE 'Infinity' END;
     END IF;
+    v_opening := v.rate * v.opens_in;
+    v_lacking := p_units - least(v.burst, v.level + v_opening);
+    -- Whose turn has come and who lacks a little, such as what starts have taken, does not go to the end of the line.
+    IF v.opens_in = 0 AND v_lacking <= p_units * 0.1 THEN
+        RETURN ceil(v_lacking / v.rate * 1e6) / 1e6;
+    END IF;
     -- Lost in a crash, somebody asks once more: not worth a wait for the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
     -- In units from when it opens on; more than five minutes of them are not booked.
-    v_opening := v.rate * v.opens_in;
-    v_lacking := p_units - least(v.burst, v.level + v_opening);
     v_booked := greatest(v_lacking, least(coalesce(v.booked - v_opening + p_units, v_lacking), v.rate * 300));
     UPDATE bucket AS b SET level = v.level, filled_at = v.filled_at, booked = v_booked + v_opening WHERE b.key = p_key;
     RETURN v.opens_in + ceil(greatest(0, v_lacking, v_booked * least(greatest(p_share, 0), 1)) / v.rate * 1e6) / 1e6;
