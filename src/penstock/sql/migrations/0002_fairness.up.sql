@@ -70,9 +70,11 @@ CREATE TABLE :"schema".bucket (
     CONSTRAINT bucket_pkey PRIMARY KEY (key)
 ) WITH (fillfactor = 50);
 
--- One row that says whether settings have changed since somebody read them.
+-- One row that says whether settings have changed since somebody read them, and whether any of them decides
+-- on where new jobs go.
 CREATE TABLE :"schema".setting_version (
     version  bigint  NOT NULL DEFAULT 1,
+    places   boolean NOT NULL DEFAULT false,
     is_only  boolean NOT NULL DEFAULT true,
     CONSTRAINT setting_version_pkey PRIMARY KEY (is_only),
     CONSTRAINT setting_version_is_one_row CHECK (is_only)
