@@ -133,7 +133,9 @@ def test_a_wrong_option_is_named_with_its_value_and_what_is_allowed(
 
 
 def test_an_option_that_does_not_exist_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="no option 'retries'; there are queue, lane, limits, priority"):
+    with pytest.raises(
+        TypeError, match="no option 'retries'; there are queue, lane, limits, priority"
+    ):
         send.options(retries=5)  # type: ignore[call-arg]
 
 
