@@ -107,14 +107,21 @@ class Service(ABC):
 
     async def _run(self) -> None:
         backoff = BACKOFF_FIRST
+        lost_one = False
         while True:
             self._woken.clear()
             try:
                 delay = await self._tick()
                 backoff = BACKOFF_FIRST
                 self._reported = None
+                lost_one = False
                 self.health.back(self.name)
             except Exception as error:
+                if failures.is_lost(error) and not lost_one:
+                    # One connection of several has broken: another will do, if the database is well.
+                    lost_one = True
+                    await asyncio.sleep(0)
+                    continue
                 self._report(error)
                 await self._back_off(error, backoff * (0.5 + random.random() / 2))
                 backoff = min(backoff * 2, BACKOFF_LAST)
