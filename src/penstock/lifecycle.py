@@ -118,7 +118,7 @@ class Service(ABC):
                 self.health.back(self.name)
             except Exception as error:
                 if failures.is_lost(error) and not lost_one:
-                    # One connection of several has broken: another will do, if the database is well.
+                    # One connection of several has broken: another will do if the database lives.
                     lost_one = True
                     await asyncio.sleep(0)
                     continue

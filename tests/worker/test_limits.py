@@ -17,6 +17,9 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, worker_of
 from tests.worker.meter import Meter, expect_nothing_counted
 
+# How long one waits to be told is not the question here, nor is it worth the time.
+pytestmark = pytest.mark.told
+
 SLOTS = {"default": 20}
 
 
@@ -88,7 +91,6 @@ async def test_a_job_keeps_to_all_of_its_limits(app: Penstock) -> None:
     assert max(meter.most[str(n)] for n in range(4)) == 2
 
 
-@pytest.mark.told
 async def test_what_waits_for_a_limit_holds_up_nothing_else(app: Penstock) -> None:
     limited = Meter(app, "limited", gated=True, limits="openai")
     free = Meter(app, "free")
@@ -106,7 +108,6 @@ async def test_what_waits_for_a_limit_holds_up_nothing_else(app: Penstock) -> No
 # Limits newer than the jobs
 
 
-@pytest.mark.told
 @pytest.mark.parametrize("slots", [0, 1])
 async def test_a_limit_on_a_task_whose_jobs_stand_in_line_already_holds_up_no_others(
     app: Penstock, connection: asyncpg.Connection, slots: int
@@ -173,7 +174,6 @@ async def test_a_new_limit_counts_what_runs_already(app: Penstock) -> None:
 # Changes at run time
 
 
-@pytest.mark.told
 async def test_a_limit_is_raised_and_lowered_and_closed_and_removed_while_workers_run(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
@@ -417,7 +417,7 @@ async def starts(
     app: Penstock, database: Database, **options: Any
 ) -> AsyncIterator[tuple[Any, asyncpg.Pool]]:
     """A task that writes down by the database's clock when it starts."""
-    async with asyncpg.create_pool(database.url, min_size=4, max_size=4) as pool:
+    async with asyncpg.create_pool(database.direct_url, min_size=4, max_size=4) as pool:
         await pool.execute("CREATE TABLE start (at timestamptz DEFAULT clock_timestamp())")
 
         @app.task(name="start", **options)

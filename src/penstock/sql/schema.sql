@@ -2227,11 +2227,11 @@ ALTER TABLE penstock.lease ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 
 CREATE TABLE penstock.limit_setting (
-    key text CONSTRAINT concurrency_limit_key_not_null NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
     slots integer,
-    updated_at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT concurrency_limit_updated_at_not_null NOT NULL,
     rate double precision,
     burst double precision,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT limit_setting_burst_with_rate CHECK ((((rate IS NULL) = (burst IS NULL)) AND (burst > (0)::double precision))),
     CONSTRAINT limit_setting_limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL))),
     CONSTRAINT limit_setting_rate_not_negative CHECK ((rate >= (0)::double precision)),

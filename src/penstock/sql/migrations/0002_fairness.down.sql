@@ -37,14 +37,16 @@ DROP INDEX :"schema".grant_lease;
 DELETE FROM :"schema"."grant" WHERE slots = 0;
 ALTER TABLE :"schema"."grant" DROP CONSTRAINT grant_slots_not_negative, DROP COLUMN wanted,
     ADD CONSTRAINT grant_slots_positive CHECK (slots > 0);
-DELETE FROM :"schema".limit_setting WHERE slots IS NULL;
-ALTER TABLE :"schema".limit_setting
-    DROP CONSTRAINT limit_setting_limits_something, DROP CONSTRAINT limit_setting_burst_with_rate,
-    DROP CONSTRAINT limit_setting_rate_not_negative, DROP CONSTRAINT limit_setting_slots_not_negative,
-    DROP COLUMN rate, DROP COLUMN burst, ALTER COLUMN slots SET NOT NULL,
-    ADD CONSTRAINT concurrency_limit_slots_not_negative CHECK (slots >= 0);
-ALTER TABLE :"schema".limit_setting RENAME CONSTRAINT limit_setting_pkey TO concurrency_limit_pkey;
-ALTER TABLE :"schema".limit_setting RENAME TO concurrency_limit;
+CREATE TABLE :"schema".concurrency_limit (
+    key         text COLLATE "C" NOT NULL,
+    slots       integer     NOT NULL,
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT concurrency_limit_pkey PRIMARY KEY (key),
+    CONSTRAINT concurrency_limit_slots_not_negative CHECK (slots >= 0)
+);
+INSERT INTO :"schema".concurrency_limit (key, slots, updated_at)
+SELECT key, slots, updated_at FROM :"schema".limit_setting WHERE slots IS NOT NULL;
+DROP TABLE :"schema".limit_setting;
 ALTER TABLE :"schema".lane_setting
     DROP CONSTRAINT lane_setting_windows_is_object, DROP CONSTRAINT lane_setting_weight_in_range,
     DROP COLUMN late_after;

@@ -40,17 +40,21 @@ CREATE TABLE :"schema".tenant_setting (
 
 -- How many jobs of a key may run at once (slots), how many may start in a second (rate) and at once after a
 -- quiet time (burst). A key that ends in * holds for each key that begins so, by itself.
-ALTER TABLE :"schema".concurrency_limit RENAME TO limit_setting;
-ALTER TABLE :"schema".limit_setting RENAME CONSTRAINT concurrency_limit_pkey TO limit_setting_pkey;
-ALTER TABLE :"schema".limit_setting
-    ALTER COLUMN slots DROP NOT NULL,
-    DROP CONSTRAINT concurrency_limit_slots_not_negative,
-    ADD COLUMN rate double precision,
-    ADD COLUMN burst double precision,
-    ADD CONSTRAINT limit_setting_slots_not_negative CHECK (slots >= 0),
-    ADD CONSTRAINT limit_setting_rate_not_negative CHECK (rate >= 0),
-    ADD CONSTRAINT limit_setting_burst_with_rate CHECK ((rate IS NULL) = (burst IS NULL) AND burst > 0),
-    ADD CONSTRAINT limit_setting_limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL);
+CREATE TABLE :"schema".limit_setting (
+    key         text COLLATE "C" NOT NULL,
+    slots       integer,
+    rate        double precision,
+    burst       double precision,
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT limit_setting_pkey PRIMARY KEY (key),
+    CONSTRAINT limit_setting_slots_not_negative CHECK (slots >= 0),
+    CONSTRAINT limit_setting_rate_not_negative CHECK (rate >= 0),
+    CONSTRAINT limit_setting_burst_with_rate CHECK ((rate IS NULL) = (burst IS NULL) AND burst > 0),
+    CONSTRAINT limit_setting_limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
+);
+INSERT INTO :"schema".limit_setting (key, slots, updated_at)
+SELECT key, slots, updated_at FROM :"schema".concurrency_limit;
+DROP TABLE :"schema".concurrency_limit;
 
 -- A row without slots stands for a worker that waits for some.
 ALTER TABLE :"schema"."grant"
