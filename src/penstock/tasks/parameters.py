@@ -31,6 +31,9 @@ class Parameters:
         self._by_name = frozenset(one.name for one in named if one.kind in BY_NAME)
         self._required = frozenset(one.name for one in named if one.default is Parameter.empty)
         self.names = frozenset(one.name for one in named)
+        self.defaults = {
+            one.name: one.default for one in named if one.default is not Parameter.empty
+        }
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, or raise TypeError as a call would.

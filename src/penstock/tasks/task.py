@@ -11,7 +11,7 @@ from penstock.outcome import Failed
 from penstock.tasks.arguments import Arguments
 from penstock.tasks.context import Context
 from penstock.tasks.failure import describe_error, is_retryable
-from penstock.tasks.limits import with_keys
+from penstock.tasks.limits import check_keys, with_keys
 from penstock.tasks.name import place_of
 from penstock.tasks.options import OptionValues
 from penstock.tasks.parameters import Parameters
@@ -56,7 +56,7 @@ class Task(Generic[P, T_co]):
         encoded = self.arguments.encode(args, kwargs)
         options = self.defaults
         if options.limits:
-            options = with_keys(options, encoded)
+            options = with_keys(options, encoded, self.arguments.parameters)
         return Request(self.name, encoded, self.settings.args_version, options)
 
     def options(self, **values: Unpack[OptionValues]) -> Self:
@@ -169,6 +169,7 @@ def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
         raise ConfigError("task", fn, "a function that returns; this one is a generator")
     settings = settings_of(fn, values)
     parameters = Parameters(settings.name, fn)
+    check_keys(settings.defaults, parameters)
     arguments = Arguments(
         parameters, settings.args_version, settings.upcasters, settings.args_limit
     )
