@@ -192,12 +192,12 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
     await engine.connection.execute(
         "INSERT INTO penstock.step (job, name) VALUES ($1, 'extract')", attempt["id"]
     )
-    assert await engine.answers("delete_v1", attempt["id"]) == {attempt["id"]: "running"}
+    assert await engine.answers("delete_v2", attempt["id"]) == {attempt["id"]: "running"}
     if outcome is None:
         await engine.value("release_v1", lease=lease)
     else:
         await engine.settle([attempt], **outcome)
-    assert await engine.answers("delete_v1", attempt["id"], 404) == {
+    assert await engine.answers("delete_v2", attempt["id"], 404) == {
         attempt["id"]: "deleted",
         404: "missing",
     }
@@ -209,7 +209,7 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
 async def test_a_running_job_is_not_deleted(engine: Engine) -> None:
     attempt = await engine.attempt()
     [waiting] = await engine.enqueue()
-    assert await engine.answers("delete_v1", attempt["id"], waiting) == {
+    assert await engine.answers("delete_v2", attempt["id"], waiting) == {
         attempt["id"]: "running",
         waiting: "deleted",
     }

@@ -304,7 +304,7 @@ async def test_a_cancelled_jobs_worker_and_a_vacant_leadership_are_told(
     await engine.value("elect_v1", role="maintenance", lease=lease, ttl=60.0)
     async with listening(database, "signal", "leader") as heard:
         await engine.answers("cancel_v1", one["id"], two["id"])
-        await engine.value("close_lease_v1", lease=lease)
+        await engine.value("close_lease_v2", lease=lease)
     assert heard == [("signal", str(lease)), ("leader", "vacant")]
 
 

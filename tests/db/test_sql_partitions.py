@@ -72,9 +72,9 @@ async def test_partitions_reach_a_week_beyond_the_longest_retention(engine: Engi
     found = await partitions(engine)
     assert found == [partition(day) for day in range(len(found))]
     assert len(found) == 1 + 30 + 7 + 1
-    assert await engine.value("ensure_partitions_v1") == 0
+    assert await engine.value("ensure_partitions_v2") == 0
     tomorrow = NOON + timedelta(days=1)
-    assert await engine.value("ensure_partitions_v1", now=tomorrow) == 1
+    assert await engine.value("ensure_partitions_v2", now=tomorrow) == 1
     await engine.connection.execute(
         "INSERT INTO penstock.retention (state, days) VALUES ('failed', 40)"
     )
@@ -103,7 +103,7 @@ async def test_new_partitions_wait_for_no_reader_and_no_settle_waits_for_them(
     await settle_without_waiting(other)
     async with held_reader(other):
         later = NOON + timedelta(days=20)
-        assert await engine.value("ensure_partitions_v1", now=later) == 20
+        assert await engine.value("ensure_partitions_v2", now=later) == 20
         await settle_without_waiting(engine)
 
 
@@ -111,7 +111,7 @@ async def test_no_settle_waits_while_partitions_are_being_made(
     engine: Engine, other: Engine
 ) -> None:
     async with other.connection.transaction():
-        assert await other.value("ensure_partitions_v1", now=NOON + timedelta(days=3)) == 3
+        assert await other.value("ensure_partitions_v2", now=NOON + timedelta(days=3)) == 3
         await settle_without_waiting(engine)
         await settle_without_waiting(engine, states="failed", reasons="some")
 
@@ -121,8 +121,8 @@ async def test_of_two_who_make_partitions_one_does_and_the_other_goes_on(
 ) -> None:
     later = NOON + timedelta(days=1)
     async with other.connection.transaction():
-        assert await other.value("ensure_partitions_v1", now=later) == 1
-        assert await engine.value("ensure_partitions_v1", now=later) == 0
+        assert await other.value("ensure_partitions_v2", now=later) == 1
+        assert await engine.value("ensure_partitions_v2", now=later) == 0
 
 
 async def test_a_partition_expires_when_its_day_is_over(engine: Engine) -> None:
@@ -165,7 +165,7 @@ async def test_no_settle_waits_while_a_detach_waits(engine: Engine, other: Engin
     async with held_reader(other):
         assert await rotate(engine, NOON + timedelta(days=1)) == ["detach waits"]
         await settle_without_waiting(engine)
-        assert await engine.value("ensure_partitions_v1", now=NOON + timedelta(days=1)) == 1
+        assert await engine.value("ensure_partitions_v2", now=NOON + timedelta(days=1)) == 1
     assert await rotate(engine, NOON + timedelta(days=1)) == ["finalize", "drop"]
 
 

@@ -140,7 +140,7 @@ class Queue(RuleBasedStateMachine):
     )
     def a_session_gives_back_strangers_or_ends(self, lease: int, keep: list[int] | None) -> int:
         if keep is None:
-            closed = self.engine.value("close_lease_v1", lease=lease, now=self.model.now)
+            closed = self.engine.value("close_lease_v2", lease=lease, now=self.model.now)
             assert self.play.run(closed) == self.model.close_lease(lease)
             return self.open_lease()
         released = self.engine.value("release_v1", lease=lease, keep=keep, now=self.model.now)

@@ -1,10 +1,14 @@
 """A rolling deploy: workers of the old version and of the new one share a queue."""
 
 import asyncio
+import re
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 
+from penstock.migrate.compatibility import newest_functions
 from penstock.sql import quote
 from tests.db.engine import LONG_AGO, Engine
 from tests.fixtures.database import Database
@@ -113,3 +117,46 @@ async def test_an_old_worker_cannot_settle_what_a_new_one_has_taken_over(
         settle = "SELECT answer FROM penstock.settle_v9($1, $2, $3)"
         assert await new.fetch(settle, [claimed["id"]], [claimed["token"]], ["new"]) == []
     assert await engine.settle([frozen]) == {frozen["id"]: "refused"}
+
+
+async def test_a_worker_of_the_version_before_serves_lanes_that_it_knows_nothing_of(
+    engine: Engine,
+) -> None:
+    await engine.connection.execute("INSERT INTO penstock.queue (name, fair) VALUES ('mail', true)")
+    old = await engine.call("enqueue_v1", tasks=["work"], args=["{}"], queues=["mail"])
+    new = await engine.enqueue(2, queues="mail", tenants="acme", limits='["model"]')
+    lines = await engine.call("scan_lines_v1", queue="mail")
+    assert [row["lane"] for row in lines] == ["", "acme\x1fmodel"]
+    lease = await engine.lease()
+    claimed = await engine.call(
+        "claim_v1",
+        lease=lease,
+        queue="mail",
+        lanes=[row["lane"] for row in lines],
+        priorities=[row["priority"] for row in lines],
+        marks=[row["ready_at"] for row in lines],
+        mark_ids=[row["id"] for row in lines],
+        limit=10,
+    )
+    first, *rest = sorted(row["id"] for row in claimed)
+    assert [first, *rest] == [old[0]["id"], *new]
+    await engine.settle([row for row in claimed if row["id"] == first])
+    assert await engine.value("close_lease_v1", lease=lease) == len(rest)
+    assert await engine.answers("delete_v1", *new) == dict.fromkeys(new, "deleted")
+    [swept] = await engine.call("sweep_v1")
+    assert swept["leases"] == 0
+    assert await engine.states() == {first: "completed"}
+
+
+def test_we_ask_and_people_are_told_to_ask_the_newest_version_of_each_function() -> None:
+    package = Path(str(files("penstock")))
+    docs = Path(__file__).parents[2] / "docs"
+    texts = [*package.rglob("*.py"), *(package / "sql/statements").iterdir(), *docs.glob("*.md")]
+    newest = dict(name.rsplit("_v", 1) for name in newest_functions() if "_v" in name)
+    asked = [
+        (path.name, verb, version)
+        for path in texts
+        for verb, version in re.findall(r"\b([a-z_]+)_v([0-9]+)\b", path.read_text("utf-8"))
+    ]
+    assert ("claim.sql", "claim", newest["claim"]) in asked
+    assert [each for each in asked if int(each[2]) < int(newest.get(each[1], 0))] == []

@@ -122,8 +122,8 @@ async def test_any_name_will_do_for_the_schema_and_two_do_not_meet(empty: Databa
         assert await connection.fetchval(f"SELECT {odd}.enqueue('work')") == 1
         lease = await connection.fetchval(f"SELECT {odd}.open_lease_v1('worker', 60)")
         [job] = await connection.fetch(
-            f"SELECT * FROM {odd}.claim_v1($1, 'default', '{{\"\"}}', '{{0}}', '{{-infinity}}',"
-            " '{0}', 10)",
+            f"SELECT * FROM {odd}.claim_v2($1, 'default', '{{\"\"}}', '{{0}}', '{{-infinity}}',"
+            " '{0}', NULL, 10)",
             lease,
         )
         settle = f"SELECT * FROM {odd}.settle_v1($1, $2)"
@@ -159,7 +159,7 @@ async def test_an_ordinary_role_that_may_create_in_the_schema_suffices(
                 await migrate(admin, schema="elsewhere")
             assert await migrate(admin, schema="queue") == ALL
             assert await admin.fetchval("SELECT queue.enqueue('work')") == 1
-            assert await admin.fetchval("SELECT queue.ensure_partitions_v1()") == 0
+            assert await admin.fetchval("SELECT queue.ensure_partitions_v2()") == 0
             assert await migrate(admin, schema="queue", to=0) == ALL[::-1]
         finally:
             await admin.execute("RESET SESSION AUTHORIZATION")

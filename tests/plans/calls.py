@@ -79,7 +79,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "rescue": (function("rescue_v1"), {"job_running", PKEY}),
     "expire": (function("expire_v1"), {"job_deadline", PKEY}),
     "release": (function("release_v1", lease=OWN), {"job_running", PKEY}),
-    "close a lease": (function("close_lease_v1", lease=OWN), {"job_running", PKEY}),
+    "close a lease": (function("close_lease_v2", lease=OWN), {"job_running", PKEY}),
     "cancel": (function("cancel_v1", ids=list(DUE)), {PKEY, HISTORY}),
     "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
     "retry what is scheduled": (
@@ -90,6 +90,6 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         function("retry_v1", ids=list(FINAL)),
         {PKEY, HISTORY, "job_scheduled"},
     ),
-    "delete": (function("delete_v1", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
-    "sweep": (function("sweep_v1"), {"job_running", PKEY, HISTORY}),
+    "delete": (function("delete_v2", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
+    "sweep": (function("sweep_v2"), {"job_running", PKEY, HISTORY}),
 }

@@ -59,7 +59,7 @@ def _remedy(schema: str, gap: Gap) -> tuple[str, ...]:
         return (
             "Workers make them every hour, as the owner of the tables: see the checks workers and "
             "rights. By hand:",
-            f"SELECT {quote(schema)}.ensure_partitions_v1();",
+            f"SELECT {quote(schema)}.ensure_partitions_v2();",
         )
     table = f"{quote(schema)}.{quote(f'job_history_{gap.day:%Y%m%d}')}"
     return (
