@@ -32,7 +32,14 @@ OF_APPS = {
 }
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
-    *("put_back", "settle_unlocked", "explain_unsettled", "lose", "cover_retention"),
+    *(
+        "enqueue_stored",
+        "put_back",
+        "settle_unlocked",
+        "explain_unsettled",
+        "lose",
+        "cover_retention",
+    ),
     *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
 }
 

@@ -469,6 +469,32 @@ CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queu
         p_options => '{"notify": true}') AS e;
 $$;
 
+CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_meta jsonb DEFAULT NULL::jsonb, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT e.id FROM enqueue_v2(
+        p_tasks => ARRAY[p_request ->> 'task'],
+        p_args => ARRAY[coalesce(p_request -> 'args', '{}')::text],
+        p_args_versions => ARRAY[(p_request ->> 'args_version')::smallint],
+        p_queues => ARRAY[p_request ->> 'queue'],
+        p_lanes => CASE WHEN p_request ? 'lane' THEN ARRAY[p_request ->> 'lane'] END,
+        p_limits => CASE WHEN p_request ? 'limits' THEN ARRAY[p_request ->> 'limits'] END,
+        p_priorities => ARRAY[(p_request ->> 'priority')::smallint],
+        p_delays => ARRAY[(p_request ->> 'delay')::double precision],
+        p_run_ats => ARRAY[p_run_at],
+        p_max_attempts => ARRAY[(p_request ->> 'max_attempts')::integer],
+        p_timeouts => ARRAY[(p_request ->> 'timeout')::double precision],
+        p_tenants => ARRAY[p_tenant],
+        p_subjects => ARRAY[p_request ->> 'subject'],
+        p_requested_bys => ARRAY[p_request ->> 'requested_by'],
+        p_tags => ARRAY[p_request ->> 'tags'],
+        p_metas => ARRAY[nullif(coalesce(p_request -> 'meta', '{}') || coalesce(p_meta, '{}'), '{}')::text],
+        p_retries => ARRAY[p_request ->> 'retry'],
+        p_now => p_now,
+        p_options => '{"notify": true}') AS e;
+$$;
+
 CREATE FUNCTION penstock.enqueue_v1(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'

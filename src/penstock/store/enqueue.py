@@ -67,6 +67,34 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
     )
 
 
+def stored_form(request: AnyRequest) -> dict[str, Any]:
+    """The request as JSON that `enqueue_stored` takes: for a job that is enqueued by the database.
+
+    What is a default is left out; the tenant, the time and the keys are for the one who enqueues.
+    """
+    options = request.options
+    form: dict[str, Any] = {
+        "task": request.task,
+        "args": msgspec.Raw(request.args.encode()),
+        "timeout": options.timeout,
+    }
+    if request.args_version != 1:
+        form["args_version"] = request.args_version
+    for name in _PLAIN_FIELDS:
+        if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
+            form[name] = value
+    for name in _JSON_FIELDS:
+        if (text := getattr(options, name)) is not None:
+            form[name] = msgspec.Raw(text.encode())
+    return form
+
+
+_PLAIN_FIELDS = (
+    *("queue", "lane", "limits", "priority", "delay", "max_attempts"),
+    *("subject", "requested_by", "tags"),
+)
+_JSON_FIELDS = ("meta", "retry")
+
 # The SQL's default for a timeout is none, so that hand-made jobs are not cut off.
 _SQL_DIFFERS = frozenset({"timeout"})
 

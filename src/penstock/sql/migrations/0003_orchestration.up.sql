@@ -1,0 +1,3 @@
+-- Unique jobs, batches and workflows.
+
+\ir ../functions/enqueue_stored_v1.sql

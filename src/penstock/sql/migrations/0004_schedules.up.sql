@@ -1,0 +1,2 @@
+-- Schedules: what enqueues by interval or cron.
+SELECT 1;

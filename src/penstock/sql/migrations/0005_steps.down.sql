@@ -1,0 +1,2 @@
+-- Takes durable steps and events away again.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- Durable steps, their cache, and events that jobs wait for.
+SELECT 1;
