@@ -25,6 +25,9 @@ PenstockError
 ├── LeaseLost                the worker's lease expired or was taken away
 ├── StaleAttempt             the fence refused: a newer attempt owns the job
 ├── ResourceMissing          a task needs a resource that this worker did not open
+├── DuplicateStep            two steps of one attempt want one name
+├── StepDoesNotFit           a step's result does not fit what its function says it returns
+├── TooManySteps             a job keeps more steps, or longer results, than an attempt can read
 ├── BudgetTooSmall           a budget never holds as many units as were asked for
 ├── UnknownBudget            no limit with a rate is set for this key
 ├── DatabaseLost             the connection to Postgres broke and did not come back in time
@@ -333,6 +336,43 @@ class ResourceMissing(PenstockError):
         super().__init__(
             f"{who} the resource {resource}, which this worker did not open. "
             "Add it to the worker's resources and to the task's."
+        )
+
+
+class DuplicateStep(PenstockError):
+    """Two steps of one attempt want one name."""
+
+    def __init__(self, name: str, kind: str = "step") -> None:
+        self.name = name
+        super().__init__(
+            f"This attempt has asked for the {kind} {name!r} already: the second would get the "
+            f"result of the first. Give each a name of its own, in a loop f'{name} {{n}}'."
+        )
+
+
+class StepDoesNotFit(PenstockError):
+    """A step's result does not fit what its function says it returns."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.problem = problem
+        super().__init__(
+            f"The result of the step {name!r} does not fit the return annotation of its function: "
+            f"{problem}. Correct the annotation; or, if a result from before no longer fits, give "
+            "the step a new name, and it is run again."
+        )
+
+
+class TooManySteps(PenstockError):
+    """A job keeps more steps, or longer results, than an attempt can read at its beginning."""
+
+    def __init__(self, steps: int, size: int, most: int, limit: int) -> None:
+        self.steps = steps
+        self.size = size
+        super().__init__(
+            f"The job would keep {steps:,} steps with {size:,} characters of results; the limits "
+            f"are {most:,} and {limit:,}. Do the work in several jobs, or keep results elsewhere "
+            "and return references to them."
         )
 
 

@@ -16,6 +16,7 @@ OF_WORKERS = {
     *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
     *("grant", "take", "reserve", "correct", "close_bucket"),
+    *("read_steps", "save_step", "sweep_steps"),
 }
 OF_APPS = {
     *(
@@ -40,6 +41,7 @@ OF_THE_OWNER = {
         "lose",
         "cover_retention",
     ),
+    "hold_attempt",
     *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from penstock.config import Upkeep
 from penstock.events import Events
 from penstock.lifecycle import Health, Service
-from penstock.maintenance.chore import Expirer, Sweeper
+from penstock.maintenance.chore import Expirer, StepSweeper, Sweeper
 from penstock.maintenance.elector import Elector
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
@@ -48,6 +48,7 @@ class Maintenance:
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
+            StepSweeper(pool, store, health, self.leads, upkeep.sweep),
             Partitions(
                 pool,
                 store,

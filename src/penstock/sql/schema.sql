@@ -1018,6 +1018,25 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.hold_attempt_v1(p_job bigint, p_token uuid) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET lock_timeout TO '1s'
+    AS $$
+DECLARE
+    v_tenant text;
+BEGIN
+    SELECT j.tenant INTO v_tenant FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    RETURN v_tenant;
+END
+$$;
+
 CREATE FUNCTION penstock.hold_keys_v1(p_keys text[], p_tenants text[], p_fingerprints bytea[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, job bigint, is_new boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1394,6 +1413,22 @@ CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states t
     SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
 $$;
 
+CREATE FUNCTION penstock.read_steps_v1(p_job bigint, p_token uuid) RETURNS TABLE(kind text, name text, result jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM job AS j WHERE j.id = p_job AND j.token = p_token) THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    RETURN QUERY SELECT s.kind, s.name, s.result FROM step AS s WHERE s.job = p_job;
+END
+$$;
+
 CREATE FUNCTION penstock.release_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'::bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1630,6 +1665,24 @@ CREATE FUNCTION penstock.rules_version_v1() RETURNS bigint
     SELECT v.version FROM setting_version AS v;
 $$;
 
+CREATE FUNCTION penstock.save_step_v1(p_job bigint, p_token uuid, p_kind text, p_name text, p_result jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_since timestamptz;
+BEGIN
+    PERFORM keep_durable_v1();
+    PERFORM hold_attempt_v1(p_job, p_token);
+    INSERT INTO step AS s (job, kind, name, result, created_at) VALUES (p_job, p_kind, p_name, p_result, v_now)
+    ON CONFLICT (job, kind, name) DO UPDATE
+       SET result = CASE s.kind WHEN 'poll' THEN excluded.result ELSE s.result END
+    RETURNING s.created_at INTO v_since;
+    RETURN extract(epoch FROM v_now - v_since);
+END
+$$;
+
 CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -1790,6 +1843,31 @@ BEGIN
         END IF;
         RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
     END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.sweep_steps_v1(p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000) RETURNS TABLE(swept integer, upto bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs bigint[];
+BEGIN
+    SELECT array_agg(DISTINCT o.job), max(o.job) INTO v_jobs, upto
+      FROM (SELECT s.job FROM step AS s WHERE s.job > p_after ORDER BY s.job LIMIT p_limit) AS o;
+    DELETE FROM step AS s
+     WHERE s.job = ANY (ARRAY(
+           SELECT g.job FROM unnest(v_jobs) AS g (job)
+            WHERE NOT EXISTS (SELECT FROM job_all AS a WHERE a.id = g.job)));
+    GET DIAGNOSTICS swept = ROW_COUNT;
+    RETURN NEXT;
 END
 $$;
 
@@ -2369,7 +2447,9 @@ CREATE TABLE penstock.step (
     job bigint NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
     result jsonb,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    kind text DEFAULT 'step'::text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT step_kind_known CHECK ((kind = ANY (ARRAY['step'::text, 'sleep'::text, 'event'::text, 'poll'::text])))
 );
 
 CREATE TABLE penstock.tenant_setting (
@@ -2455,7 +2535,7 @@ ALTER TABLE ONLY penstock.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (lease, job, token);
 
 ALTER TABLE ONLY penstock.step
-    ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);
+    ADD CONSTRAINT step_pkey PRIMARY KEY (job, kind, name);
 
 ALTER TABLE ONLY penstock.tenant_setting
     ADD CONSTRAINT tenant_setting_pkey PRIMARY KEY (tenant);

@@ -7,30 +7,20 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from penstock.errors import ConfigError
+from penstock.outcome import Snooze
 from penstock.tasks.options import limit_key, seconds
 from penstock.tasks.retry_after import retry_after
+from penstock.tasks.suspended import Suspended
 
 
-class NotNow(BaseException):
-    """Ends an attempt whose time has not come: its job runs again in `delay` seconds, uncounted.
-
-    Not an Exception: `except Exception` around a call, or a library that tries again whatever
-    fails, would swallow it, and the handler would go on without its budget. `finally` runs.
-    """
+class NotNow(Suspended):
+    """Ends an attempt whose time has not come: its job runs again in `delay` seconds, uncounted."""
 
     def __init__(self, delay: float, key: str) -> None:
         self.delay = delay
         self.key = key
-        super().__init__(f"The job waits {delay:.1f} s for the budget {key!r}.")
-
-
-def not_now(error: BaseException) -> NotNow | None:
-    """The longest wait that an error stands for; None if it, or one of its group, is another."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error if isinstance(error, NotNow) else None
-    waits = [not_now(one) for one in error.exceptions]
-    known = [wait for wait in waits if wait is not None]
-    return max(known, key=lambda wait: wait.delay) if len(known) == len(waits) else None
+        told = f"The job waits {delay:.1f} s for the budget {key!r}."
+        super().__init__(Snooze(delay, f"budget:{key}"), told)
 
 
 class Ending(NamedTuple):

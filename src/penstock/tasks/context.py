@@ -1,15 +1,18 @@
 """What a handler may ask for beside its arguments."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from logging import Logger, LoggerAdapter
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 from penstock.job import Job
 from penstock.tasks.budget import Budget
 
+P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class SyncContext(ABC):
@@ -33,6 +36,10 @@ class SyncContext(ABC):
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
         """Let nobody start with a key, or take from its budget, for so many seconds."""
 
+    @abstractmethod
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of a function that is run once, whatever becomes of this attempt."""
+
 
 class Context(ABC):
     """The attempt that a handler runs in. A handler that wants it names it first:
@@ -43,7 +50,7 @@ class Context(ABC):
 
     Callers leave it out: `app.enqueue(index, 42)`. The same calls serve async and sync handlers,
     apart from those that wait: in a sync handler they are `ctx.sync.fence`, `ctx.sync.complete`,
-    `ctx.sync.budget` and `ctx.sync.close_bucket`.
+    `ctx.sync.budget`, `ctx.sync.close_bucket` and `ctx.sync.step`.
     """
 
     @property
@@ -98,6 +105,27 @@ class Context(ABC):
     @abstractmethod
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
         """Let nobody start with a key, or take from its budget, for so many seconds."""
+
+    @overload
+    async def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(
+        self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    @abstractmethod
+    async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """The result of a function that is run once, whatever becomes of this attempt.
+
+            text = await ctx.step("extract", extract, document)
+            await ctx.step("store", store, document, text)
+
+        The result is kept in the database: an attempt that comes later, after a failure, a crash or
+        a wait, gets it without running the function again. It is JSON, read back as the type that
+        the function's annotation names.
+        """
 
     @property
     @abstractmethod

@@ -4,11 +4,20 @@ import traceback
 from collections.abc import Collection
 from typing import Final
 
-from penstock.errors import BudgetTooSmall, NotRetryable, Retryable
+from penstock.errors import (
+    BudgetTooSmall,
+    DuplicateStep,
+    NotRetryable,
+    Retryable,
+    StepDoesNotFit,
+    TooManySteps,
+)
 from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError, ErrorKind, storable
 
 FRAMES: Final = 100
 TYPE_LIMIT: Final = 200
+# The next attempt would only come to the same.
+IN_VAIN: Final = (NotRetryable, BudgetTooSmall, DuplicateStep, StepDoesNotFit, TooManySteps)
 
 
 def describe_error(
@@ -35,7 +44,7 @@ def is_retryable(
     With `retry_on`, only the errors it names are tried again; those of `discard_on` never are.
     """
     for cls in type(error).__mro__:
-        if cls in (NotRetryable, BudgetTooSmall) or cls in discard_on:
+        if cls in IN_VAIN or cls in discard_on:
             return False
         if cls is Retryable or cls in retry_on:
             return True

@@ -18,6 +18,7 @@ from penstock.job import AttemptError
 from penstock.lifecycle import Health
 from penstock.outcome import PARK_LIMIT
 from penstock.store import Attempt, Settlement, Store
+from penstock.store.steps import Saved
 from penstock.tasks import Task
 from penstock.testing.errors import surprise
 from penstock.testing.ran import Ran, Told
@@ -25,6 +26,7 @@ from penstock.testing.unstored import unstored
 from penstock.testing.watch import Watch
 from penstock.worker.budgets import Budgets
 from penstock.worker.executor import Executor
+from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened, Resources
 from penstock.worker.run import Run
@@ -83,6 +85,7 @@ class Inline:
             _NoStore(),
             opened,
             _Plenty(),
+            _NoJournal(),
             lambda _, *report: reported.append(Told(*report)),
             settled.append,
             worker="test",
@@ -135,6 +138,19 @@ class _Plenty(Budgets):
 
     async def close(self, key: str, wait: float) -> float:
         return wait
+
+
+class _NoJournal(Journal):
+    """The journal of a job that no database has: it has done nothing before, and is forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__(NotImplemented, _NoStore())
+
+    async def read(self, run: Run) -> list[Saved]:
+        return []
+
+    async def save(self, run: Run, saved: Saved) -> float:
+        return 0.0
 
 
 async def _finished(executor: Executor, stored: Attempt) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Registry, SyncContextTask, Task
-from penstock.tasks.budget import not_now
+from penstock.tasks.suspended import suspension
 from penstock.worker.context import AttemptContext
 from penstock.worker.run import Run
 
@@ -127,8 +127,8 @@ class Watch:
 
     def _is_failure(self, call: Call, error: BaseException) -> bool:
         """Not if a fault brought it about, or if it is how a handler stops when it is told to, or
-        when its budget has not enough."""
-        if not_now(error) is not None:
+        when it has to wait."""
+        if suspension(error) is not None:
             self.waits.append(error)
             return False
         told_to_stop = isinstance(error, asyncio.CancelledError | StaleAttempt)

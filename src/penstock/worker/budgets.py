@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import threading
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import wait as wait_for
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, TypeVar
 
 from penstock.store import Pool, Store, failures
 from penstock.store.limits import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
+from penstock.worker.bridge import LOOK, Bridge
 from penstock.worker.run import Run
-
-T = TypeVar("T")
 
 logger = logging.getLogger("penstock.worker")
 
@@ -37,8 +33,6 @@ NEWS = 0.1
 KEYS = 10_000
 # While the database is away nobody can be asked.
 AWAY = 1.0
-# So often a thread that waits looks whether it is still wanted, and the loop still there.
-LOOK = 0.2
 A_YEAR = 31_536_000.0
 
 
@@ -49,8 +43,6 @@ class Budgets:
         self._pool = pool
         self._limits = Limits(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._rng = random.Random()
         self._shares: dict[str, float] = {}
         self.has_rate: Callable[[str], bool] = lambda key: False
@@ -110,27 +102,6 @@ class Budgets:
     def spread(self, wait: float) -> float:
         return wait + self._rng.random() * wait * SPREAD
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result, for a handler in a thread, which waits for it."""
-        if threading.get_ident() == self._thread:
-            coroutine.close()
-            raise RuntimeError(
-                "ctx.sync blocks, and this handler runs in the event loop, which would stand still:"
-                " `async with ctx.budget(…)`, `await ctx.close_bucket(…)`."
-            )
-        try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:  # The loop is closed, and the worker with it.
-            coroutine.close()
-            raise
-        while True:
-            wait_for([future], LOOK)
-            if future.done():
-                return future.result()
-            if self._loop.is_closed():
-                # It ended before it began what it was just given.
-                raise RuntimeError("The worker has stopped.")
-
 
 class BudgetBlock:
     """One block of a handler, with its part of a budget."""
@@ -188,13 +159,13 @@ class BudgetBlock:
 class SyncBudgetBlock:
     """The same for a handler in a thread."""
 
-    def __init__(self, budgets: Budgets, block: BudgetBlock) -> None:
-        self._budgets = budgets
+    def __init__(self, bridge: Bridge, block: BudgetBlock) -> None:
+        self._bridge = bridge
         self._block = block
 
     def __enter__(self) -> Budget:
         self._block.stop_here()
-        return self._budgets.run(self._block.__aenter__())
+        return self._bridge.run(self._block.__aenter__())
 
     def __exit__(
         self,
@@ -202,4 +173,4 @@ class SyncBudgetBlock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._budgets.run(self._block.__aexit__(kind, error, trace))
+        self._bridge.run(self._block.__aexit__(kind, error, trace))

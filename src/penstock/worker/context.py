@@ -21,9 +21,13 @@ from penstock.store import (
 )
 from penstock.tasks import Context, SyncContext, encode_result
 from penstock.tasks.options import limit_key, seconds
+from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import BudgetBlock, Budgets, SyncBudgetBlock
+from penstock.worker.journal import Journal
 from penstock.worker.resources import Opened
-from penstock.worker.run import Run, StopReason
+from penstock.worker.run import Run
+from penstock.worker.stale import stale
+from penstock.worker.steps import Memory, StepRunner
 
 R = TypeVar("R")
 
@@ -51,17 +55,27 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class AttemptContext(Context):
-    """One attempt's job, logger, progress, fence, budgets and resources."""
+    """One attempt's job, logger, progress, fence, budgets, steps and resources."""
 
     def __init__(
-        self, run: Run, store: Store, opened: Opened, budgets: Budgets, report: Report
+        self,
+        run: Run,
+        store: Store,
+        opened: Opened,
+        budgets: Budgets,
+        journal: Journal,
+        bridge: Bridge,
+        report: Report,
     ) -> None:
         self._run = run
         self._store = store
         self._opened = opened
         self._budgets = budgets
+        self._journal = journal
+        self._bridge = bridge
         self._report = report
         self._logger: JobLogger | None = None
+        self._memory: Memory | None = None
 
     @property
     def job(self) -> Job:
@@ -93,7 +107,14 @@ class AttemptContext(Context):
 
     @property
     def sync(self) -> SyncContext:
-        return _SyncAttempt(self, self._budgets)
+        return _SyncAttempt(self)
+
+    @property
+    def memory(self) -> Memory:
+        """What the job's attempts have kept; a job without steps never asks for it."""
+        if self._memory is None:
+            self._memory = Memory(self._run, self._journal)
+        return self._memory
 
     # Not `async def`: a sync handler that forgets `.sync` awaits nothing, and must hear of it.
     def fence(self, conn: Any) -> Coroutine[Any, Any, None]:
@@ -114,10 +135,8 @@ class AttemptContext(Context):
         except Exception as error:
             if failures.is_state(error, failures.COMPLETED_ALREADY):
                 raise RuntimeError(COMPLETED_ALREADY) from error
-            if reason := _why_stale(error):
-                # Not stopped by force: the handler must be able to roll back.
-                self._run.stopped = self._run.stopped or reason
-                raise StaleAttempt(str(attempt.id), attempt.number) from error
+            if refused := stale(self._run, error):
+                raise refused from error
             raise
 
     async def complete_on(self, on: Executor, result: Any = None) -> None:
@@ -136,20 +155,24 @@ class AttemptContext(Context):
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
         await self._budgets.close(limit_key("key", key), seconds("wait", wait))
 
+    def step(
+        self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        self._expect_async("step")
+        return StepRunner(self.memory).run(name, fn, args, kwargs)
+
+    def _expect_async(self, call: str) -> None:
+        if not self._run.task.is_async:
+            raise RuntimeError(f"A sync handler cannot await: `ctx.sync.{call}(…)`.")
+
     def resource(self, kind: type[R]) -> R:
         return self._opened.get(kind)
 
 
-def _why_stale(error: Exception) -> StopReason | None:
-    if failures.is_state(error, failures.STALE_ATTEMPT):
-        return "refused"
-    return "lost" if failures.is_state(error, failures.LEASE_LOST) else None
-
-
 class _SyncAttempt(SyncContext):
-    def __init__(self, context: AttemptContext, budgets: Budgets) -> None:
+    def __init__(self, context: AttemptContext) -> None:
         self._context = context
-        self._budgets = budgets
+        self._bridge = context._bridge
 
     def fence(self, conn: Any) -> None:
         drive(self._context.fence_on(adapt(conn, "blocking")))
@@ -158,7 +181,11 @@ class _SyncAttempt(SyncContext):
         drive(self._context.complete_on(adapt(conn, "blocking"), result))
 
     def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> SyncBudgetBlock:
-        return SyncBudgetBlock(self._budgets, self._context.budget(key, units=units, wait=wait))
+        return SyncBudgetBlock(self._bridge, self._context.budget(key, units=units, wait=wait))
 
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        self._budgets.run(self._context.close_bucket(key, wait))
+        self._bridge.run(self._context.close_bucket(key, wait))
+
+    def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        runner = StepRunner(self._context.memory)
+        return runner.run_blocking(self._bridge, name, fn, args, kwargs)

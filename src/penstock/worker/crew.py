@@ -26,6 +26,7 @@ from penstock.worker.completer import Completer
 from penstock.worker.dispatcher import Dispatcher
 from penstock.worker.executor import Executor
 from penstock.worker.heartbeat import Signals
+from penstock.worker.journal import Journal
 from penstock.worker.limiter import Limiter
 from penstock.worker.listener import Listener
 from penstock.worker.mover import Mover
@@ -93,6 +94,7 @@ class Crew:
             store,
             self.opened,
             self.budgets,
+            Journal(pool, store),
             self.progress.report,
             self.completer.submit,
             worker=name,

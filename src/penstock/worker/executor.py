@@ -25,7 +25,6 @@ from penstock.outcome import (
     Outcome,
     Parked,
     Released,
-    Snooze,
     TimedOut,
     Transition,
     decide,
@@ -33,11 +32,13 @@ from penstock.outcome import (
 )
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, NotNow, Registry, Task, describe_error, encode_result
-from penstock.tasks.budget import not_now
 from penstock.tasks.reader import Call
 from penstock.tasks.retry_after import http_retry_after
+from penstock.tasks.suspended import Suspended, suspension
+from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.context import AttemptContext, Report
+from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run
@@ -60,6 +61,7 @@ class Executor:
         store: Store,
         opened: Opened,
         budgets: Budgets,
+        journal: Journal,
         report: Report,
         settle: Settle,
         *,
@@ -71,6 +73,8 @@ class Executor:
         self._store = store
         self._opened = opened
         self._budgets = budgets
+        self._journal = journal
+        self._bridge = Bridge()
         self._report = report
         self._settle = settle
         self._worker = worker
@@ -150,13 +154,22 @@ class Executor:
             self._returned(run, value)
 
     def _context(self, run: Run) -> Context:
-        return AttemptContext(run, self._store, self._opened, self._budgets, self._report)
+        return AttemptContext(
+            run,
+            self._store,
+            self._opened,
+            self._budgets,
+            self._journal,
+            self._bridge,
+            self._report,
+        )
 
     async def _heed(self, run: Run, error: BaseException) -> BaseException:
         """The error, or what it stands for. A start in vain has cost the job's keys nothing."""
         if (wait := http_retry_after(error)) is not None:
             error = await self._refused(run, error, wait)
-        if not_now(error) is not None and run.stopped is None and (keys := self._rated(run)):
+        is_in_vain = isinstance(suspension(error), NotNow) and run.stopped is None
+        if is_in_vain and (keys := self._rated(run)):
             await self._budgets.give_back_starts(keys)
         return error
 
@@ -194,7 +207,7 @@ class Executor:
     def _raised(self, run: Run, error: BaseException) -> None:
         if isinstance(error, StaleAttempt) and run.stopped not in (None, "refused"):
             return
-        if (wait := not_now(error)) is not None:
+        if (wait := suspension(error)) is not None:
             self._put_off(run, wait)
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -204,9 +217,9 @@ class Executor:
             logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
         self._conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
 
-    def _put_off(self, run: Run, wait: NotNow) -> None:
+    def _put_off(self, run: Run, wait: Suspended) -> None:
         if run.stopped in (None, "refused"):
-            self._conclude(run, Snooze(wait.delay, f"budget:{wait.key}"))
+            self._conclude(run, wait.outcome)
         else:
             self._interrupted(run, wait)
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, Retryable
-from penstock.tasks.budget import Budget, Ending, NotNow, not_now
+from penstock.tasks.budget import Budget, Ending, NotNow
+from penstock.tasks.suspended import suspension
 
 
 def test_what_is_not_settled_counts_as_spent() -> None:
@@ -49,10 +50,10 @@ def test_units_are_a_number(units: Any) -> None:
 
 def test_several_waits_are_one_and_a_failure_among_them_is_a_failure() -> None:
     short, long = NotNow(1.0, "a"), NotNow(2.0, "b")
-    assert not_now(short) is short
-    assert not_now(BaseExceptionGroup("both", [short, long])) is long
-    assert not_now(BaseExceptionGroup("mixed", [short, ValueError()])) is None
-    assert not_now(ValueError()) is None
+    assert suspension(short) is short
+    assert suspension(BaseExceptionGroup("both", [short, long])) is long
+    assert suspension(BaseExceptionGroup("mixed", [short, ValueError()])) is None
+    assert suspension(ValueError()) is None
 
 
 def test_a_wait_is_not_swallowed_with_the_failures_of_a_call() -> None:

@@ -117,6 +117,7 @@ BEGIN
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
+                         'read_steps', 'save_step', 'sweep_steps',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
                          'ensure_partitions', 'drop_partition',

@@ -1,0 +1,38 @@
+"""The statements of durable steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from penstock.store.pool import Executor
+from penstock.store.store import Store
+
+
+class Saved(NamedTuple):
+    """The result of one step, as JSON."""
+
+    kind: str
+    name: str
+    result: str
+
+
+class Steps:
+    """What an attempt keeps for those after it, on whatever connection the caller has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, on: Executor, job: int, token: UUID) -> list[Saved]:
+        rows = await on.fetch(self._store.statement("read_steps"), job, token)
+        return [Saved(row["kind"], row["name"], row["result"]) for row in rows]
+
+    async def save(self, on: Executor, job: int, token: UUID, saved: Saved) -> float:
+        """Keep a result; how many seconds ago the step was first kept."""
+        return float(await on.fetchval(self._store.statement("save_step"), job, token, *saved))
+
+    async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
+        """Remove steps of jobs that are gone, from one job on: how many, and where to go on."""
+        row = await on.fetchrow(self._store.statement("sweep_steps"), after, limit)
+        assert row is not None
+        return row["swept"], row["upto"]

@@ -1,0 +1,68 @@
+"""What attempts keep for those after them, on the worker's connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
+from penstock.store import Pool, Store, failures
+from penstock.store.steps import Saved, Steps
+from penstock.worker.run import Run
+from penstock.worker.stale import stale
+
+T = TypeVar("T")
+
+logger = logging.getLogger("penstock.worker")
+
+# So many of the worker's connections at most keep steps: claims and settles need theirs.
+CONNECTIONS = 2
+# A lock is waited for as often as this, a second each.
+LOCKED_TRIES = 10
+LOCKED = "55P03"
+HELD = (
+    "Job {job} is held by another transaction, so its step could not be kept. If that is this "
+    "handler's own, with ctx.fence or ctx.complete: run steps before it begins."
+)
+
+
+class Journal:
+    """Reads and writes steps. Each write is fenced and can be repeated: while the database is away
+    it is tried again, until the worker's lease runs out and stops the attempt."""
+
+    def __init__(self, pool: Pool, store: Store) -> None:
+        self._pool = pool
+        self._steps = Steps(store)
+        self._turn = asyncio.Semaphore(CONNECTIONS)
+
+    async def read(self, run: Run) -> list[Saved]:
+        """All that the job's attempts have kept so far."""
+        attempt = run.attempt
+        return await self._ask(run, lambda: self._steps.read(self._pool, attempt.id, attempt.token))
+
+    async def save(self, run: Run, saved: Saved) -> float:
+        """Keep a result; how many seconds ago the step was first kept."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._steps.save(self._pool, attempt.id, attempt.token, saved)
+        )
+
+    async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
+        backoff, locked = BACKOFF_FIRST, 0
+        while True:
+            try:
+                async with self._turn:
+                    return await question()
+            except Exception as error:
+                if refused := stale(run, error):
+                    raise refused from error
+                if failures.is_state(error, LOCKED) and (locked := locked + 1) >= LOCKED_TRIES:
+                    raise RuntimeError(HELD.format(job=run.attempt.id)) from error
+                is_passing = failures.is_lost(error) or failures.is_passing(error)
+                if not is_passing or run.stopped is not None:
+                    raise
+                logger.warning("A step of %r could not be kept yet: %r", run, error)
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, BACKOFF_LAST)

@@ -1,0 +1,114 @@
+"""The SQL of durable steps: who may write them, what stays, what is swept."""
+
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.db.engine import NOON, Engine
+
+STALE = "PS003"
+
+
+async def save(engine: Engine, attempt: Any, name: str = "fetch", **given: Any) -> float:
+    given = {"kind": "step", "result": "1", **given}
+    return float(
+        await engine.value(
+            "save_step_v1",
+            job=attempt["id"],
+            token=attempt["token"],
+            name=name,
+            now=engine.now,
+            **given,
+        )
+    )
+
+
+async def steps(engine: Engine, attempt: Any) -> dict[str, str]:
+    rows = await engine.call("read_steps_v1", job=attempt["id"], token=attempt["token"])
+    return {row["name"]: row["result"] for row in rows}
+
+
+async def test_a_step_is_read_by_the_next_attempt(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    assert await steps(engine, attempt) == {}
+    await save(engine, attempt, result='{"a": 1}')
+    await engine.settle([attempt], states=["ready"])
+    [again] = await engine.claim(await engine.lease())
+    assert await steps(engine, again) == {"fetch": '{"a": 1}'}
+
+
+async def test_an_old_token_neither_writes_nor_reads_a_step(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    await engine.settle([attempt], states=["ready"])
+    [again] = await engine.claim(await engine.lease())
+    for call in (save(engine, attempt), steps(engine, attempt)):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await call
+        assert refused.value.sqlstate == STALE
+    with pytest.raises(asyncpg.PostgresError):
+        await save(engine, {"id": again["id"], "token": uuid4()})
+    assert await steps(engine, again) == {}
+
+
+async def test_nobody_takes_the_job_away_while_a_step_is_written(
+    engine: Engine, other: Engine
+) -> None:
+    attempt = await engine.attempt()
+    async with engine.connection.transaction():
+        await save(engine, attempt)
+        assert await other.settle([attempt], states=["ready"]) == {attempt["id"]: "busy"}
+    assert await other.settle([attempt], states=["ready"]) == {}
+
+
+async def test_a_step_that_waits_for_the_rescue_of_its_job_is_refused(
+    engine: Engine, other: Engine
+) -> None:
+    """Written after the lock, it would be there for nobody or against the newer attempt's."""
+    attempt = await engine.attempt()
+    transaction = other.connection.transaction()
+    await transaction.start()
+    await other.settle([attempt], states=["ready"])
+    with pytest.raises(asyncpg.LockNotAvailableError):
+        await save(engine, attempt)
+    await transaction.commit()
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await save(engine, attempt)
+    assert refused.value.sqlstate == STALE
+
+
+async def test_the_first_result_of_a_step_stays_and_the_last_of_a_poll(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    engine.now = NOON
+    assert await save(engine, attempt, result="1") == 0
+    assert await save(engine, attempt, kind="poll", name="ready", result="1") == 0
+    engine.now = NOON.replace(minute=1)
+    assert await save(engine, attempt, result="2") == 60
+    assert await save(engine, attempt, kind="poll", name="ready", result="2") == 60
+    assert await steps(engine, attempt) == {"fetch": "1", "ready": "2"}
+
+
+async def test_steps_stay_when_the_job_fails_and_are_there_after_a_retry(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    await save(engine, attempt)
+    await engine.settle([attempt], states=["failed"], reasons=["discarded"])
+    assert dict((await engine.call("sweep_steps_v1"))[0]) == {"swept": 0, "upto": attempt["id"]}
+    await engine.call("retry_v1", ids=[attempt["id"]])
+    [again] = await engine.claim(await engine.lease())
+    assert await steps(engine, again) == {"fetch": "1"}
+
+
+async def test_steps_are_swept_when_their_job_is_gone(engine: Engine) -> None:
+    gone, stays = await engine.attempt(), await engine.attempt()
+    for attempt in (gone, stays):
+        await save(engine, attempt, "one")
+        await save(engine, attempt, "two")
+    await engine.connection.execute("DELETE FROM penstock.job WHERE id = $1", gone["id"])
+    [first] = await engine.call("sweep_steps_v1", after=0, limit=2)
+    assert dict(first) == {"swept": 2, "upto": gone["id"]}
+    [second] = await engine.call("sweep_steps_v1", after=gone["id"], limit=2)
+    assert dict(second) == {"swept": 0, "upto": stays["id"]}
+    [end] = await engine.call("sweep_steps_v1", after=stays["id"])
+    assert end["upto"] is None
+    assert len(await steps(engine, stays)) == 2
