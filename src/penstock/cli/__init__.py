@@ -13,6 +13,7 @@ from penstock.cli import (
     bench,
     completion,
     db,
+    dead,
     demo,
     doctor,
     enqueue,
@@ -22,6 +23,7 @@ from penstock.cli import (
     migrate,
     plans,
     queues,
+    retention,
     stats,
     tenants,
     top,
@@ -74,11 +76,13 @@ def penstock(
 app.command("work", cls=Command)(work.work)
 app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
+app.add_typer(dead.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)
 app.add_typer(limits.app)
 app.add_typer(plans.app)
 app.add_typer(tenants.app)
+app.add_typer(retention.app)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
 app.command("top", cls=Command)(top.top)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,19 +67,29 @@ class Changed:
 
     @property
     def exit(self) -> Exit:
-        if self.left.keys() - {MISSING}:
-            return Exit.CONFLICT
-        return Exit.NO if self.left else Exit.OK
+        return exit_for(self.left)
 
     def as_document(self) -> dict[str, Any]:
         counts = {"changed": self.number, "left": self.left}
         return counts | ({"jobs": self.jobs} if self.named else {})
 
     def __str__(self) -> str:
-        told = f"{counted(self.number, 'job')} {_were(self.number)} {self.verb.past}."
-        for why, number in sorted(self.left.items()):
-            told += f" {counted(number, 'job')} {_were(number)} left: {WHY.get(why, why)}."
-        return told
+        return sentence(self.number, self.verb.past, self.left)
+
+
+def exit_for(left: Mapping[str, int]) -> Exit:
+    """The exit code, if so many jobs were left for each reason."""
+    if left.keys() - {MISSING}:
+        return Exit.CONFLICT
+    return Exit.NO if left else Exit.OK
+
+
+def sentence(number: int, past: str, left: Mapping[str, int]) -> str:
+    """How many were changed, and how many were left for each reason."""
+    told = f"{counted(number, 'job')} {_were(number)} {past}."
+    for why, others in sorted(left.items()):
+        told += f" {counted(others, 'job')} {_were(others)} left: {WHY.get(why, why)}."
+    return told
 
 
 WHY = {
@@ -141,11 +151,11 @@ async def _look(which: Which, where: Where) -> tuple[list[Job], bool]:
     """The first page of them."""
     async with reached_for(where, which.filter.tenant) as queue:
         ids, more = await anext(which.pages(queue))
-        jobs = await _get(queue, ids, which.filter.tenant)
+        jobs = await jobs_of(queue, ids, which.filter.tenant)
     return [jobs[job] for job in ids if job in jobs], more
 
 
-async def _get(queue: Reached, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
+async def jobs_of(queue: Reached, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
     """The jobs by their ids; of a tenant, if one is named."""
     found = await queue.app.store.get(queue.on, list(_keys(ids).values()))
     return {job.id: job for job in found if tenant is None or job.tenant == tenant}
@@ -167,7 +177,7 @@ async def _answers(
     verb: Verb, queue: Reached, ids: Sequence[str], tenant: str | None
 ) -> dict[str, str]:
     """What became of each; what is no job of the tenant's, if one is named, is not there."""
-    keys = _keys(ids if tenant is None else list(await _get(queue, ids, tenant)))
+    keys = _keys(ids if tenant is None else list(await jobs_of(queue, ids, tenant)))
     answers = await verb.call(queue, list(keys.values()))
     return {job: answers[keys[job]] if job in keys else MISSING for job in ids}
 

@@ -30,7 +30,7 @@ class StateName(StrEnum):
     cancelled = "cancelled"
 
 
-def _option(help: str, **more: Any) -> Any:
+def option(help: str, **more: Any) -> Any:
     return typer.Option(help=help, show_default=False, rich_help_panel=PANEL, **more)
 
 
@@ -38,19 +38,19 @@ def _option(help: str, **more: Any) -> Any:
 class Filter:
     """Jobs that agree in all that is given."""
 
-    state: Annotated[list[StateName] | None, _option("Jobs in this state; may be repeated.")] = None
-    queue: Annotated[str | None, _option("Jobs of this queue.")] = None
-    task: Annotated[str | None, _option("Jobs of this task, by its name.")] = None
-    tenant: Annotated[str | None, _option("Jobs of this tenant.")] = None
-    subject: Annotated[str | None, _option("Jobs about this, such as document:42.")] = None
-    tag: Annotated[str | None, _option("Jobs with this tag.")] = None
+    state: Annotated[list[StateName] | None, option("Jobs in this state; may be repeated.")] = None
+    queue: Annotated[str | None, option("Jobs of this queue.")] = None
+    task: Annotated[str | None, option("Jobs of this task, by its name.")] = None
+    tenant: Annotated[str | None, option("Jobs of this tenant.")] = None
+    subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
+    tag: Annotated[str | None, option("Jobs with this tag.")] = None
     since: Annotated[
         datetime | None,
-        _option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
     ] = None
     until: Annotated[
         datetime | None,
-        _option("Jobs enqueued before then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        option("Jobs enqueued before then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
     ] = None
 
     @property

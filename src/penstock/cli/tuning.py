@@ -15,6 +15,7 @@ from penstock.cli.screens import settings as told
 from penstock.cli.where import Where
 from penstock.cli.words import length
 from penstock.errors import ConfigError
+from penstock.job import State
 
 Changes = dict[str, Any]
 
@@ -126,6 +127,34 @@ async def remove_tenant(name: str, where: Where, output: Output) -> None:
     _expect(removed, f"Nothing is set for the tenant {name}.")
     document = {"name": name, "removed": True}
     output.show(document, lambda: f"Nothing is set for the tenant {name} any more.")
+
+
+async def show_retentions(where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        found = await queue.app.retentions()
+    output.show({"retentions": found}, lambda: told.retentions_table(found, terminal().width))
+
+
+async def change_retention(
+    state: State, days: int, name: str, tenant: str, where: Where, output: Output
+) -> None:
+    async with reached(where) as queue:
+        known = await known_queues(queue)
+        found = await queue.app.set_retention(state, days, queue=name, tenant=tenant, by=user())
+    if name:
+        warn_of_unknown(name, known)
+    output.show(found, lambda: told.retention(found))
+
+
+async def remove_retention(
+    state: State, name: str, tenant: str, where: Where, output: Output
+) -> None:
+    async with reached(where) as queue:
+        removed = await queue.app.remove_retention(state, queue=name, tenant=tenant, by=user())
+    whose = told.whose(state, name, tenant)
+    _expect(removed, f"No rule is set for {whose}.")
+    document = {"state": state, "queue": name, "tenant": tenant, "removed": True}
+    output.show(document, lambda: f"No rule is set for {whose} any more.")
 
 
 def _expect(was_there: bool, otherwise: str) -> None:

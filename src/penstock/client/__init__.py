@@ -2,13 +2,16 @@
 
 from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.letters import DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.portal import Portal
-from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Tenant
+from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
 
 __all__ = [
     "Client",
+    "DeadGroup",
+    "DeadSummary",
     "Enqueued",
     "JobStatus",
     "LaneSettings",
@@ -17,7 +20,10 @@ __all__ = [
     "Page",
     "Plan",
     "Portal",
+    "Purged",
     "QueueSettings",
+    "Redriven",
+    "Retention",
     "SyncClient",
     "Tenant",
 ]

@@ -13,8 +13,10 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
-from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.dead import DeadCalls
+from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.client.link import Link
+from penstock.client.retention import RetentionCalls
 from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
@@ -47,10 +49,8 @@ _UNKNOWN = (
     "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
 )
 
-JobId = str | Enqueued[Any] | Job | JobStatus
 
-
-class Client(TuningCalls):
+class Client(TuningCalls, DeadCalls, RetentionCalls):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
     def __init__(
@@ -157,13 +157,13 @@ class Client(TuningCalls):
         """The job as it is now, live or final; JobNotFound if it never was or is long gone."""
         found = await self.find(job)
         if found is None:
-            raise JobNotFound(_id(job))
+            raise JobNotFound(id_of(job))
         return found
 
     async def find(self, job: JobId) -> Job | None:
         """The job as it is now, or None."""
         try:
-            key = key_of(_id(job))
+            key = key_of(id_of(job))
         except JobNotFound:
             return None
         jobs = await self._ask(lambda on: self.store.get(on, [key]))
@@ -176,7 +176,7 @@ class Client(TuningCalls):
         keys = []
         for job in jobs:
             with suppress(JobNotFound):
-                keys.append(key_of(_id(job)))
+                keys.append(key_of(id_of(job)))
         rows = await self._ask(lambda on: self.store.states(on, keys))
         return {(text := str(row.pop("id"))): JobStatus(id=text, **row) for row in rows}
 
@@ -227,21 +227,21 @@ class Client(TuningCalls):
         """Run a job again: a final one comes back under its id, a waiting one is due now."""
         answer = await self._change("retry", job)
         if answer != "ready":
-            raise JobConflict(_id(job), answer, "retried")
+            raise JobConflict(id_of(job), answer, "retried")
 
     async def delete(self, job: JobId) -> None:
         """Erase a job that does not run, with all that is kept about it."""
         answer = await self._change("delete", job)
         if answer != "deleted":
-            raise JobConflict(_id(job), answer, "deleted", "Cancel it first.")
+            raise JobConflict(id_of(job), answer, "deleted", "Cancel it first.")
 
     async def _change(self, verb: str, job: JobId, *args: Any) -> str:
-        key = key_of(_id(job))
+        key = key_of(id_of(job))
         answers: dict[int, str] = await self._ask(
             lambda on: getattr(self.store, verb)(on, [key], *args), again=False
         )
         if answers[key] == "missing":
-            raise JobNotFound(_id(job))
+            raise JobNotFound(id_of(job))
         return answers[key]
 
     async def pause(self, queue: str) -> None:
@@ -353,11 +353,3 @@ def _prepared(requests: Any) -> list[Request[Any]]:
                 f"Jobs are enqueued in bulk as requests, made with task.prepare(…); not {each!r}."
             )
     return given
-
-
-def _id(job: JobId) -> str:
-    if isinstance(job, str):
-        return job
-    if isinstance(job, Enqueued | Job | JobStatus):
-        return job.id
-    raise TypeError(f"A job is named by its id, a text, or by what enqueue gave; not by {job!r}.")

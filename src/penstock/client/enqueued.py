@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -41,3 +41,15 @@ class Page(Struct, frozen=True):
 
     jobs: tuple[Job, ...]
     after: str | None
+
+
+JobId: TypeAlias = str | Enqueued[Any] | Job | JobStatus
+
+
+def id_of(job: JobId) -> str:
+    """The id by which a job is named."""
+    if isinstance(job, str):
+        return job
+    if isinstance(job, Enqueued | Job | JobStatus):
+        return job.id
+    raise TypeError(f"A job is named by its id, a text, or by what enqueue gave; not by {job!r}.")

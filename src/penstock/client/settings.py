@@ -1,4 +1,4 @@
-"""What is set for queues, lanes, limits, plans and tenants, as the client answers it."""
+"""What is set for queues, lanes, limits, plans, tenants and history, as the client answers it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.job import State
 from penstock.windows import Windows
 
 
@@ -57,6 +58,15 @@ class Tenant(Struct, frozen=True, kw_only=True):
     name: str
     plan: str | None
     late_after: float | None
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """How many days jobs that end in a state are kept; no queue or no tenant means any."""
+
+    state: State
+    days: int
+    queue: str
+    tenant: str
 
 
 def with_windows(row: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from penstock.client.client import Client
+from penstock.client.dead import DeadCalls
+from penstock.client.retention import RetentionCalls
 from penstock.client.tuning import TuningCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=TuningCalls)  # of which a client is one
+C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls)  # a client is each of them
 
 
 class Run(Protocol):
@@ -75,6 +77,14 @@ class SyncClient:
     set_tenant = blocking(Client.set_tenant)
     remove_tenant = blocking(Client.remove_tenant)
     tenants = blocking(Client.tenants)
+
+    dead_letters = blocking(Client.dead_letters)
+    dead_summary = blocking(Client.dead_summary)
+    redrive = blocking(Client.redrive)
+    purge = blocking(Client.purge)
+    set_retention = blocking(Client.set_retention)
+    remove_retention = blocking(Client.remove_retention)
+    retentions = blocking(Client.retentions)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
         """The same calls on your own connection: part of your transaction, or not at all.

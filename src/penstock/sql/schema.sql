@@ -337,6 +337,27 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.dead_v1(p_ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_dead bigint[];
+BEGIN
+    -- In the order of ids, so that two who name the same jobs do not wait for each other.
+    v_dead := ARRAY(SELECT h.id FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.state = 'failed' ORDER BY h.id FOR UPDATE);
+    RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+                  WHERE g.id = ANY (v_dead) ORDER BY g.ord);
+END
+$$;
+
 CREATE FUNCTION penstock.delete_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1375,6 +1396,29 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.purge_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_dead bigint[] := dead_v1(p_ids);
+BEGIN
+    PERFORM delete_v2(v_dead);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
+      FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+     ORDER BY g.ord;
+END
+$$;
+
 CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1426,6 +1470,41 @@ BEGIN
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
     END IF;
     RETURN QUERY SELECT s.kind, s.name, s.result FROM step AS s WHERE s.job = p_job;
+END
+$$;
+
+CREATE FUNCTION penstock.redrive_v1(p_ids bigint[], p_spacing double precision DEFAULT NULL::double precision, p_start timestamp with time zone DEFAULT NULL::timestamp with time zone, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text, due timestamp with time zone)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_start timestamptz := greatest(p_start, coalesce(p_now, statement_timestamp()));
+    v_dead  bigint[] := dead_v1(p_ids);
+    v_held  bigint[];
+BEGIN
+    v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
+    IF p_spacing IS NOT NULL THEN
+        UPDATE job AS j
+           SET state = 'scheduled', ready_at = NULL, run_at = d.due,
+               deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
+          FROM (SELECT g.id, v_start + make_interval(secs => (g.ord - 1) * p_spacing) AS due
+                  FROM unnest(v_dead) WITH ORDINALITY AS g (id, ord)) AS d
+         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state = 'ready';
+        PERFORM notify_due_v1(v_start) WHERE cardinality(v_dead) > cardinality(v_held);
+    END IF;
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END,
+           CASE WHEN g.id = ANY (v_dead) AND g.id <> ALL (v_held) THEN a.run_at END
+      FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+     ORDER BY g.ord;
 END
 $$;
 

@@ -59,6 +59,19 @@ class Tuning:
     async def remove_tenant(self, on: Executor, name: str, by: str | None) -> bool:
         return bool((await self._row(on, "remove_tenant", name, by))["removed"])
 
+    async def set_retention(
+        self, on: Executor, state: str, days: int, queue: str, tenant: str, by: str | None
+    ) -> Row:
+        return await self._row(on, "set_retention", state, days, queue, tenant, by)
+
+    async def remove_retention(
+        self, on: Executor, state: str, queue: str, tenant: str, by: str | None
+    ) -> bool:
+        return bool((await self._row(on, "remove_retention", state, queue, tenant, by))["removed"])
+
+    async def retentions(self, on: Executor) -> list[Row]:
+        return await self._rows(on, "list_retentions")
+
     async def queues(self, on: Executor) -> list[Row]:
         return await self._rows(on, "list_queue_settings")
 

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import length
-from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Tenant
+from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
+from penstock.job import State
 from penstock.rate import as_text
 from penstock.windows import Windows
 
@@ -57,6 +58,35 @@ def plan(found: Plan) -> str:
 def tenant(found: Tenant) -> str:
     has = f"has the plan {found.plan}" if found.plan else "has no plan"
     return _sentence(f"The tenant {found.name} {has}", _late(found.late_after))
+
+
+def retention(found: Retention) -> str:
+    days = f"{found.days} day{'' if found.days == 1 else 's'}"
+    jobs = whose(found.state, found.queue, found.tenant)
+    return f"{jobs[0].upper()}{jobs[1:]} are kept for {days} from now on."
+
+
+def whose(state: State, queue: str, tenant: str) -> str:
+    """The jobs that a rule is for."""
+    of = [f"the queue {queue}"] if queue else []
+    of += [f"the tenant {tenant}"] if tenant else []
+    return f"{state} jobs{' of ' if of else ''}{' and '.join(of)}"
+
+
+def retentions_table(rules: Sequence[Retention], width: int) -> RenderableType:
+    if not rules:
+        return style.nothing("No rule is set: failed jobs are kept for 30 days, others for 7.")
+    sheet = style.Sheet(width, fills=False)
+    sheet.column("state")
+    sheet.column("queue", most=max(16, width // 3))
+    sheet.column("tenant", most=max(16, width // 3))
+    sheet.column("days", right=True)
+    for each in rules:
+        names = [
+            Text(name) if name else Text("any", style.FAINT) for name in (each.queue, each.tenant)
+        ]
+        sheet.row(style.state(each.state), *names, f"{each.days}")
+    return sheet.table
 
 
 def plans_table(plans: Sequence[Plan], width: int) -> RenderableType:

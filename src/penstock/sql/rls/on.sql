@@ -125,7 +125,7 @@ BEGIN
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
                          'enqueue', 'hold_keys', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
-                         'keep_durable', 'cancel', 'finish', 'retry', 'delete', 'owns'])) AS f
+                         'keep_durable', 'cancel', 'finish', 'retry', 'delete', 'dead', 'redrive', 'purge', 'owns'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
         IF v.role IS NOT NULL THEN

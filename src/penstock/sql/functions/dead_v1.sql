@@ -1,0 +1,22 @@
+-- Of the jobs that are named, those that have failed, in the order given. They stay so until the transaction ends:
+-- nobody else brings them back or erases them meanwhile.
+CREATE FUNCTION :"schema".dead_v1(p_ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_dead bigint[];
+BEGIN
+    -- In the order of ids, so that two who name the same jobs do not wait for each other.
+    v_dead := ARRAY(SELECT h.id FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.state = 'failed' ORDER BY h.id FOR UPDATE);
+    RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+                  WHERE g.id = ANY (v_dead) ORDER BY g.ord);
+END
+$$;

@@ -1,0 +1,25 @@
+-- Erase dead letters with what was kept about them: of the jobs that are named those that have failed.
+-- Answers deleted; what was not erased is in the state in which it is, or missing.
+CREATE FUNCTION :"schema".purge_v1(p_ids bigint[])
+RETURNS TABLE (id bigint, answer text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_dead bigint[] := dead_v1(p_ids);
+BEGIN
+    PERFORM delete_v2(v_dead);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
+      FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+     ORDER BY g.ord;
+END
+$$;

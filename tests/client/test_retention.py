@@ -1,0 +1,95 @@
+"""How long jobs that have ended are kept, as people set it."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import asyncpg
+import pytest
+
+from penstock import Penstock, task
+from penstock.client import Retention
+from penstock.errors import ConfigError
+
+
+@task
+async def note() -> None: ...
+
+
+async def kept_for(app: Penstock, connection: asyncpg.Connection, **options: str) -> int:
+    """Days for which a job that is cancelled now is kept."""
+
+    job = await app.enqueue(note.options(**options))
+    await app.cancel(job)
+    day = await connection.fetchval(
+        "SELECT expires_on FROM penstock.job_history WHERE id = $1", int(job.id)
+    )
+    return (day - datetime.now(UTC).date()).days - 1
+
+
+async def test_a_rule_holds_for_jobs_that_end_from_then_on(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    assert await kept_for(app, connection) == 7
+    assert await app.set_retention("cancelled", 3) == Retention(
+        state="cancelled", days=3, queue="", tenant=""
+    )
+    await app.set_retention("cancelled", 60, queue="mail", tenant="acme")
+    assert await kept_for(app, connection) == 3
+    assert await kept_for(app, connection, queue="mail", tenant="acme") == 60
+    rows = await connection.fetch("SELECT expires_on FROM penstock.job_history ORDER BY id")
+    assert rows[0]["expires_on"] > rows[1]["expires_on"]  # the first keeps its own
+
+
+async def test_a_rule_is_changed_read_back_and_removed(app: Penstock) -> None:
+    await app.set_retention("failed", 90, queue="documents")
+    await app.set_retention("failed", 60, queue="documents")
+    await app.set_retention("completed", 0)
+    assert [(each.state, each.days, each.queue) for each in await app.retentions()] == [
+        ("completed", 0, ""),
+        ("failed", 60, "documents"),
+    ]
+    assert await app.remove_retention("failed", queue="documents")
+    assert not await app.remove_retention("failed", queue="documents")
+    assert [each.state for each in await app.retentions()] == ["completed"]
+
+
+async def test_who_changed_it_is_in_the_audit(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_retention("failed", 9, tenant="acme", by="ada")
+    await app.remove_retention("failed", tenant="acme", by="bob")
+    rows = await connection.fetch(
+        "SELECT actor, action, tenant, target, detail::text FROM penstock.audit ORDER BY id"
+    )
+    detail = {"queue": "", "days": 9}
+    assert [(*row[:4], json.loads(row[4])) for row in map(tuple, rows)] == [
+        ("ada", "set_retention", "acme", "failed", detail),
+        ("bob", "remove_retention", "acme", "failed", detail),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments"),
+    [
+        ("state", {"state": "ready", "days": 3}),
+        ("days", {"state": "failed", "days": 401}),
+        ("days", {"state": "failed", "days": 1.5}),
+        ("queue", {"state": "failed", "days": 1, "queue": "no queue"}),
+        ("tenant", {"state": "failed", "days": 1, "tenant": "a\0b"}),
+    ],
+)
+async def test_a_slip_is_named(app: Penstock, setting: str, arguments) -> None:
+    with pytest.raises(ConfigError) as refused:
+        await app.set_retention(**arguments)
+    assert refused.value.setting == setting
+
+
+async def test_code_that_does_not_await_has_the_same_calls(app: Penstock) -> None:
+    def work() -> None:
+        with Penstock(app.url).sync as jobs:
+            jobs.set_retention("failed", 5)
+            assert [each.days for each in jobs.retentions()] == [5]
+            assert jobs.remove_retention("failed")
+
+    await asyncio.to_thread(work)
