@@ -47,6 +47,7 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     for plan in ("gold", "trial"):
         await shop.app.set_plan(plan, weight=5)
     await shop.app.set_tenant("acme", plan="gold")
+    await shop.app.set_retention("completed", 5, queue="mail")
     for folder in HOME:
         (penstock.folder / "home" / folder).mkdir(parents=True)
     penstock.environment["HOME"] = str(penstock.folder / "home")

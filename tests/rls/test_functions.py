@@ -29,7 +29,7 @@ OF_APPS = {
         "notify_ready",
         "notify_due",
     ),
-    *("keep_durable", "cancel", "finish", "retry", "delete", "owns"),
+    *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
 }
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
@@ -81,6 +81,9 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
         ("SELECT answer FROM penstock.delete_v1('{102}')", "missing"),
         ("SELECT answer FROM penstock.delete_v2('{102}')", "missing"),
     ],
+    "dead": [("SELECT penstock.dead_v1('{102}')", [])],
+    "redrive": [("SELECT answer FROM penstock.redrive_v1('{102}')", "missing")],
+    "purge": [("SELECT answer FROM penstock.purge_v1('{102}')", "missing")],
     "finish": [
         (
             "SELECT penstock.finish_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"

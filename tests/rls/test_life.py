@@ -12,6 +12,7 @@ import pytest
 from penstock import Context, Penstock, task
 from penstock.errors import ConfigError, JobNotFound, TenantMismatch, TenantMissing
 from tests.fixtures.database import connected
+from tests.fixtures.dead import dead
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 from tests.rls.conftest import WORKER_LOGIN, Ground
@@ -114,6 +115,25 @@ async def test_without_a_tenant_an_app_is_closed(ground: Ground, app: Penstock) 
         await app.enqueue(work, 1)
     with pytest.raises(TenantMissing):
         await app.enqueue(work.options(tenant="a"), 1)
+
+
+async def test_a_tenant_sees_and_changes_its_own_dead_letters_alone(
+    ground: Ground, app: Penstock
+) -> None:
+    async with ground.owner() as owner:
+        first, second = await dead(owner, 2, tenant="a")
+        [theirs] = await dead(owner, 1, tenant="b")
+    a = app.for_tenant("a")
+    assert (await app.dead_letters()).jobs == ()
+    assert {job.id for job in (await a.dead_letters()).jobs} == {first, second}
+    assert (await a.dead_summary()).number == 2
+    with pytest.raises(TenantMismatch):
+        await a.dead_letters(tenant="b")
+    assert (await a.redrive(theirs)).left == (await a.purge(theirs)).left == {theirs: "missing"}
+    assert (await a.redrive(task="broken", rate="1/hour", limit=1)).number == 1
+    assert (await a.purge(task="broken")).number == 1
+    assert (await a.get(first)).state == "scheduled"
+    assert (await app.for_tenant("b").get(theirs)).state == "failed"
 
 
 async def test_a_job_of_another_tenant_is_refused_by_both_names(app: Penstock) -> None:

@@ -29,7 +29,6 @@ Everything = Annotated[bool, typer.Option("--all", help="All that have failed.")
 
 @app.command("list", cls=Command)
 @examples(
-    "penstock dead list",
     "penstock dead list --task shop.fail --error ValueError --since 2h",
     "penstock dead list --queue mail --all --json",
 )
@@ -53,7 +52,7 @@ def list_dead(
 
 
 @app.command("summary", cls=Command)
-@examples("penstock dead summary", "penstock dead summary --since 1d --json")
+@examples("penstock dead summary --since 1d")
 @spread
 def summary(
     *,
@@ -109,7 +108,6 @@ def redrive(
 
 @app.command("purge", cls=Command)
 @examples(
-    "penstock dead purge 42",
     "penstock dead purge --reason discarded --until 7d --dry-run",
     "penstock dead purge --tenant acme --yes",
 )

@@ -38,10 +38,7 @@ def list_retentions(where: Where, output: Output) -> None:
 
 
 @app.command("set", cls=Command)
-@examples(
-    "penstock retention set completed 3",
-    "penstock retention set failed 90 --queue documents --tenant acme",
-)
+@examples("penstock retention set failed 90 --queue documents --tenant acme")
 @spread
 def set_retention(
     *,

@@ -13,9 +13,13 @@ AS $$
 DECLARE
     v_dead bigint[];
 BEGIN
-    -- In the order of ids, so that two who name the same jobs do not wait for each other.
-    v_dead := ARRAY(SELECT h.id FROM job_history AS h
-                     WHERE h.id = ANY (p_ids) AND h.state = 'failed' ORDER BY h.id FOR UPDATE);
+    -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
+    -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
+    v_dead := ARRAY(
+        WITH named AS MATERIALIZED (
+            SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE
+        )
+        SELECT n.id FROM named AS n WHERE n.state = 'failed');
     RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
                   WHERE g.id = ANY (v_dead) ORDER BY g.ord);
 END

@@ -31,7 +31,7 @@ BEGIN
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
           FROM (SELECT g.id, v_start + make_interval(secs => (g.ord - 1) * p_spacing) AS due
                   FROM unnest(v_dead) WITH ORDINALITY AS g (id, ord)) AS d
-         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state = 'ready';
+         WHERE j.id = ANY (v_dead) AND j.id = d.id;
         PERFORM notify_due_v1(v_start) WHERE cardinality(v_dead) > cardinality(v_held);
     END IF;
     RETURN QUERY

@@ -1,0 +1,91 @@
+"""Dead letters are found and changed by their own indexes, however long the history is."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import product
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from penstock.store import Store
+from penstock.store.dead import Dead
+from tests.fixtures.database import Database, connected, create, drop
+from tests.fixtures.dead import dead
+from tests.fixtures.server import PostgresServer
+from tests.insights.history import fill
+from tests.plans.reads import Reads, reads_of
+from tests.plans.test_plans import FORGET
+
+ENDED, FAILED, FEW = 5_000, 2_000, 20
+ANY: list[object] = [None] * 10
+OF_A_TASK: list[object] = [None, "broken", *[None] * 8]
+LETTERS = Dead(Store())
+FAILED_INDEX, HISTORY, LIVE = "job_history_finished_at_idx", "job_history_pkey", "job_pkey"
+
+Call = Callable[[asyncpg.Connection], Awaitable[object]]
+
+
+async def redrive(connection: asyncpg.Connection, spacing: float | None) -> None:
+    found, _ = await LETTERS.find(connection, ANY, None, FEW)
+    answers = await LETTERS.redrive(connection, [place.id for place in found], spacing, None)
+    assert len([each for each in answers if each["due"]]) == FEW
+
+
+async def purge(connection: asyncpg.Connection) -> None:
+    found, _ = await LETTERS.find(connection, ANY, None, FEW)
+    answers = await LETTERS.purge(connection, [place.id for place in found])
+    assert {each["answer"] for each in answers} == {"deleted"}
+
+
+async def next_page(connection: asyncpg.Connection) -> None:
+    found, began = await LETTERS.find(connection, ANY, None, FEW)
+    await LETTERS.find(connection, [*ANY[:9], began], found[-1], FEW)
+
+
+CALLS: dict[str, Call] = {
+    "list": lambda on: LETTERS.page(on, ANY, None, FEW),
+    "list those of a task": lambda on: LETTERS.page(on, OF_A_TASK, None, FEW),
+    "find": lambda on: LETTERS.find(on, OF_A_TASK, None, FEW),
+    "find the next page": next_page,
+    "count": lambda on: LETTERS.sum(on, ANY, FEW),
+    "redrive": lambda on: redrive(on, None),
+    "redrive at a rate": lambda on: redrive(on, 0.1),
+    "purge": purge,
+}
+STATISTICS = ("none", "up to date")
+CONNECTIONS = ("new", "with generic plans")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def measured(
+    postgres: PostgresServer, template: Database
+) -> AsyncIterator[dict[tuple[str, str, str], Reads]]:
+    database = await create(postgres, source=template.name)
+    found: dict[tuple[str, str, str], Reads] = {}
+    async with connected(database.url) as owner, connected(database.admin_url) as admin:
+        await fill(owner, ENDED, per_second=1000)
+        await dead(owner, FAILED)
+        for statistics in STATISTICS:
+            await admin.execute(FORGET)
+            if statistics == "up to date":
+                await owner.execute("ANALYZE penstock.job, penstock.job_history")
+            for how in CONNECTIONS:
+                async with connected(database.url) as connection:
+                    if how == "with generic plans":
+                        await connection.execute("SET plan_cache_mode = force_generic_plan")
+                    for name, call in CALLS.items():
+                        found[name, statistics, how] = await reads_of(connection, call)
+    yield found
+    async with connected(postgres.admin_url) as admin:
+        await drop(admin, database)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_read_is_what_is_asked_for(
+    name: str, measured: dict[tuple[str, str, str], Reads]
+) -> None:
+    cases = {case: measured[(name, *case)] for case in product(STATISTICS, CONNECTIONS)}
+    assert {case: reads for case, reads in cases.items() if reads.rows} == {}
+    assert {case: reads for case, reads in cases.items() if reads.most() > 20 * FEW} == {}
+    indexes = {FAILED_INDEX, HISTORY, LIVE, "job_scheduled"}
+    assert {case: r for case, r in cases.items() if r.entries.keys() - indexes} == {}
