@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, JobNotFound
 from tests.db.engine import Engine
 from tests.fixtures.dead import dead
 from tests.fixtures.until import until
-from tests.fixtures.worker import worker_of
+from tests.fixtures.worker import reaches, worker_of
 
 
 @pytest.fixture
@@ -48,9 +48,11 @@ async def test_a_dead_letter_says_why_when_and_what_each_attempt_came_to(app: Pe
     async def flaky() -> None:
         raise ValueError("no such customer")
 
-    [job] = await failed(app, flaky.prepare())
+    async with worker_of(app):
+        job = await app.enqueue(flaky)
+        await reaches(app, job, "failed")
     [letter] = (await app.dead_letters()).jobs
-    assert (letter.id, letter.reason, letter.attempt) == (job, "exhausted", 2)
+    assert (letter.id, letter.reason, letter.attempt) == (job.id, "exhausted", 2)
     assert letter.finished_at is not None
     assert letter.last_error is not None
     assert (letter.last_error.type, letter.last_error.message) == ("ValueError", "no such customer")
