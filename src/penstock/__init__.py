@@ -11,7 +11,7 @@ async def greet(name: str) -> str:
 
 from penstock.app import Penstock
 from penstock.backoff import Exponential, Fixed, Function, Listed
-from penstock.client import Client, Enqueued, JobStatus, Page
+from penstock.client import Client, Enqueued, Fire, JobStatus, Page, Schedule
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import (
     DatabaseLost,
@@ -24,6 +24,7 @@ from penstock.errors import (
     PayloadRefused,
     PenstockError,
     Retryable,
+    ScheduleNotFound,
     StaleAttempt,
     WaitTimeout,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Done",
     "Enqueued",
     "Exponential",
+    "Fire",
     "Fixed",
     "Function",
     "IdempotencyMismatch",
@@ -67,6 +69,8 @@ __all__ = [
     "Request",
     "Retry",
     "Retryable",
+    "Schedule",
+    "ScheduleNotFound",
     "Snooze",
     "StaleAttempt",
     "Stopping",

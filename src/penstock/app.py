@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, overload
@@ -13,7 +14,18 @@ from penstock import migrate
 from penstock.client import Client, Link, Portal, SyncClient
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
-from penstock.tasks import Registry, Task, TaskDecorator
+from penstock.store.schedules import Schedules
+from penstock.tasks import (
+    CatchUp,
+    Overlap,
+    Registry,
+    Request,
+    Task,
+    TaskDecorator,
+    Timetable,
+    Wins,
+    declare,
+)
 from penstock.worker import Resources, Worker
 from penstock.worker.tenants import Tenants
 
@@ -60,6 +72,7 @@ class Penstock(Client):
         self.tasks = Registry()
         self.events = Events()
         self.resources = Resources()
+        self.timetable = Timetable()
         self.task = TaskDecorator(register=self.tasks.add)
         self.include(*include)
 
@@ -124,6 +137,46 @@ class Penstock(Client):
         """
         return self.resources.decorator(given)
 
+    def schedule(
+        self,
+        name: str,
+        what: Request[Any] | Task[..., Any],
+        *,
+        cron: str | None = None,
+        every: float | timedelta | None = None,
+        timezone: str = "UTC",
+        jitter: float | timedelta = 0.0,
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "skip",
+        on_start: bool = False,
+        wins: Wins = "runtime",
+    ) -> None:
+        """Declare that a job is to be enqueued again and again, by cron or by interval.
+
+            app.schedule("report", report.prepare("all"), cron="0 3 * * *", timezone="Asia/Tokyo")
+            app.schedule("refresh", refresh, every=300)
+
+        A worker writes it to the database at its start; it fires while some worker declares it.
+        """
+        self.timetable.add(
+            declare(
+                name,
+                what,
+                cron=cron,
+                every=every,
+                timezone=timezone,
+                jitter=jitter,
+                overlap=overlap,
+                catch_up=catch_up,
+                on_start=on_start,
+                wins=wins,
+            )
+        )
+
+    async def sync_schedules(self) -> list[str]:
+        """Write the schedules of this code, as a worker does at its start; those that changed."""
+        return await self._ask(lambda on: Schedules(self.store).sync(on, list(self.timetable)))
+
     async def open(self) -> Self:
         """Connect now (every call does so on first use); starts the embedded Postgres."""
         await self._link.pool()
@@ -181,6 +234,7 @@ class Penstock(Client):
             self.tasks,
             self.events,
             self.resources,
+            self.timetable,
             queues=queues,
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
@@ -207,6 +261,10 @@ class SyncPenstock(SyncClient):
     def migrate(self) -> list[str]:
         """Bring the schema up to date; the names of what was applied."""
         return self._portal.run(self._app.migrate())
+
+    def sync_schedules(self) -> list[str]:
+        """Write the schedules of this code, as a worker does at its start; those that changed."""
+        return self._portal.run(self._app.sync_schedules())
 
     def open(self) -> Self:
         """Connect now; starts the embedded Postgres."""

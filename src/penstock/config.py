@@ -136,9 +136,10 @@ class Upkeep:
     promote_most: float = 5.0
     park_limit: float = 86_400.0
     isolation_wait: float = 30.0
+    schedule_grace: float = 60.0
 
     def __post_init__(self) -> None:
-        _up_to_a_day(self, "overtime_grace", "isolation_wait")
+        _up_to_a_day(self, "overtime_grace", "isolation_wait", "schedule_grace")
         _between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",

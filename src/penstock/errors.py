@@ -18,6 +18,7 @@ PenstockError
 ├── TenantMismatch           a job of one tenant, in a transaction of another
 ├── TenantMissing            row level security is on, and the transaction has no tenant
 ├── JobNotFound
+├── ScheduleNotFound
 ├── JobConflict              the job's state does not allow this (retry of a running job)
 ├── WaitTimeout              the job was not finished in the time given to wait
 ├── JobFailed                the job waited for has failed
@@ -243,6 +244,18 @@ class JobNotFound(PenstockError):
         super().__init__(
             f"There is no job {job_id}. Its history may have expired, or the id is from "
             "another database or tenant."
+        )
+
+
+class ScheduleNotFound(PenstockError):
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        near = get_close_matches(name, known, n=3)
+        meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+        super().__init__(
+            f"There is no schedule {name!r}. {meant}A worker writes those of the code at its "
+            "start, as app.sync_schedules() does; app.set_schedule() makes one of a task and a "
+            "cron or an interval."
         )
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
-from zoneinfo import ZoneInfo, available_timezones
 
 from penstock.errors import ConfigError
+from penstock.zone import known_zone
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MOST_WINDOWS: Final = 50
@@ -36,7 +36,7 @@ class Windows:
         if not 1 <= len(windows) <= MOST_WINDOWS:
             raise ConfigError("windows", windows, f"1 to {MOST_WINDOWS}, each {ALLOWED}")
         object.__setattr__(self, "open", tuple(str(_Window.parse(each)) for each in windows))
-        object.__setattr__(self, "timezone", _zone(timezone))
+        object.__setattr__(self, "timezone", known_zone(timezone))
 
     def stored(self) -> dict[str, Any]:
         """The windows as a row has them."""
@@ -118,18 +118,3 @@ def _spans(days: Sequence[int]) -> Iterator[str]:
             run.append(rest.pop(0))
         names = [DAYS[day - 1] for day in run]
         yield f"{names[0]}-{names[-1]}" if len(names) > 2 else ",".join(names)
-
-
-def _zone(name: Any) -> str:
-    if not isinstance(name, str) or not _is_known(name):
-        raise ConfigError("timezone", name, "a time zone by its name, such as Europe/Berlin or UTC")
-    return name
-
-
-def _is_known(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        # A machine without time zones cannot tell: the database, which has its own, will.
-        return name != "" and not available_timezones()
-    return True

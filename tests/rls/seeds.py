@@ -39,10 +39,10 @@ SEEDS = {
     " VALUES ('queue {n}', '{t}', 'completed', 7)",
     "batch": "INSERT INTO penstock.batch (id, tenant) VALUES ({n}, '{t}')",
     "batch_delta": "INSERT INTO penstock.batch_delta (batch) VALUES ({batch})",
-    "schedule": "INSERT INTO penstock.schedule (name, task, tenant, every)"
-    " VALUES ('schedule {n}', 'work', '{t}', 60)",
-    "schedule_fire": "INSERT INTO penstock.schedule_fire (schedule, tick)"
-    " VALUES ('schedule {batch}', now() + interval '{n} s')",
+    "schedule": "INSERT INTO penstock.schedule (name, tenant, every, request)"
+    """ VALUES ('schedule {n}', '{t}', 60, '{{"task": "work"}}')""",
+    "schedule_fire": "INSERT INTO penstock.schedule_fire (schedule, tick, why)"
+    " VALUES ('schedule {batch}', now() + interval '{n} s', 'missed')",
     "audit": "INSERT INTO penstock.audit (actor, action, tenant)"
     " VALUES ('somebody', 'looked', '{t}')",
     "migration": "INSERT INTO penstock.migration (number, name) VALUES (1000 + {n}, 'x')"

@@ -17,6 +17,7 @@ OF_WORKERS = {
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
     *("grant", "take", "reserve", "correct", "close_bucket"),
     *("read_steps", "save_step", "sweep_steps"),
+    *("sync_schedules", "due", "fire", "sweep_fires"),
 }
 OF_APPS = {
     *(
@@ -42,6 +43,7 @@ OF_THE_OWNER = {
         "cover_retention",
     ),
     "hold_attempt",
+    *("schedule_changed", "overlap", "fire_tick", "fire_schedule", "run_schedule"),
     *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
 }
 

@@ -21,7 +21,7 @@ SELECT c.table_name || '.' || c.column_name AS name
    AND t.table_type = 'BASE TABLE' AND c.table_name !~ '_[0-9]{8}$'
 """
 # A living worker renews its lease, a tick is a name, and when a migration ran concerns no job.
-STAY = ("lease.", "leader.", "signal.", "schedule_fire.", "migration.")
+STAY = ("lease.", "leader.", "signal.", "schedule.", "schedule_fire.", "migration.")
 
 
 async def test_a_delayed_job_comes_due(app: Penstock) -> None:

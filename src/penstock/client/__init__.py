@@ -5,6 +5,7 @@ from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.letters import DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.portal import Portal
+from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
 
@@ -13,6 +14,7 @@ __all__ = [
     "DeadGroup",
     "DeadSummary",
     "Enqueued",
+    "Fire",
     "JobStatus",
     "LaneSettings",
     "Limit",
@@ -24,6 +26,7 @@ __all__ = [
     "QueueSettings",
     "Redriven",
     "Retention",
+    "Schedule",
     "SyncClient",
     "Tenant",
 ]

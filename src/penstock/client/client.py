@@ -17,6 +17,7 @@ from penstock.client.dead import DeadCalls
 from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.client.link import Link
 from penstock.client.retention import RetentionCalls
+from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
@@ -50,7 +51,7 @@ _UNKNOWN = (
 )
 
 
-class Client(TuningCalls, DeadCalls, RetentionCalls):
+class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
     def __init__(

@@ -9,12 +9,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from penstock.client.client import Client
 from penstock.client.dead import DeadCalls
 from penstock.client.retention import RetentionCalls
+from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls)  # a client is each of them
+# A client is each of them.
+C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls)
 
 
 class Run(Protocol):
@@ -85,6 +87,15 @@ class SyncClient:
     set_retention = blocking(Client.set_retention)
     remove_retention = blocking(Client.remove_retention)
     retentions = blocking(Client.retentions)
+    set_schedule = blocking(Client.set_schedule)
+    schedules = blocking(Client.schedules)
+    get_schedule = blocking(Client.get_schedule)
+    schedule_fires = blocking(Client.schedule_fires)
+    pause_schedule = blocking(Client.pause_schedule)
+    resume_schedule = blocking(Client.resume_schedule)
+    reset_schedule = blocking(Client.reset_schedule)
+    remove_schedule = blocking(Client.remove_schedule)
+    run_schedule = blocking(Client.run_schedule)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
         """The same calls on your own connection: part of your transaction, or not at all.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Store
+from penstock.store.schedules import Schedules
 from penstock.store.steps import Steps
 
 LIMIT = 1000
@@ -65,3 +66,12 @@ class StepSweeper(Chore):
         swept, upto = await Steps(self._store).sweep(self._pool, self._after, LIMIT)
         self._after = upto or 0
         return swept
+
+
+class FireSweeper(Chore):
+    """Forgets what came of old ticks of schedules."""
+
+    name = "sweep of schedules"
+
+    async def work(self) -> int:
+        return await Schedules(self._store).sweep(self._pool, LIMIT)

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from penstock.config import Upkeep
 from penstock.events import Events
 from penstock.lifecycle import Health, Service
-from penstock.maintenance.chore import Expirer, StepSweeper, Sweeper
+from penstock.maintenance.chore import Expirer, FireSweeper, StepSweeper, Sweeper
 from penstock.maintenance.elector import Elector
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
 from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
+from penstock.maintenance.scheduler import Scheduler
 from penstock.store import Pool, Store
+from penstock.tasks import Timetable
 
 
 class Maintenance:
@@ -26,17 +28,22 @@ class Maintenance:
         health: Health,
         events: Events,
         lease: Callable[[], Awaitable[int]],
+        timetable: Timetable,
         upkeep: Upkeep,
         *,
-        promote_most: Callable[[], float],
+        look_most: Callable[[], float],
     ) -> None:
         self.elector = Elector(
             pool, store, health, events, lease, every=upkeep.election, term=upkeep.term
         )
-        self.promoter = Promoter(pool, store, health, self.leads, promote_most)
+        self.promoter = Promoter(pool, store, health, self.leads, look_most)
+        self.scheduler = Scheduler(
+            pool, store, health, self.leads, timetable, look_most, grace=upkeep.schedule_grace
+        )
         self.elector.on_win = self._begin
         self._led: list[Service] = [
             self.promoter,
+            self.scheduler,
             OvertimeRescuer(
                 pool,
                 store,
@@ -49,6 +56,7 @@ class Maintenance:
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
             StepSweeper(pool, store, health, self.leads, upkeep.sweep),
+            FireSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
             Partitions(
                 pool,
                 store,

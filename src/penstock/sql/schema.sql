@@ -457,6 +457,42 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION penstock.due_v1(p_limit integer DEFAULT 100, p_except text[] DEFAULT '{}'::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+BEGIN
+    RETURN (
+        WITH known AS MATERIALIZED (
+            SELECT DISTINCT n.name
+              FROM lease AS l CROSS JOIN LATERAL jsonb_array_elements_text(l.info -> 'schedules') AS n (name)
+             WHERE l.expires_at > v_now AND jsonb_typeof(l.info -> 'schedules') = 'array'
+        ), active AS MATERIALIZED (
+            SELECT s.name, s.next_at, coalesce(s.next_at <= v_now, true) AS is_due,
+                   coalesce(s.on_start AND s.started_at IS DISTINCT FROM v_term AND v_term <= v_now, false) AS starts
+              FROM schedule AS s
+             WHERE s.paused_at IS NULL AND s.name <> ALL (p_except)
+               AND (s.declared IS NULL OR s.name IN (SELECT k.name FROM known AS k))
+        ), due AS (
+            SELECT s.name, s.version, s.cron, s.every, s.timezone, s.anchor, s.done_until, s.catch_up,
+                   CASE WHEN a.starts THEN v_term END AS start
+              FROM active AS a JOIN schedule AS s ON s.name = a.name
+             WHERE a.is_due OR a.starts
+             ORDER BY a.next_at NULLS FIRST LIMIT p_limit
+        )
+        SELECT jsonb_build_object(
+                   'now', v_now,
+                   'due', coalesce((SELECT jsonb_agg(to_jsonb(d)) FROM due AS d), '[]'),
+                   'next_in', (SELECT extract(epoch FROM min(a.next_at) - v_now) FROM active AS a
+                                WHERE NOT a.is_due AND NOT a.starts)));
+END
+$$;
+
 CREATE FUNCTION penstock.elect_v1(p_role text, p_lease bigint, p_ttl double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -914,6 +950,99 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.fire_schedule_v1(p_schedule text, p_version bigint, p_start timestamp with time zone, p_missed timestamp with time zone, p_missed_ticks integer, p_ticks timestamp with time zone[], p_next_at timestamp with time zone, p_now timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_tick timestamptz;
+    v      record;
+BEGIN
+    SELECT s.done_until, s.started_at, s.catch_up INTO v FROM schedule AS s
+     WHERE s.name = p_schedule AND s.version = p_version AND s.paused_at IS NULL
+       FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 'busy';
+    END IF;
+    IF p_start IS DISTINCT FROM v.started_at AND p_start <= v_now THEN
+        PERFORM fire_tick_v1(p_schedule, p_start, 'start', 1, NULL, p_now);
+        v.started_at := p_start;
+    END IF;
+    IF p_missed > v.done_until AND p_missed <= v_now THEN
+        PERFORM fire_tick_v1(p_schedule, p_missed, 'tick', p_missed_ticks,
+                             CASE v.catch_up WHEN 'skip' THEN 'missed' END, p_now);
+        v.done_until := p_missed;
+    END IF;
+    FOREACH v_tick IN ARRAY p_ticks LOOP
+        IF v_tick > v.done_until AND v_tick <= v_now THEN
+            PERFORM fire_tick_v1(p_schedule, v_tick, 'tick', 1, NULL, p_now);
+            v.done_until := v_tick;
+        END IF;
+    END LOOP;
+    UPDATE schedule AS s
+       SET done_until = v.done_until, started_at = v.started_at, next_at = p_next_at
+     WHERE s.name = p_schedule;
+    RETURN 'fired';
+END
+$$;
+
+CREATE FUNCTION penstock.fire_tick_v1(p_schedule text, p_tick timestamp with time zone, p_kind text, p_ticks integer, p_why text, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    AS $$
+DECLARE
+    v     record;
+    v_job bigint;
+    v_why text := p_why;
+    v_due timestamptz;
+BEGIN
+    IF EXISTS (SELECT FROM schedule_fire AS f WHERE f.schedule = p_schedule AND f.tick = p_tick) THEN
+        RETURN NULL;
+    END IF;
+    SELECT s.request, s.tenant, s.jitter, s.overlap INTO v FROM schedule AS s WHERE s.name = p_schedule;
+    IF v_why IS NULL AND p_kind <> 'manual' THEN
+        v_why := overlap_v1(p_schedule, v.overlap);
+    END IF;
+    IF v_why IS NULL THEN
+        IF p_kind = 'tick' THEN
+            v_due := p_tick + make_interval(secs => v.jitter
+                * (hashtextextended(p_schedule || extract(epoch FROM p_tick), 0) & 2147483647) / 2147483648.0);
+        END IF;
+        v_job := enqueue_stored_v1(
+            v.request, v.tenant, jsonb_build_object('schedule', p_schedule, 'tick', p_tick), v_due, p_now);
+    END IF;
+    INSERT INTO schedule_fire (schedule, tick, kind, ticks, job, why, fired_at)
+    VALUES (p_schedule, p_tick, p_kind, p_ticks, v_job, v_why, coalesce(p_now, clock_timestamp()));
+    RETURN v_job;
+END
+$$;
+
+CREATE FUNCTION penstock.fire_v1(p_fires jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(name text, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v record;
+BEGIN
+    PERFORM keep_durable_v1();
+    FOR v IN SELECT f.name, f.version, f.start, f.missed, f.missed_ticks, f.ticks, f.next_at
+               FROM jsonb_to_recordset(p_fires) AS f (
+                    name text, version bigint, start timestamptz, missed timestamptz, missed_ticks integer,
+                    ticks timestamptz[], next_at timestamptz) LOOP
+        name := v.name;
+        BEGIN
+            answer := fire_schedule_v1(v.name, v.version, v.start, v.missed, v.missed_ticks, v.ticks, v.next_at, p_now);
+        EXCEPTION WHEN OTHERS THEN
+            answer := SQLERRM;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION penstock.grant_v1(p_lease bigint, p_keys text[], p_wants integer[], p_uses integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, slots integer, share integer)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1302,6 +1431,28 @@ CREATE FUNCTION penstock.open_lease_v1(p_worker text, p_ttl double precision, p_
     SELECT p_worker, p_kind, p_info, n.now, n.now, n.now + make_interval(secs => p_ttl)
       FROM (SELECT coalesce(p_now, statement_timestamp()) AS now) AS n
     RETURNING id;
+$$;
+
+CREATE FUNCTION penstock.overlap_v1(p_schedule text, p_overlap text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+    -- The last jobs are enough: while one lives, only people who run the schedule by hand add to them.
+    RETURN (
+        SELECT CASE WHEN bool_or(j.state <> 'running') THEN 'waiting' WHEN p_overlap = 'skip' THEN 'running' END
+          FROM (SELECT f.job FROM schedule_fire AS f
+                 WHERE f.schedule = p_schedule AND f.job IS NOT NULL
+                 ORDER BY f.tick DESC LIMIT 10) AS l
+          JOIN job AS j ON j.id = l.job
+         WHERE p_overlap <> 'allow'
+        HAVING count(*) > 0);
+END
 $$;
 
 CREATE FUNCTION penstock.place_v1(p_tasks text[], p_args text[], p_queues text[], p_lanes text[], p_limits text[], p_priorities smallint[], p_tenants text[], p_subjects text[], p_requested_bys text[], p_metas text[], OUT lanes text[], OUT priorities smallint[]) RETURNS record
@@ -1748,6 +1899,30 @@ CREATE FUNCTION penstock.rules_version_v1() RETURNS bigint
     SELECT v.version FROM setting_version AS v;
 $$;
 
+CREATE FUNCTION penstock.run_schedule_v1(p_schedule text, p_by text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_tick timestamptz := coalesce(p_now, clock_timestamp());
+    v_job  bigint;
+BEGIN
+    PERFORM FROM schedule AS s WHERE s.name = p_schedule FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        v_job := fire_tick_v1(p_schedule, v_tick, 'manual', 1, NULL, p_now);
+        EXIT WHEN v_job IS NOT NULL;
+        v_tick := v_tick + interval '1 microsecond';  -- there is a tick at this very moment
+    END LOOP;
+    INSERT INTO audit (actor, action, tenant, target, detail)
+    SELECT coalesce(p_by, session_user), 'run_schedule', s.tenant, s.name, jsonb_build_object('job', v_job::text)
+      FROM schedule AS s WHERE s.name = p_schedule;
+    RETURN v_job;
+END
+$$;
+
 CREATE FUNCTION penstock.save_step_v1(p_job bigint, p_token uuid, p_kind text, p_name text, p_result jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1840,6 +2015,34 @@ CREATE FUNCTION penstock.scan_lines_v2(p_queue text, p_from text DEFAULT ''::tex
     SELECT l.lane, l.priority, l.ready_at, l.id FROM line AS l LIMIT p_limit;
 $$;
 
+CREATE FUNCTION penstock.schedule_changed_v1() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now     timestamptz := statement_timestamp();
+    v_resumed boolean;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        v_resumed := OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL;
+        IF NEW.every IS DISTINCT FROM OLD.every THEN
+            NEW.anchor := v_now;
+        END IF;
+        IF v_resumed OR (NEW.cron, NEW.every, NEW.timezone) IS DISTINCT FROM (OLD.cron, OLD.every, OLD.timezone) THEN
+            NEW.done_until := greatest(NEW.done_until, v_now);
+        END IF;
+        IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
+            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+        END IF;
+        NEW.version := OLD.version + 1;
+        NEW.updated_at := v_now;
+    END IF;
+    NEW.next_at := NULL;
+    PERFORM pg_notify(current_schema() || '.schedules', '');
+    RETURN NEW;
+END
+$$;
+
 CREATE FUNCTION penstock.settings_changed_v1() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1929,6 +2132,34 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.sweep_fires_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_week_ago timestamptz := coalesce(p_now, statement_timestamp()) - interval '7 days';
+    v_swept    integer;
+BEGIN
+    DELETE FROM schedule_fire AS f
+     USING (SELECT o.schedule, o.tick
+              FROM schedule AS s
+             CROSS JOIN LATERAL (
+                   SELECT greatest(v_week_ago, (SELECT n.tick FROM schedule_fire AS n WHERE n.schedule = s.name
+                                                 ORDER BY n.tick DESC OFFSET 999 LIMIT 1)) AS before,
+                          (SELECT n.tick FROM schedule_fire AS n WHERE n.schedule = s.name AND n.job IS NOT NULL
+                            ORDER BY n.tick DESC OFFSET 9 LIMIT 1) AS tenth) AS b
+             CROSS JOIN LATERAL (
+                   SELECT n.schedule, n.tick FROM schedule_fire AS n
+                    WHERE n.schedule = s.name AND n.tick < b.before AND (n.job IS NULL OR n.tick < b.tenth)
+                    ORDER BY n.tick LIMIT p_limit) AS o
+             LIMIT p_limit) AS old
+     WHERE f.schedule = old.schedule AND f.tick = old.tick;
+    GET DIAGNOSTICS v_swept = ROW_COUNT;
+    RETURN v_swept;
+END
+$$;
+
 CREATE FUNCTION penstock.sweep_steps_v1(p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000) RETURNS TABLE(swept integer, upto bigint)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2015,6 +2246,47 @@ BEGIN
             LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
     GET DIAGNOSTICS buckets = ROW_COUNT;
     RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.sync_schedules_v1(p_declared jsonb) RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v     record;
+    v_old schedule;
+BEGIN
+    -- In one order, so that workers that start together do not wait for each other in a circle.
+    FOR v IN SELECT d.name, d.wins, d.definition
+               FROM jsonb_to_recordset(p_declared) AS d (name text, wins text, definition jsonb)
+              ORDER BY d.name COLLATE "C" LOOP
+        SELECT s.* INTO v_old FROM schedule AS s WHERE s.name = v.name;
+        IF NOT FOUND THEN
+            INSERT INTO schedule (name, tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request,
+                                  wins, declared)
+            SELECT v.name, n.tenant, n.cron, n.every, n.timezone, n.jitter, n.overlap, n.catch_up, n.on_start,
+                   n.request, v.wins, v.definition
+              FROM jsonb_populate_record(NULL::schedule, v.definition) AS n
+            ON CONFLICT (name) DO NOTHING;
+        ELSIF v.wins = 'runtime' AND (v_old.edited_at IS NOT NULL OR v_old.declared IS NULL) THEN
+            UPDATE schedule AS s
+               SET declared = v.definition, wins = v.wins, edited_at = coalesce(s.edited_at, statement_timestamp())
+             WHERE s.name = v.name AND (s.declared, s.wins) IS DISTINCT FROM (v.definition, v.wins);
+        ELSE
+            UPDATE schedule AS s
+               SET (tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request) = (
+                       SELECT n.tenant, n.cron, n.every, n.timezone, n.jitter, n.overlap, n.catch_up, n.on_start,
+                              n.request
+                         FROM jsonb_populate_record(s, v.definition) AS n),
+                   declared = v.definition, wins = v.wins, edited_at = NULL
+             WHERE s.name = v.name
+               AND (s.edited_at IS NOT NULL OR (s.declared, s.wins) IS DISTINCT FROM (v.definition, v.wins));
+        END IF;
+        IF FOUND THEN
+            RETURN NEXT v.name;
+        END IF;
+    END LOOP;
 END
 $$;
 
@@ -2479,34 +2751,48 @@ CREATE TABLE penstock.retention (
 
 CREATE TABLE penstock.schedule (
     name text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL,
-    queue text,
     tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
     cron text,
     every double precision,
     timezone text DEFAULT 'UTC'::text NOT NULL,
-    args jsonb DEFAULT '{}'::jsonb NOT NULL,
-    options jsonb DEFAULT '{}'::jsonb NOT NULL,
+    jitter double precision DEFAULT 0 NOT NULL,
     overlap text DEFAULT 'skip'::text NOT NULL,
     catch_up text DEFAULT 'skip'::text NOT NULL,
-    jitter double precision DEFAULT 0 NOT NULL,
-    source text DEFAULT 'code'::text NOT NULL,
+    on_start boolean DEFAULT false NOT NULL,
+    wins text DEFAULT 'runtime'::text NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    anchor timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    done_until timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     next_at timestamp with time zone,
+    started_at timestamp with time zone,
     paused_at timestamp with time zone,
+    edited_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    request jsonb NOT NULL,
+    declared jsonb,
     CONSTRAINT schedule_catch_up_known CHECK ((catch_up = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
     CONSTRAINT schedule_cron_or_interval CHECK (((cron IS NULL) <> (every IS NULL))),
+    CONSTRAINT schedule_edited_only_if_declared CHECK (((edited_at IS NULL) OR (declared IS NOT NULL))),
     CONSTRAINT schedule_interval_positive CHECK ((every > (0)::double precision)),
+    CONSTRAINT schedule_jitter_not_negative CHECK ((jitter >= (0)::double precision)),
     CONSTRAINT schedule_overlap_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue_one'::text, 'allow'::text]))),
-    CONSTRAINT schedule_source_known CHECK ((source = ANY (ARRAY['code'::text, 'runtime'::text])))
-);
+    CONSTRAINT schedule_request_names_a_task CHECK ((jsonb_typeof((request -> 'task'::text)) = 'string'::text)),
+    CONSTRAINT schedule_wins_known CHECK ((wins = ANY (ARRAY['runtime'::text, 'code'::text])))
+)
+WITH (fillfactor='70');
 
 CREATE TABLE penstock.schedule_fire (
     schedule text NOT NULL COLLATE pg_catalog."C",
     tick timestamp with time zone NOT NULL,
+    kind text DEFAULT 'tick'::text NOT NULL,
+    ticks integer DEFAULT 1 NOT NULL,
     job bigint,
-    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    why text,
+    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schedule_fire_job_or_why CHECK (((job IS NULL) = (why IS NOT NULL))),
+    CONSTRAINT schedule_fire_kind_known CHECK ((kind = ANY (ARRAY['tick'::text, 'start'::text, 'manual'::text]))),
+    CONSTRAINT schedule_fire_why_known CHECK ((why = ANY (ARRAY['running'::text, 'waiting'::text, 'missed'::text])))
 );
 
 CREATE TABLE penstock.setting_version (
@@ -2644,6 +2930,8 @@ CREATE INDEX job_scheduled ON penstock.job USING btree (run_at) WHERE (state = '
 
 CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (subject IS NOT NULL);
 
+CREATE INDEX schedule_fire_job ON penstock.schedule_fire USING btree (schedule, tick) WHERE (job IS NOT NULL);
+
 CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX unique_claim_job ON penstock.unique_claim USING btree (job);
@@ -2657,5 +2945,7 @@ CREATE TRIGGER plan_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.p
 CREATE TRIGGER queue_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.queue FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
 
 CREATE TRIGGER retention_is_covered AFTER INSERT OR UPDATE ON penstock.retention FOR EACH STATEMENT EXECUTE FUNCTION penstock.cover_retention_v1();
+
+CREATE TRIGGER schedule_starts_anew BEFORE INSERT OR UPDATE OF tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request, paused_at ON penstock.schedule FOR EACH ROW EXECUTE FUNCTION penstock.schedule_changed_v1();
 
 CREATE TRIGGER tenant_setting_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.tenant_setting FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();

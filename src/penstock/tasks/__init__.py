@@ -10,8 +10,10 @@ from penstock.tasks.reader import Call
 from penstock.tasks.registry import Registry
 from penstock.tasks.request import Request
 from penstock.tasks.result import encode_result
+from penstock.tasks.schedule import CatchUp, Declaration, Overlap, Wins, declare
 from penstock.tasks.settings import Settings, TaskValues
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
+from penstock.tasks.timetable import Timetable
 
 __all__ = [
     "Arguments",
@@ -19,10 +21,13 @@ __all__ = [
     "AsyncTask",
     "Budget",
     "Call",
+    "CatchUp",
     "Context",
+    "Declaration",
     "NotNow",
     "OptionValues",
     "Options",
+    "Overlap",
     "Registry",
     "Request",
     "Settings",
@@ -32,7 +37,10 @@ __all__ = [
     "Task",
     "TaskDecorator",
     "TaskValues",
+    "Timetable",
     "Upcaster",
+    "Wins",
+    "declare",
     "describe_error",
     "encode_result",
     "is_retryable",

@@ -8,6 +8,7 @@ from datetime import datetime
 from penstock.app import Penstock
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.job import READY, SCHEDULED, Job
+from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
 from penstock.testing.errors import NotDrained
 from penstock.testing.faults import Fault, Strikes, Twice
@@ -113,6 +114,8 @@ class _Draining:
             self._tasks,
             app.events,
             app.resources,
+            # A test fires a schedule itself: app.run_schedule.
+            Timetable(),
             queues=dict.fromkeys(queues, self._slots),
             name="test",
             liveness=Liveness(),

@@ -19,7 +19,7 @@ from penstock.lifecycle import Budget, Health, Service
 from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
-from penstock.tasks import Registry
+from penstock.tasks import Registry, Timetable
 from penstock.worker.budgets import Budgets
 from penstock.worker.claimer import Claimer, Scanner
 from penstock.worker.completer import Completer
@@ -58,6 +58,7 @@ class Crew:
         tasks: Registry,
         events: Events,
         resources: Resources,
+        timetable: Timetable,
         *,
         name: str,
         states: dict[str, QueueState],
@@ -101,7 +102,7 @@ class Crew:
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
         )
-        self._fixed_info = _info(states, tenants, tasks)
+        self._fixed_info = _info(states, tenants, tasks, timetable)
         self.session = Session(
             url, pool, store, health, events, liveness, worker=name, info=self._info
         )
@@ -133,8 +134,9 @@ class Crew:
             health,
             events,
             self.session.held,
+            timetable,
             upkeep,
-            promote_most=self._promote_most,
+            look_most=self._look_most,
         )
         self.claimers = {
             queue: Claimer(
@@ -174,6 +176,7 @@ class Crew:
         self.listener.on_signal = self.session.beat_soon
         self.listener.on_leader = self.maintenance.elector.wake
         self.listener.on_settings = self.rulebook.wake
+        self.listener.on_schedules = self.maintenance.scheduler.wake
         self.listener.on_grants = self.limiter.told
         self.listener.on_bucket = self._closed
         self.budgets.has_rate = self.limiter.holdings.has_rate
@@ -241,7 +244,7 @@ class Crew:
         shortest = self._pace.rescan if self.listener.is_listening else self._pace.poll
         return max(shortest, Budget.SHARE * took)
 
-    def _promote_most(self) -> float:
+    def _look_most(self) -> float:
         most = self._upkeep.promote_most
         return most if self.listener.is_listening else min(most, self._pace.poll)
 
@@ -331,7 +334,9 @@ class Crew:
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 
 
-def _info(states: dict[str, QueueState], tenants: Tenants, tasks: Registry) -> dict[str, Any]:
+def _info(
+    states: dict[str, QueueState], tenants: Tenants, tasks: Registry, timetable: Timetable
+) -> dict[str, Any]:
     """What people want to know of a worker when they look at its lease."""
     return {
         "host": socket.gethostname(),
@@ -342,4 +347,5 @@ def _info(states: dict[str, QueueState], tenants: Tenants, tasks: Registry) -> d
         "tenants": None if tenants.only is None else sorted(tenants.only),
         "except_tenants": sorted(tenants.excepted),
         "tasks": tasks.names(),
+        "schedules": timetable.names(),
     }

@@ -44,6 +44,7 @@ class Listener(Service):
         self.on_due: Callable[[datetime], None] = lambda _: None
         self.on_signal: Callable[[int], None] = lambda _: None
         self.on_settings: Callable[[], None] = lambda: None
+        self.on_schedules: Callable[[], None] = lambda: None
         self.on_grants: Callable[[str], None] = lambda _: None
         self.on_bucket: Callable[[str, float], None] = lambda *_: None
         self.on_leader: Callable[[], None] = lambda: None
@@ -89,6 +90,7 @@ class Listener(Service):
             "signal": self._heard_signal,
             "leader": lambda *_: self.on_leader(),
             "settings": lambda *_: self.on_settings(),
+            "schedules": lambda *_: self.on_schedules(),
             "grants": lambda *heard: self.on_grants(str(heard[-1])),
             "buckets": self._heard_bucket,
         }

@@ -17,7 +17,7 @@ from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import NotAllowed
 from penstock.events import Events
 from penstock.store import failures, refusal
-from penstock.tasks import Registry
+from penstock.tasks import Registry, Timetable
 from penstock.worker.crew import Crew
 from penstock.worker.drain import run_dry
 from penstock.worker.queue_state import QueueState
@@ -50,6 +50,7 @@ class Worker:
         tasks: Registry,
         events: Events,
         resources: Resources,
+        timetable: Timetable,
         *,
         queues: Mapping[str, int] | Iterable[str] | str,
         tenants: Tenants = ALL,
@@ -63,6 +64,7 @@ class Worker:
         self._tasks = tasks
         self._events = events
         self._resources = resources
+        self._timetable = timetable
         self._liveness = liveness
         self._pace = pace
         self._stopping = stopping
@@ -115,6 +117,7 @@ class Worker:
             self._tasks,
             self._events,
             self._resources,
+            self._timetable,
             name=self.name,
             states=self.states,
             tenants=self.tenants,

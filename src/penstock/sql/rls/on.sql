@@ -121,7 +121,8 @@ BEGIN
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
                          'ensure_partitions', 'drop_partition',
-                         'grant', 'take', 'reserve', 'correct', 'close_bucket']) AS verb
+                         'grant', 'take', 'reserve', 'correct', 'close_bucket',
+                         'sync_schedules', 'due', 'fire', 'sweep_fires']) AS verb
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
                          'enqueue', 'hold_keys', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',

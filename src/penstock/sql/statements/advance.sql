@@ -2,7 +2,7 @@
 -- $1 is how many seconds, or else $2 is the moment to come to; none pass if that is over already.
 --
 -- Afterwards each moment lies as far from the present as if the time had been waited for. Leases stay: a
--- worker that lives renews its own meanwhile. So do the ticks of schedules, which name what has fired.
+-- worker that lives renews its own meanwhile. So do schedules, whose ticks are moments by the clock on the wall.
 -- History whose day passes is gone, as with its partition.
 -- Workers that run are told, since due times and marks have moved under them.
 WITH span AS MATERIALIZED (
@@ -67,11 +67,6 @@ WITH span AS MATERIALIZED (
       FROM span AS s
 ), deltas AS (
     UPDATE :"schema".batch_delta AS d SET created_at = d.created_at - s.past FROM span AS s
-), schedules AS (
-    UPDATE :"schema".schedule AS c
-       SET next_at = c.next_at - s.past, paused_at = c.paused_at - s.past,
-           created_at = c.created_at - s.past, updated_at = c.updated_at - s.past
-      FROM span AS s
 ), steps AS (
     UPDATE :"schema".step AS t SET created_at = t.created_at - s.past FROM span AS s
 ), entries AS (

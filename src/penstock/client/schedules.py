@@ -1,0 +1,229 @@
+"""Look at schedules and change them, while workers run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
+
+from penstock.client import allowed
+from penstock.client.enqueued import Enqueued
+from penstock.errors import ConfigError, ScheduleNotFound
+from penstock.job import State
+from penstock.store.enqueue import stored_form
+from penstock.store.schedules import Schedules
+from penstock.tasks import CatchUp, Overlap, Request, Task
+from penstock.tasks import schedule as checked
+from penstock.tasks.options import whole
+from penstock.tasks.ticks import Rule, checked_cron, checked_every
+from penstock.zone import known_zone
+
+if TYPE_CHECKING:
+    from penstock.store import Executor, Store
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 1000
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """A schedule as it is now; durations are seconds.
+
+    `source` is code or runtime. One from code is active while a living worker declares it; if
+    `edited_at` is set, it was changed since and is not what the code says. `next_at` is None while
+    it is paused or not active. `last_*` are of its last tick: a job, or why there was none.
+    """
+
+    name: str
+    task: str
+    queue: str
+    tenant: str
+    args: dict[str, Any]
+    cron: str | None
+    every: float | None
+    timezone: str
+    jitter: float
+    overlap: str
+    catch_up: str
+    on_start: bool
+    wins: str
+    source: str
+    edited_at: datetime | None
+    paused_at: datetime | None
+    is_active: bool
+    next_at: datetime | None
+    last_tick: datetime | None
+    last_job: str | None
+    last_why: str | None
+    anchor: datetime
+    done_until: datetime
+    seen_at: datetime
+
+    def upcoming(self, number: int = 5) -> list[datetime]:
+        """The next ticks in UTC, if nothing changes and nobody pauses it."""
+        rule = Rule(self.cron, self.every, self.timezone, self.anchor)
+        return list(islice(rule.after(max(self.done_until, self.seen_at)), number))
+
+
+class Fire(Struct, frozen=True, kw_only=True):
+    """What came of a tick: a job, or why there is none.
+
+    `kind` is tick, start (a leader took office) or manual; `why` is running or waiting (an earlier
+    job, by the overlap policy) or missed. `ticks` is how many it stands for. `state` is the job's,
+    None once that is gone.
+    """
+
+    tick: datetime
+    kind: str
+    ticks: int
+    job: str | None
+    why: str | None
+    fired_at: datetime
+    state: State | None
+
+
+class ScheduleCalls:
+    """The calls about schedules. `by` says in the audit who made a change."""
+
+    if TYPE_CHECKING:  # what Client brings
+
+        @property
+        def store(self) -> Store: ...
+
+        async def _ask(
+            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
+        ) -> T: ...
+
+    async def set_schedule(
+        self,
+        name: str,
+        what: Request[Any] | Task[..., Any] | EllipsisType = ...,
+        *,
+        cron: str | EllipsisType = ...,
+        every: float | timedelta | EllipsisType = ...,
+        timezone: str | EllipsisType = ...,
+        jitter: float | timedelta | EllipsisType = ...,
+        overlap: Overlap | EllipsisType = ...,
+        catch_up: CatchUp | EllipsisType = ...,
+        on_start: bool | EllipsisType = ...,
+        by: str | None = None,
+    ) -> Schedule:
+        """Change a schedule, or make one; what is not given stays as it is.
+
+            await app.set_schedule("nightly", cron="0 4 * * *")
+            await app.set_schedule("import:acme", load.options(tenant="acme").prepare(7), every=600)
+
+        A change of one from code stays until `reset_schedule`, unless it was declared to win.
+        """
+        checked.schedule_name(name)
+        changes = _changes(what, cron, every) | allowed.given(
+            timezone=(timezone, lambda _, value: known_zone(value)),
+            jitter=(jitter, checked.checked_jitter),
+            overlap=(overlap, checked.checked_overlap),
+            catch_up=(catch_up, checked.checked_catch_up),
+            on_start=(on_start, allowed.yes_or_no),
+        )
+        if not changes:
+            raise TypeError("Nothing is to change: give at least one setting.")
+        actor = allowed.actor(by)
+        if not await self._ask(lambda on: Schedules(self.store).change(on, name, changes, actor)):
+            raise await self._not_found(name)
+        return await self.get_schedule(name)
+
+    async def schedules(
+        self, *, after: str | None = None, limit: int = AT_ONCE
+    ) -> Sequence[Schedule]:
+        """The schedules by their names; pass the last one's as `after` for more."""
+        whole("limit", limit, 1, AT_ONCE)
+        rows = await self._ask(lambda on: Schedules(self.store).look(on, None, after, limit))
+        return [_schedule(row) for row in rows]
+
+    async def get_schedule(self, name: str) -> Schedule:
+        """One schedule as it is now; ScheduleNotFound if there is none."""
+        checked.schedule_name(name)
+        rows = await self._ask(lambda on: Schedules(self.store).look(on, name, None, 1))
+        if not rows:
+            raise await self._not_found(name)
+        return _schedule(rows[0])
+
+    async def schedule_fires(self, name: str, *, limit: int = 20) -> Sequence[Fire]:
+        """What came of the last ticks, the newest first."""
+        checked.schedule_name(name)
+        whole("limit", limit, 1, AT_ONCE)
+        rows = await self._ask(lambda on: Schedules(self.store).fires(on, name, limit))
+        return [Fire(**row) for row in rows]
+
+    async def pause_schedule(self, name: str, *, by: str | None = None) -> None:
+        """Let a schedule fire no more, until it is resumed."""
+        await self._expect(name, by, Schedules(self.store).pause)
+
+    async def resume_schedule(self, name: str, *, by: str | None = None) -> None:
+        """Let a schedule fire again from its next tick on; those of the pause are not missed."""
+        await self._expect(name, by, Schedules(self.store).resume)
+
+    async def reset_schedule(self, name: str, *, by: str | None = None) -> Schedule:
+        """Make a schedule what the code says again."""
+        if not await self._expect(name, by, Schedules(self.store).reset):
+            raise ConfigError("schedule", name, "one that code declares; no code has declared it")
+        return await self.get_schedule(name)
+
+    async def remove_schedule(self, name: str, *, by: str | None = None) -> bool:
+        """Remove a schedule; its jobs stay. False if there was none.
+
+        One that code declares comes back with the next worker that starts: pause it instead.
+        """
+        checked.schedule_name(name)
+        actor = allowed.actor(by)
+        return await self._ask(lambda on: Schedules(self.store).remove(on, name, actor))
+
+    async def run_schedule(self, name: str, *, by: str | None = None) -> Enqueued[Any]:
+        """Enqueue a schedule's job now, out of turn: paused or not, whatever else of it runs."""
+        job: int = await self._expect(name, by, Schedules(self.store).run, again=False)
+        return Enqueued(str(job), False)
+
+    async def _expect(
+        self,
+        name: str,
+        by: str | None,
+        change: Callable[[Executor, str, str | None], Awaitable[Any]],
+        *,
+        again: bool = True,
+    ) -> Any:
+        """What a change answers; ScheduleNotFound if there is nothing to change."""
+        checked.schedule_name(name)
+        actor = allowed.actor(by)
+        answer = await self._ask(lambda on: change(on, name, actor), again=again)
+        if answer is None:
+            raise await self._not_found(name)
+        return answer
+
+    async def _not_found(self, name: str) -> ScheduleNotFound:
+        return ScheduleNotFound(name, [each.name for each in await self.schedules()])
+
+
+def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
+    """What a schedule enqueues, and when, as its row has it: by cron or by interval."""
+    changes: dict[str, Any] = {}
+    if what is not ...:
+        request = checked.checked_request(what)
+        changes |= {"request": stored_form(request), "tenant": request.options.tenant}
+    if cron is not ... and every is not ...:
+        raise ConfigError("every", every, "either cron or every, and not both")
+    if cron is not ...:
+        changes |= {"cron": checked_cron(cron), "every": None}
+    if every is not ...:
+        changes |= {"every": checked_every(every), "cron": None}
+    return changes
+
+
+def _schedule(row: dict[str, Any]) -> Schedule:
+    found = Schedule(**row | {"args": json.loads(row["args"]), "next_at": None})
+    if found.paused_at is not None or not found.is_active:
+        return found
+    [following] = found.upcoming(1)
+    return Schedule(**row | {"args": found.args, "next_at": following})

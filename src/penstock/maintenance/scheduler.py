@@ -1,0 +1,101 @@
+"""Enqueues what schedules say, when they say it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from penstock.lifecycle import Health, Service
+from penstock.maintenance.firing import firing
+from penstock.store import Pool, Store
+from penstock.store.schedules import Firing, Look, Schedules
+from penstock.tasks import Timetable
+
+logger = logging.getLogger("penstock.schedules")
+
+LIMIT = 100
+# What is being changed, or fired by another leader, is looked at again after a moment.
+BUSY = 0.2
+# What cannot be fired is not tried all the time.
+BROKEN = 30.0
+
+
+class Scheduler(Service):
+    """Sleeps until the next tick; told of a change, it looks at once.
+
+    Every worker writes what its code declares; only the leader fires. That it leads saves work, no
+    more: the database lets each tick fire once, whoever asks.
+    """
+
+    name = "schedules"
+
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        leads: Callable[[], bool],
+        timetable: Timetable,
+        most: Callable[[], float],
+        *,
+        grace: float,
+    ) -> None:
+        super().__init__(health)
+        self._pool = pool
+        self._schedules = Schedules(store)
+        self._leads = leads
+        self._most = most
+        self._grace = grace
+        self._unwritten = list(timetable)
+        # Until when to leave which schedule alone.
+        self._aside: dict[str, float] = {}
+        self._broken: dict[str, str] = {}
+
+    async def tick(self) -> float:
+        await self._declare()
+        if not self._leads():
+            return self._most()
+        look = await self._schedules.due(self._pool, LIMIT, self._left_alone())
+        if look.due:
+            await self._fire(list(self._worked_out(look)))
+            return 0
+        waits = [self._most(), *(until - time.monotonic() for until in self._aside.values())]
+        if look.next_in is not None:
+            waits.append(look.next_in)
+        return max(min(waits), 0.001)
+
+    async def _declare(self) -> None:
+        if self._unwritten:
+            changed = await self._schedules.sync(self._pool, self._unwritten)
+            self._unwritten = []
+            if changed:
+                logger.info("Schedules are now as the code says: %s.", ", ".join(changed))
+
+    def _worked_out(self, look: Look) -> Iterable[Firing]:
+        for due in look.due:
+            try:
+                yield firing(due, look.now, self._grace)
+            except Exception as error:  # such as a time zone that this machine does not know
+                self._set_aside(due.name, f"{type(error).__name__}: {error}")
+
+    async def _fire(self, firings: list[Firing]) -> None:
+        if not firings:
+            return
+        for name, answer in (await self._schedules.fire(self._pool, firings)).items():
+            if answer == "fired":
+                self._broken.pop(name, None)
+            else:
+                self._set_aside(name, None if answer == "busy" else answer)
+
+    def _set_aside(self, name: str, why: str | None) -> None:
+        self._aside[name] = time.monotonic() + (BUSY if why is None else BROKEN)
+        if why is not None and self._broken.get(name) != why:
+            # Once per error, not once per try.
+            self._broken[name] = why
+            logger.error("The schedule %s cannot fire and will be tried again: %s", name, why)
+
+    def _left_alone(self) -> list[str]:
+        now = time.monotonic()
+        self._aside = {name: until for name, until in self._aside.items() if until > now}
+        return list(self._aside)

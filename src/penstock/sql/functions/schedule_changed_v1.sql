@@ -1,0 +1,29 @@
+-- A schedule that is changed has other ticks from now on: none before that is missed, its next one is worked out
+-- anew, and the leader is told. A resumed one goes on likewise, and runs on the next start, not on the last.
+CREATE FUNCTION :"schema".schedule_changed_v1() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+DECLARE
+    v_now     timestamptz := statement_timestamp();
+    v_resumed boolean;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        v_resumed := OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL;
+        IF NEW.every IS DISTINCT FROM OLD.every THEN
+            NEW.anchor := v_now;
+        END IF;
+        IF v_resumed OR (NEW.cron, NEW.every, NEW.timezone) IS DISTINCT FROM (OLD.cron, OLD.every, OLD.timezone) THEN
+            NEW.done_until := greatest(NEW.done_until, v_now);
+        END IF;
+        IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
+            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+        END IF;
+        NEW.version := OLD.version + 1;
+        NEW.updated_at := v_now;
+    END IF;
+    NEW.next_at := NULL;
+    PERFORM pg_notify(current_schema() || '.schedules', '');
+    RETURN NEW;
+END
+$$;

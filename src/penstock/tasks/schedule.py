@@ -1,0 +1,111 @@
+"""A schedule as code declares it: a request, and when it is to be enqueued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from re import compile
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from penstock.errors import ConfigError
+from penstock.tasks.options import matching, seconds
+from penstock.tasks.request import Request
+from penstock.tasks.task import Task
+from penstock.tasks.ticks import Rule, checked_cron, checked_every
+from penstock.zone import known_zone
+
+Overlap: TypeAlias = Literal["skip", "queue_one", "allow"]
+CatchUp: TypeAlias = Literal["skip", "once", "all"]
+Wins: TypeAlias = Literal["runtime", "code"]
+AnyRequest: TypeAlias = Request[Any] | Task[..., Any]
+
+NAME: Final = compile(r"[\w.:@/+-]{1,200}")
+MOST_JITTER: Final = 86_400.0
+# A tick says when, and whether at all: these would contradict it.
+_NOT_SCHEDULED: Final = ("delay", "run_at", "deadline", "idempotency_key")
+
+
+class Declaration(Struct, frozen=True, kw_only=True):
+    """What the code says of a schedule, checked. Its anchor is for the database to set."""
+
+    name: str
+    request: Request[Any]
+    rule: Rule
+    jitter: float
+    overlap: str
+    catch_up: str
+    on_start: bool
+    wins: str
+
+
+def declare(
+    name: str,
+    what: AnyRequest,
+    *,
+    cron: str | None,
+    every: float | timedelta | None,
+    timezone: str,
+    jitter: float | timedelta,
+    overlap: Overlap,
+    catch_up: CatchUp,
+    on_start: bool,
+    wins: Wins,
+) -> Declaration:
+    """A declaration of these parts, each checked."""
+    if (cron is None) == (every is None):
+        raise ConfigError("cron", cron, "either cron or every, and not both")
+    rule = Rule(
+        None if cron is None else checked_cron(cron),
+        None if every is None else checked_every(every),
+        known_zone(timezone),
+        datetime.now(UTC),
+    )
+    return Declaration(
+        name=schedule_name(name),
+        request=checked_request(what),
+        rule=rule,
+        jitter=checked_jitter("jitter", jitter),
+        overlap=checked_overlap("overlap", overlap),
+        catch_up=checked_catch_up("catch_up", catch_up),
+        on_start=bool(on_start),
+        wins=one_of("runtime", "code")("wins", wins),
+    )
+
+
+def schedule_name(name: Any) -> str:
+    return matching("schedule", name, NAME)
+
+
+def checked_request(what: Any) -> Request[Any]:
+    """A request that can be enqueued again and again; a task stands for one without arguments."""
+    request = what.prepare() if isinstance(what, Task) else what
+    if not isinstance(request, Request):
+        raise ConfigError("request", what, "a task, or a request made with task.prepare(…)")
+    for option in _NOT_SCHEDULED:
+        if (value := getattr(request.options, option)) is not None:
+            raise ConfigError(option, value, "nothing for a schedule: its ticks say when")
+    return request
+
+
+def checked_jitter(setting: str, value: Any) -> float:
+    length = seconds(setting, value)
+    if length > MOST_JITTER:
+        raise ConfigError(setting, value, f"0 to {MOST_JITTER:.0f} seconds")
+    return length
+
+
+def one_of(*names: str) -> Callable[[str, Any], str]:
+    """A check that a setting is one of these names."""
+
+    def check(setting: str, value: Any) -> str:
+        if value not in names:
+            raise ConfigError(setting, value, " or ".join(names))
+        return str(value)
+
+    return check
+
+
+checked_overlap: Final = one_of("skip", "queue_one", "allow")
+checked_catch_up: Final = one_of("skip", "once", "all")
