@@ -49,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exit_on_stall: bool = False
     failpoint: str | None = None
     clock_offset: float = 0.0
+    every: float | None = None  # the interval of a schedule that it declares
 
 
 async def main(settings: Settings) -> None:
@@ -58,6 +59,8 @@ async def main(settings: Settings) -> None:
         shift_clock(settings.clock_offset)
     failpoint = Failpoint.parse(settings.failpoint) if settings.failpoint else None
     app = make_app(settings.url, settings.name, folder, failpoint)
+    if settings.every is not None:
+        app.schedule("ticking", app.tasks.get("note"), every=settings.every, overlap="allow")
     for kind in EVENTS:
         app.events.subscribe(kind, lambda event: _write_event(log, event))
     async with app:

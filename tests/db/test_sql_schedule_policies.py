@@ -1,4 +1,4 @@
-"""What becomes of ticks that overlap, were missed, or come with a start; and of fires that are old."""
+"""What becomes of ticks that overlap, were missed, or come with a start."""
 
 from collections.abc import Sequence
 from datetime import datetime

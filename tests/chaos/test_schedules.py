@@ -1,0 +1,100 @@
+"""Schedules whose leader is killed at the tick: each tick has one job, and none is left out."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+
+import pytest
+
+from tests.chaos.held_commit import held_commit
+from tests.chaos.process import Process
+from tests.chaos.scene import Scene
+from tests.fixtures.database import connected
+from tests.fixtures.until import until
+
+EVERY = 0.5
+LEADER = """
+SELECT l.worker FROM penstock.leader AS r JOIN penstock.lease AS l ON l.id = r.lease
+WHERE r.role = 'maintenance' AND r.expires_at > clock_timestamp()
+"""
+FIRES = "SELECT count(*) FROM penstock.schedule_fire"
+NEXT = """
+SELECT extract(epoch FROM next_at - clock_timestamp())::float8 FROM penstock.schedule
+WHERE next_at > clock_timestamp()
+"""
+
+
+@asynccontextmanager
+async def three_workers(scene: Scene) -> AsyncIterator[dict[str, Process]]:
+    names = ("one", "two", "three")
+    workers = {name: scene.worker(name, every=EVERY, lease=0.9, heartbeat=0.2) for name in names}
+    for worker in workers.values():
+        await worker.ready()
+    await more_fires(scene, 2)
+    yield workers
+    for worker in workers.values():
+        if worker.is_running:
+            worker.ask_to_stop()
+            assert await worker.ended() == 0
+    await expect_one_job_for_each_tick(scene)
+
+
+async def leader(scene: Scene) -> str:
+    return str(await until(lambda: scene.value(LEADER), what="a leader"))
+
+
+async def more_fires(scene: Scene, number: int) -> None:
+    goal = await scene.value(FIRES) + number
+
+    async def enough() -> bool:
+        return bool(await scene.value(FIRES) >= goal)
+
+    await until(enough, 15, what=f"{number} more ticks")
+
+
+async def expect_one_job_for_each_tick(scene: Scene) -> None:
+    async with connected(scene.url) as connection:
+        anchor = await connection.fetchval("SELECT anchor FROM penstock.schedule")
+        fires = await connection.fetch("SELECT tick, job FROM penstock.schedule_fire ORDER BY tick")
+        jobs = await connection.fetch("SELECT id, meta FROM penstock.job_all")
+    ticks = [row["tick"] for row in fires]
+    assert ticks == [anchor + timedelta(seconds=EVERY * (n + 1)) for n in range(len(ticks))]
+    by_job = {row["id"]: datetime.fromisoformat(json.loads(row["meta"])["tick"]) for row in jobs}
+    assert by_job == {row["job"]: row["tick"] for row in fires}, scene.words()
+
+
+async def test_leaders_killed_at_the_tick_leave_none_out_and_repeat_none(scene: Scene) -> None:
+    async with three_workers(scene) as workers:
+        for _ in range(2):
+            name = await leader(scene)
+            # Most kills fall between the moment at which it wakes and its commit.
+            await until(lambda: is_close(scene), what="a tick that is close")
+            workers[name].kill()
+            await until(partial(another_leads, scene, name), what="another leader")
+            await more_fires(scene, 2)
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolled-back"])
+async def test_a_leader_killed_in_its_commit_fires_the_tick_once_whichever_way_it_goes(
+    scene: Scene, commits: bool
+) -> None:
+    async with three_workers(scene) as workers:
+        async with held_commit(scene.url, "schedule_fire") as commit:
+            backend = await commit.waiting()
+            name = await leader(scene)
+            workers[name].kill()
+            if not commits:
+                await commit.roll_back(backend)
+        await until(partial(another_leads, scene, name), what="another leader")
+        await more_fires(scene, 3)
+
+
+async def is_close(scene: Scene) -> bool:
+    left = await scene.value(NEXT)
+    return left is not None and left < 0.02
+
+
+async def another_leads(scene: Scene, before: str) -> bool:
+    return await scene.value(LEADER) not in (None, before)

@@ -1,0 +1,144 @@
+"""Workers write the schedules of their code, and the leader fires them."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock import Context, Fire, Penstock
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+
+SHORT = 0.2
+
+
+async def fired(app: Penstock, name: str, number: int = 1, **wanted: Any) -> list[Fire]:
+    """Wait until a schedule has so many fires of a kind, the oldest first."""
+
+    async def enough() -> list[Fire]:
+        found = [
+            fire
+            for fire in reversed(await app.schedule_fires(name, limit=200))
+            if all(getattr(fire, key) == value for key, value in wanted.items())
+        ]
+        return found if len(found) >= number else []
+
+    return await until(enough, what=f"{number} fires of {name}")
+
+
+async def test_what_the_code_declares_fires_while_a_worker_runs(app: Penstock) -> None:
+    ran: list[dict[str, Any]] = []
+
+    @app.task
+    async def note(ctx: Context, word: str) -> None:
+        ran.append({**(ctx.job.meta or {}), "word": word})
+
+    app.schedule("notes", note.prepare("water"), every=SHORT, overlap="allow")
+    async with worker_of(app):
+        fires = await fired(app, "notes", 5)
+        await until(lambda: len(ran) >= 5, what="the jobs")
+        found = await app.get_schedule("notes")
+    assert {one["word"] for one in ran} == {"water"}
+    assert [one["tick"] for one in ran[:5]] == [fire.tick.isoformat() for fire in fires[:5]]
+    gaps = {late.tick - early.tick for early, late in pairwise(fires)}
+    assert gaps == {timedelta(seconds=SHORT)}
+    assert (found.source, found.is_active, found.last_why) == ("code", True, None)
+    assert not (await app.get_schedule("notes")).is_active
+
+
+async def test_a_tick_is_seldom_late_by_more_than_a_moment(app: Penstock) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    app.schedule("notes", note, every=SHORT, overlap="allow")
+    async with worker_of(app):
+        fires = await fired(app, "notes", 10)
+    late = sorted((fire.fired_at - fire.tick).total_seconds() for fire in fires)
+    assert late[len(late) // 2] < 0.1, late
+
+
+async def test_it_stops_when_no_worker_declares_it_any_more(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """A deploy that took it out of the code: nobody has to delete anything."""
+
+    @app.task
+    async def note() -> None: ...
+
+    app.schedule("notes", note, every=SHORT, overlap="allow")
+    async with worker_of(app):
+        await fired(app, "notes")
+    async with Penstock(app.url) as newer:
+        newer.task(name=note.name)(note.fn)
+        await newer.set_schedule("others", note, every=SHORT, overlap="allow")
+        async with worker_of(newer):
+            await fired(newer, "others", 1)
+            count = "SELECT count(*) FROM penstock.schedule_fire WHERE schedule = 'notes'"
+            before = await connection.fetchval(count)
+            await fired(newer, "others", 5)
+            assert await connection.fetchval(count) == before
+
+
+@pytest.mark.told
+async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: Penstock) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    async with worker_of(app, promote_most=60, poll=60):
+        made = await app.set_schedule("notes", note, every=SHORT)
+        assert (made.source, made.is_active) == ("runtime", True)
+        await fired(app, "notes")
+
+
+async def test_on_start_it_fires_when_a_leader_takes_office(app: Penstock) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    app.schedule("notes", note, cron="0 0 1 1 *", on_start=True, overlap="allow")
+    async with worker_of(app):
+        await fired(app, "notes", 1, kind="start")
+    async with worker_of(app):
+        first, second = await fired(app, "notes", 2, kind="start")
+    assert first.tick < second.tick
+
+
+async def test_a_job_that_still_runs_lets_ticks_be_skipped_with_the_reason(app: Penstock) -> None:
+    go_on = asyncio.Event()
+
+    @app.task
+    async def note() -> None:
+        await go_on.wait()
+
+    app.schedule("notes", note, every=SHORT)
+    async with worker_of(app):
+        await fired(app, "notes", 2, why="running")
+        go_on.set()
+        await until(lambda: has_jobs(app, 2), what="another job")
+
+
+async def has_jobs(app: Penstock, number: int) -> bool:
+    fires = await app.schedule_fires("notes", limit=100)
+    return len([fire for fire in fires if fire.job]) >= number
+
+
+async def test_one_that_cannot_fire_is_named_in_the_log_and_keeps_no_other_from_it(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    app.schedule("notes", note, every=SHORT, overlap="allow")
+    await connection.execute(
+        "INSERT INTO penstock.schedule (name, cron, timezone, request)"
+        """ VALUES ('broken', '0 3 * * *', 'Mars/Olympus', '{"task": "note"}')"""
+    )
+    with caplog.at_level(logging.ERROR, "penstock.schedules"):
+        async with worker_of(app):
+            await fired(app, "notes", 3)
+    [record] = caplog.records
+    assert "The schedule broken cannot fire" in record.message
+    assert "Mars/Olympus" in record.message
