@@ -87,6 +87,7 @@ class SyncClient:
     set_retention = blocking(Client.set_retention)
     remove_retention = blocking(Client.remove_retention)
     retentions = blocking(Client.retentions)
+
     set_schedule = blocking(Client.set_schedule)
     schedules = blocking(Client.schedules)
     get_schedule = blocking(Client.get_schedule)
