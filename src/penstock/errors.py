@@ -15,6 +15,14 @@ PenstockError
 │   └── PayloadTooLarge
 ├── ArgumentsDoNotFit        stored arguments no longer fit the task's parameters
 ├── IdempotencyMismatch      a key was used before, with other arguments
+├── UniqueConflict           another job holds the unique key, and the caller wants to hear of it
+├── BatchNotFound
+├── BatchClosed              no job can be added to it any more
+├── WorkflowNotFound
+├── WorkflowRefused          jobs cannot wait for each other like this
+│   ├── WorkflowCycle        they would wait for each other in a circle
+│   ├── ParentNotFound       a job to wait for is not there
+│   └── ChildStarted         a job that is to wait has started already
 ├── TenantMismatch           a job of one tenant, in a transaction of another
 ├── TenantMissing            row level security is on, and the transaction has no tenant
 ├── JobNotFound
@@ -199,6 +207,77 @@ class IdempotencyMismatch(PenstockError):
         super().__init__(
             f"The idempotency key {key!r} belongs to job {job_id}, which was enqueued with "
             "another task or other arguments. Use a new key for a new request."
+        )
+
+
+class UniqueConflict(PenstockError):
+    """A unique key is held by another job, or given to two jobs of one call."""
+
+    def __init__(self, key: str, job_id: str | None) -> None:
+        self.key = key
+        self.job_id = job_id
+        told = f"is held by job {job_id}" if job_id else "is given to two jobs of one call"
+        super().__init__(
+            f"The unique key {key!r} {told}. Wait for that job, or choose another on_conflict: "
+            "skip, replace or supersede."
+        )
+
+
+class BatchNotFound(PenstockError):
+    def __init__(self, batch_id: str) -> None:
+        self.batch_id = batch_id
+        super().__init__(
+            f"There is no batch {batch_id}. It may be long finished and removed, or the id is from "
+            "another database or tenant."
+        )
+
+
+class BatchClosed(PenstockError):
+    def __init__(self, batch_id: str) -> None:
+        self.batch_id = batch_id
+        super().__init__(
+            f"Batch {batch_id} is closed: no job can be added to it any more. Add jobs before "
+            "closing it, or begin another batch."
+        )
+
+
+class WorkflowNotFound(PenstockError):
+    def __init__(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(
+            f"There is no workflow {workflow_id}. Its history may have expired, or the id is from "
+            "another database or tenant."
+        )
+
+
+class WorkflowRefused(PenstockError):
+    """Jobs cannot wait for each other like this."""
+
+
+class WorkflowCycle(WorkflowRefused):
+    def __init__(self, *steps: str) -> None:
+        self.steps = steps
+        super().__init__(
+            f"These would wait for each other in a circle: {' → '.join(steps)}. "
+            "Let one of them wait for less."
+        )
+
+
+class ParentNotFound(WorkflowRefused):
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(
+            f"There is no job {job_id} to wait for. It was deleted, or its history has expired."
+        )
+
+
+class ChildStarted(WorkflowRefused):
+    def __init__(self, job_id: str, workflow_id: str) -> None:
+        self.job_id = job_id
+        self.workflow_id = workflow_id
+        super().__init__(
+            f"Job {job_id} cannot be made to wait: it has started, or is not of workflow "
+            f"{workflow_id}. Put new jobs before one that has not started."
         )
 
 

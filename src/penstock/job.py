@@ -94,6 +94,12 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     deadline: datetime | None = None
     stuck_since: datetime | None = None
 
+    batch: str | None = None
+    workflow: str | None = None
+    step: str | None = None  # its name in its workflow
+    pending: int = 0  # how many jobs it waits for
+    unique_key: str | None = None
+
     errors: tuple[AttemptError, ...] = ()
     result: Any = None
 

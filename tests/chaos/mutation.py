@@ -6,7 +6,7 @@ from tests.fixtures.database import connected
 
 FUNCTIONS = """
 SELECT pg_get_functiondef(oid) FROM pg_proc
-WHERE pronamespace = 'penstock'::regnamespace AND proname IN ('finish_v1', 'put_back_v1')
+WHERE pronamespace = 'penstock'::regnamespace AND proname IN ('finish_v2', 'put_back_v1')
 """
 FENCE = re.compile(r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b")
 

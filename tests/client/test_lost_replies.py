@@ -29,7 +29,7 @@ def greet(far: Penstock):
 async def test_with_a_key_a_lost_answer_is_asked_for_again(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v2")
+    lost = proxy.drop_reply_after("enqueue_v3")
     enqueued = await far.enqueue(greet.options(idempotency_key="k"), "Ada")
     await lost.wait()
     rows = await connection.fetch("SELECT id FROM penstock.job")
@@ -39,7 +39,7 @@ async def test_with_a_key_a_lost_answer_is_asked_for_again(
 async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v2")
+    lost = proxy.drop_reply_after("enqueue_v3")
     with pytest.raises(DatabaseLost, match=r"may or may not have been stored.*idempotency_key"):
         await far.enqueue(greet, "Ada")
     await lost.wait()
@@ -49,7 +49,7 @@ async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
 async def test_one_job_without_a_key_makes_the_whole_call_unsafe_to_repeat(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v2")
+    lost = proxy.drop_reply_after("enqueue_v3")
     requests = [greet.options(idempotency_key="k").prepare("Ada"), greet.prepare("Bob")]
     with pytest.raises(DatabaseLost):
         await far.enqueue_many(requests)

@@ -91,7 +91,7 @@ async def test_a_final_job_runs_again_under_its_id_with_fresh_chances(
         [attempt], states=state, reasons="some", failures=1, errors='{"type": "Broken"}'
     )
     later = NOON + timedelta(seconds=30)
-    assert await engine.answers("retry_v1", attempt["id"], now=later) == {attempt["id"]: "ready"}
+    assert await engine.answers("retry_v2", attempt["id"], now=later) == {attempt["id"]: "ready"}
     row = await engine.live(attempt["id"])
     assert row is not None
     assert (row["attempt"], row["failures"], row["losses"]) == (1, 0, 0)
@@ -108,7 +108,7 @@ async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_succe
 ) -> None:
     attempt = await engine.attempt()
     await engine.settle([attempt])
-    await engine.answers("retry_v1", attempt["id"])
+    await engine.answers("retry_v2", attempt["id"])
     assert await engine.settle([attempt]) == {}
     assert (await engine.job(attempt["id"]))["state"] == "ready"
 
@@ -116,7 +116,7 @@ async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_succe
 async def test_the_attempt_of_a_cancelled_job_stays_dead_after_its_retry(engine: Engine) -> None:
     attempt = await engine.attempt()
     await engine.answers("cancel_v1", attempt["id"])
-    await engine.answers("retry_v1", attempt["id"])
+    await engine.answers("retry_v2", attempt["id"])
     assert await engine.settle([attempt]) == {attempt["id"]: "refused"}
     assert (await engine.job(attempt["id"]))["state"] == "ready"
 
@@ -124,7 +124,7 @@ async def test_the_attempt_of_a_cancelled_job_stays_dead_after_its_retry(engine:
 async def test_a_scheduled_job_is_due_now(engine: Engine) -> None:
     engine.now = NOON
     [id] = await engine.enqueue(delays=600.0)
-    assert await engine.answers("retry_v1", id, now=NOON) == {id: "ready"}
+    assert await engine.answers("retry_v2", id, now=NOON) == {id: "ready"}
     row = await engine.live(id)
     assert row is not None
     assert (row["state"], row["run_at"], row["ready_at"]) == ("ready", NOON, NOON)
@@ -132,7 +132,7 @@ async def test_a_scheduled_job_is_due_now(engine: Engine) -> None:
 
 async def test_a_running_job_and_a_missing_one_are_left_as_they_are(engine: Engine) -> None:
     attempt = await engine.attempt()
-    answers = await engine.answers("retry_v1", attempt["id"], 404)
+    answers = await engine.answers("retry_v2", attempt["id"], 404)
     assert answers == {attempt["id"]: "running", 404: "missing"}
     assert await engine.settle([attempt]) == {}
 
@@ -143,7 +143,7 @@ async def test_a_deadline_that_has_passed_does_not_end_the_new_run(engine: Engin
     [ahead] = await engine.enqueue(deadlines=NOON + timedelta(seconds=100))
     await engine.answers("cancel_v1", past, ahead, now=NOON)
     now = NOON + timedelta(seconds=50)
-    await engine.answers("retry_v1", past, ahead, now=now)
+    await engine.answers("retry_v2", past, ahead, now=now)
     deadlines = [(await engine.job(id))["deadline"] for id in (past, ahead)]
     assert deadlines == [None, NOON + timedelta(seconds=100)]
 
@@ -156,10 +156,10 @@ async def test_a_job_whose_unique_key_belongs_to_another_stays_where_it_is(engin
         "INSERT INTO penstock.unique_claim (kind, tenant, key, job)"
         " VALUES ('unique', '', 'one', 99)"
     )
-    assert await engine.answers("retry_v1", attempt["id"]) == {attempt["id"]: "held"}
+    assert await engine.answers("retry_v2", attempt["id"]) == {attempt["id"]: "held"}
     assert (await engine.job(attempt["id"]))["state"] == "failed"
     await engine.connection.execute("DELETE FROM penstock.unique_claim")
-    assert await engine.answers("retry_v1", attempt["id"]) == {attempt["id"]: "ready"}
+    assert await engine.answers("retry_v2", attempt["id"]) == {attempt["id"]: "ready"}
 
 
 async def test_two_retries_at_the_same_time_bring_the_job_back_once(
@@ -168,8 +168,8 @@ async def test_two_retries_at_the_same_time_bring_the_job_back_once(
     attempt = await engine.attempt()
     await engine.settle([attempt])
     async with asyncio.TaskGroup() as group, other.connection.transaction():
-        assert await other.answers("retry_v1", attempt["id"]) == {attempt["id"]: "ready"}
-        second = group.create_task(engine.answers("retry_v1", attempt["id"]))
+        assert await other.answers("retry_v2", attempt["id"]) == {attempt["id"]: "ready"}
+        second = group.create_task(engine.answers("retry_v2", attempt["id"]))
         await until(other.keeps_waiting, what="the second to wait")
     assert second.result() == {attempt["id"]: "ready"}
     assert await engine.states() == {attempt["id"]: "ready"}
@@ -192,12 +192,12 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
     await engine.connection.execute(
         "INSERT INTO penstock.step (job, name) VALUES ($1, 'extract')", attempt["id"]
     )
-    assert await engine.answers("delete_v2", attempt["id"]) == {attempt["id"]: "running"}
+    assert await engine.answers("delete_v3", attempt["id"]) == {attempt["id"]: "running"}
     if outcome is None:
         await engine.value("release_v1", lease=lease)
     else:
         await engine.settle([attempt], **outcome)
-    assert await engine.answers("delete_v2", attempt["id"], 404) == {
+    assert await engine.answers("delete_v3", attempt["id"], 404) == {
         attempt["id"]: "deleted",
         404: "missing",
     }
@@ -209,7 +209,7 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
 async def test_a_running_job_is_not_deleted(engine: Engine) -> None:
     attempt = await engine.attempt()
     [waiting] = await engine.enqueue()
-    assert await engine.answers("delete_v2", attempt["id"], waiting) == {
+    assert await engine.answers("delete_v3", attempt["id"], waiting) == {
         attempt["id"]: "running",
         waiting: "deleted",
     }

@@ -120,7 +120,7 @@ class FairQueue(RuleBasedStateMachine):
             "priorities": priority,
             "delays": delay,
         }
-        rows = self.call("enqueue_v2", **{name: [each] * count for name, each in given.items()})
+        rows = self.call("enqueue_v3", **{name: [each] * count for name, each in given.items()})
         lane = self.model.lane(tenant, task, limits)
         for row in rows:
             self.model.enqueue(row["id"], 5, 3, delay)
@@ -169,7 +169,7 @@ class FairQueue(RuleBasedStateMachine):
             job = self.model.jobs[id]
             asked = Settlement.of(outcome, job.failures, job.max_attempts)
             rows = self.call(
-                "settle_v1",
+                "settle_v2",
                 ids=[id],
                 tokens=[job.token],
                 states=[asked.state],
@@ -199,7 +199,7 @@ class FairQueue(RuleBasedStateMachine):
             assert {row["id"]: row["lost"] for row in rows} == self.model.rescue()
         [row] = self.call("promote_v1")
         assert row["promoted"] == self.model.promote()
-        self.call("sweep_v2")
+        self.call("sweep_v3")
         self.model.sweep()
 
     @rule(target=leases, lease=consumes(leases))
@@ -439,7 +439,7 @@ class FairQueue(RuleBasedStateMachine):
         self, lease: int, lines: list[tuple[str, int]], takes: list[int], limit: int
     ) -> list[asyncpg.Record]:
         return self.call(
-            "claim_v2",
+            "claim_v3",
             lease=lease,
             queue="default",
             lanes=[lane for lane, _ in lines],
@@ -461,7 +461,7 @@ FAULTS = [
     ("grant_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
     ("fill_bucket_v1", "level := least(burst, ", "level := least(NULL, "),
     ("reserve_v1", "v.booked - v_opening + p_units", "v.booked - v_opening"),
-    ("claim_v2", "LIMIT l.take", "LIMIT p_limit"),
+    ("claim_v3", "LIMIT l.take", "LIMIT p_limit"),
 ]
 
 

@@ -92,8 +92,10 @@ async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
     )
     assert {row["relname"] for row in rows} == {
         "job_history_pkey",
+        "job_history_batch",
         "job_history_failed",
         "job_history_subject",
+        "job_history_workflow",
     }
 
 
@@ -184,7 +186,7 @@ async def test_without_its_partition_a_settle_fails_and_the_job_stays(engine: En
     attempt = await engine.attempt(await engine.lease(ttl=1e9))
     with pytest.raises(asyncpg.CheckViolationError, match="no partition"):
         await engine.call(
-            "settle_v1",
+            "settle_v2",
             ids=[attempt["id"]],
             tokens=[attempt["token"]],
             now=NOON + timedelta(days=400),

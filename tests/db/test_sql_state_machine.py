@@ -187,7 +187,7 @@ class Queue(RuleBasedStateMachine):
         ]
         rows = self.play.run(
             self.engine.call(
-                "settle_v1",
+                "settle_v2",
                 ids=[id for id, _, _ in given],
                 tokens=[token for _, token, _ in given],
                 states=[each.state for each in asked],
@@ -214,7 +214,7 @@ def test_no_order_of_events_loses_a_job_or_lets_a_superseded_attempt_write(play:
 
 
 COMPARISONS = {
-    "finish_v1": " AND j.token IS NOT DISTINCT FROM g.token",
+    "finish_v2": " AND j.token IS NOT DISTINCT FROM g.token",
     "put_back_v1": " AND j.token = g.token",
 }
 

@@ -122,11 +122,11 @@ async def test_any_name_will_do_for_the_schema_and_two_do_not_meet(empty: Databa
         assert await connection.fetchval(f"SELECT {odd}.enqueue('work')") == 1
         lease = await connection.fetchval(f"SELECT {odd}.open_lease_v1('worker', 60)")
         [job] = await connection.fetch(
-            f"SELECT * FROM {odd}.claim_v2($1, 'default', '{{\"\"}}', '{{0}}', '{{-infinity}}',"
+            f"SELECT * FROM {odd}.claim_v3($1, 'default', '{{\"\"}}', '{{0}}', '{{-infinity}}',"
             " '{0}', NULL, 10)",
             lease,
         )
-        settle = f"SELECT * FROM {odd}.settle_v1($1, $2)"
+        settle = f"SELECT * FROM {odd}.settle_v2($1, $2)"
         assert await connection.fetch(settle, [job["id"]], [job["token"]]) == []
         assert await connection.fetchval(f"SELECT state FROM {odd}.job_all") == "completed"
         assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
@@ -199,7 +199,7 @@ async def test_a_newer_schema_serves_an_older_version_while_its_functions_are_th
         await connection.execute(later)
         await check(connection)
         assert await migrate(connection) == []
-        await connection.execute("DROP FUNCTION penstock.claim_v2")
+        await connection.execute("DROP FUNCTION penstock.claim_v3")
         with pytest.raises(SchemaTooNew, match="Upgrade Penstock"):
             await check(connection)
         with pytest.raises(SchemaTooNew):

@@ -67,7 +67,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "settle as retry": (settle(RUNNING, states="scheduled", delays=30.0, errors="{}"), {PKEY}),
     "settle as ready": (settle(RUNNING, states="ready"), {PKEY}),
     "settle with old tokens": (
-        function("settle_v1", ids=list(RUNNING), tokens=OLD_TOKENS),
+        function("settle_v2", ids=list(RUNNING), tokens=OLD_TOKENS),
         {PKEY, HISTORY},
     ),
     "settle again": (settle(FINAL), {HISTORY}),
@@ -83,13 +83,13 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "cancel": (function("cancel_v1", ids=list(DUE)), {PKEY, HISTORY}),
     "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
     "retry what is scheduled": (
-        function("retry_v1", ids=list(LATE)),
+        function("retry_v2", ids=list(LATE)),
         {PKEY, HISTORY, "job_scheduled"},  # the last one if it is short
     ),
     "retry what has ended": (
-        function("retry_v1", ids=list(FINAL)),
+        function("retry_v2", ids=list(FINAL)),
         {PKEY, HISTORY, "job_scheduled"},
     ),
-    "delete": (function("delete_v2", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
-    "sweep": (function("sweep_v2"), {"job_running", PKEY, HISTORY}),
+    "delete": (function("delete_v3", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
+    "sweep": (function("sweep_v3"), {"job_running", PKEY, HISTORY}),
 }

@@ -21,7 +21,6 @@ SEEDS = {
     " VALUES ('unique', '{t}', 'key {n}', {job})",
     "progress": "INSERT INTO penstock.progress (job, done) VALUES ({n_of_job}, 1)",
     "step": "INSERT INTO penstock.step (job, name) VALUES ({job}, 'step {n}')",
-    "dependency": "INSERT INTO penstock.dependency (parent, child) VALUES ({job}, {job} + 100)",
     "leader": "INSERT INTO penstock.leader (role, lease, elected_at, expires_at)"
     " VALUES ('role {n}', {lease}, now(), now())",
     "queue": "INSERT INTO penstock.queue (name) VALUES ('queue {n}')",
@@ -39,6 +38,9 @@ SEEDS = {
     " VALUES ('queue {n}', '{t}', 'completed', 7)",
     "batch": "INSERT INTO penstock.batch (id, tenant) VALUES ({n}, '{t}')",
     "batch_delta": "INSERT INTO penstock.batch_delta (batch) VALUES ({batch})",
+    "workflow": "INSERT INTO penstock.workflow (id, tenant) VALUES ({n}, '{t}')",
+    "dependency": "INSERT INTO penstock.dependency (workflow, parent, child)"
+    " VALUES ({batch}, {job}, {n} + 1000)",
     "schedule": "INSERT INTO penstock.schedule (name, tenant, every, request)"
     """ VALUES ('schedule {n}', '{t}', 60, '{{"task": "work"}}')""",
     "schedule_fire": "INSERT INTO penstock.schedule_fire (schedule, tick, why)"

@@ -15,7 +15,7 @@ OF_WORKERS = {
     *("move", "progress"),
     *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
-    *("grant", "take", "reserve", "correct", "close_bucket"),
+    *("grant", "take", "reserve", "correct", "close_bucket", "fold"),
     *("read_steps", "save_step", "sweep_steps"),
     *("sync_schedules", "due", "fire", "sweep_fires"),
 }
@@ -31,9 +31,13 @@ OF_APPS = {
         "notify_due",
     ),
     *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
+    *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
+    *("join_batch", "close_batch", "depend", "refuse_cycle", "free_children", "wait_again"),
+    "unblock",
 }
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
+    *("fold_batches", "call_back"),
     *(
         "enqueue_stored",
         "put_back",
@@ -60,11 +64,15 @@ MAY_CALL = "SELECT has_function_privilege($1::text, $2::oid, 'EXECUTE')"
 
 # How a tenant tries to reach another through each function of apps, and what comes of it. b's jobs
 # are 2, which runs, and 102, which has completed. None stands for a refusal.
+# What answers with nothing.
+DID = "SELECT count(*) FROM (SELECT penstock.{}) AS did"
 CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "enqueue": [
         ("SELECT penstock.enqueue('work', tenant => 'b')", None),
         ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
         ("SELECT id FROM penstock.enqueue_v2('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
+        ("SELECT id FROM penstock.enqueue_v3('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
+        ("SELECT id FROM penstock.enqueue_v3('{work}', '{\"{}\"}', p_batch => 2)", None),
     ],
     "hold_keys": [
         ("SELECT job FROM penstock.hold_keys_v1('{k}', '{b}', NULL, now())", None),
@@ -78,10 +86,14 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
         ),
     ],
     "cancel": [("SELECT answer FROM penstock.cancel_v1('{2}')", "missing")],
-    "retry": [("SELECT answer FROM penstock.retry_v1('{102}')", "missing")],
+    "retry": [
+        ("SELECT answer FROM penstock.retry_v1('{102}')", "missing"),
+        ("SELECT answer FROM penstock.retry_v2('{102}')", "missing"),
+    ],
     "delete": [
         ("SELECT answer FROM penstock.delete_v1('{102}')", "missing"),
         ("SELECT answer FROM penstock.delete_v2('{102}')", "missing"),
+        ("SELECT answer FROM penstock.delete_v3('{102}')", "missing"),
     ],
     "dead": [("SELECT penstock.dead_v1('{102}')", [])],
     "redrive": [("SELECT answer FROM penstock.redrive_v1('{102}')", "missing")],
@@ -92,11 +104,67 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
             " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
             0,
         ),
+        (
+            "SELECT penstock.finish_v2('{2}', '{00000000-0000-0000-0000-000000000002}',"
+            " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
+            0,
+        ),
+    ],
+    "unblock": [("SELECT answer FROM penstock.unblock_v1('{2}')", "missing")],
+    "close_batch": [("SELECT answer FROM penstock.close_batch_v1('{2}')", "missing")],
+    "join_batch": [("SELECT penstock.join_batch_v1(2, 1, '{a}')", None)],
+    "be_unique": [
+        (
+            "SELECT (penstock.be_unique_v1(ARRAY['{\"key\": \"key 2\"}'], '{b}', NULL, '{7}',"
+            " '{t}', now())).new",
+            None,
+        ),
+    ],
+    "hold_unique": [
+        (
+            "SELECT job FROM penstock.hold_unique_v1('{7}', '{key 2}', '{b}', '{\"{}\"}', now())",
+            None,
+        ),
+    ],
+    "release_keys": [(DID.format("release_keys_v1('{2}', now())"), 1)],
+    "free_children": [
+        ("SELECT penstock.free_children_v1('{2}', '{completed}', '{2}', now()) IS NULL", True),
+    ],
+    "wait_again": [(DID.format("wait_again_v1('{2}', '{2}')"), 1)],
+    "refuse_cycle": [(DID.format("refuse_cycle_v1('{2}', '{2}')"), 1)],
+    "replace": [
+        (
+            DID.format(
+                "replace_v1('{2}', '{t}', '{x}', '{\"{}\"}', NULL, NULL, NULL, NULL, NULL, NULL,"
+                " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, now())"
+            ),
+            1,
+        ),
+    ],
+    "depend": [
+        (
+            "SELECT ord FROM penstock.depend_v1('{7}', '{t}', ARRAY['[{\"job\": 2}]'], NULL, 1)",
+            None,
+        ),
+        (
+            "SELECT ord FROM penstock.depend_v1('{7}', '{t}', NULL, ARRAY['[{\"job\": 2}]'], 1)",
+            None,
+        ),
     ],
     "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
 }
+# Not allowed, another tenant's, or not there: a batch, a parent, a child.
+REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014")
 # Of the arguments alone: they read no table and write none.
-HARMLESS = {"lane", "lane_key", "announce", "notify_ready", "notify_due", "keep_durable"}
+HARMLESS = {
+    "choose_unique",
+    "lane",
+    "lane_key",
+    "announce",
+    "notify_ready",
+    "notify_due",
+    "keep_durable",
+}
 
 
 async def functions(ground: Ground) -> list[asyncpg.Record]:
@@ -174,7 +242,7 @@ async def test_a_tenant_does_not_cross_by_a_function(
         if answer is None:
             with pytest.raises(asyncpg.PostgresError) as refused:
                 await connection.fetchval(call)
-            assert refused.value.sqlstate in ("42501", "PS007")
+            assert refused.value.sqlstate in REFUSALS
         else:
             assert await connection.fetchval(call) == answer
             await connection.execute("RESET ROLE")

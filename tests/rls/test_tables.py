@@ -13,7 +13,16 @@ from tests.rls.seeds import SEEDS, values
 # table is here: a new one comes with a decision in rls/on.sql, and with a row in seeds.py.
 OWN = {
     *("job", "job_history", "unique_claim", "progress", "step", "lease", "tenant_setting", "plan"),
-    *("batch", "batch_delta", "dependency", "schedule", "schedule_fire", "audit", "retention"),
+    *(
+        "batch",
+        "batch_delta",
+        "workflow",
+        "dependency",
+        "schedule",
+        "schedule_fire",
+        "audit",
+        "retention",
+    ),
 }
 ALL = {"queue", "setting_version", "migration"}
 NOTHING = {*("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader")}
@@ -142,9 +151,12 @@ async def test_the_app_has_no_more_rights_than_its_calls_need(seeded: Ground) ->
     assert held == {
         *(
             f"{name} {each}"
-            for name in ("job", "job_history", "unique_claim")
+            for name in ("job", "job_history", "unique_claim", "dependency")
             for each in everything
         ),
+        *(f"{name} {each}" for name in ("batch", "workflow") for each in everything[:3]),
+        "batch_delta SELECT",
+        "batch_delta INSERT",
         *(f"{name} {each}" for name in ("progress", "step") for each in ("SELECT", "DELETE")),
         "signal INSERT",
         *(

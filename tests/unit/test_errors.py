@@ -7,7 +7,10 @@ import pytest
 from penstock import errors
 from penstock.errors import (
     ArgumentsDoNotFit,
+    BatchClosed,
+    BatchNotFound,
     BudgetTooSmall,
+    ChildStarted,
     ConfigError,
     DatabaseLost,
     DuplicateTask,
@@ -20,6 +23,7 @@ from penstock.errors import (
     LeaseLost,
     NotAllowed,
     NotRetryable,
+    ParentNotFound,
     PayloadRefused,
     PayloadTooLarge,
     PenstockError,
@@ -34,9 +38,13 @@ from penstock.errors import (
     StaleAttempt,
     TenantMismatch,
     TenantMissing,
+    UniqueConflict,
     UnknownBudget,
     UnknownTask,
     WaitTimeout,
+    WorkflowCycle,
+    WorkflowNotFound,
+    WorkflowRefused,
 )
 
 EXAMPLES = [
@@ -53,6 +61,13 @@ EXAMPLES = [
     PayloadTooLarge("body", 2_000_000, 1_048_576),
     ArgumentsDoNotFit("mail.send", "to", "Expected `str`, got `int`"),
     IdempotencyMismatch("order-7", "42"),
+    UniqueConflict("index:7", "42"),
+    BatchNotFound("7"),
+    BatchClosed("7"),
+    WorkflowNotFound("7"),
+    WorkflowCycle("a", "b", "a"),
+    ParentNotFound("42"),
+    ChildStarted("42", "7"),
     TenantMismatch("acme", "globex"),
     TenantMissing(),
     TenantMissing("acme"),
@@ -80,7 +95,11 @@ def test_every_error_is_a_penstock_error_and_drawn_in_the_tree() -> None:
     assert all(issubclass(one, PenstockError) for one in classes)
     assert errors.__doc__ is not None
     assert [one.__name__ for one in classes if one.__name__ not in errors.__doc__] == []
-    assert {type(one) for one in EXAMPLES} == set(classes) - {PenstockError, SchemaError}
+    assert {type(one) for one in EXAMPLES} == set(classes) - {
+        PenstockError,
+        SchemaError,
+        WorkflowRefused,
+    }
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

@@ -22,20 +22,27 @@ from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
 from penstock.errors import (
+    BatchClosed,
+    BatchNotFound,
+    ChildStarted,
     ConfigError,
     DatabaseLost,
     IdempotencyMismatch,
     JobConflict,
     JobNotFound,
     NotAllowed,
+    ParentNotFound,
+    PenstockError,
     SchemaMissing,
     TenantMismatch,
     TenantMissing,
+    UniqueConflict,
     WaitTimeout,
+    WorkflowCycle,
 )
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, Store, adapt, failures, key_of, refusal
-from penstock.store.enqueue import Stored
+from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
 
@@ -49,6 +56,18 @@ _UNKNOWN = (
     "The database was lost during an enqueue: the jobs may or may not have been stored. "
     "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
 )
+
+# What the functions refuse with a state of ours; its detail is what the error is made of.
+_REFUSALS: dict[str, Callable[..., PenstockError]] = {
+    failures.KEY_MISMATCH: IdempotencyMismatch,
+    failures.TENANT_MISMATCH: TenantMismatch,
+    failures.UNIQUE_CONFLICT: UniqueConflict,
+    failures.BATCH_MISSING: BatchNotFound,
+    failures.BATCH_CLOSED: BatchClosed,
+    failures.PARENT_MISSING: ParentNotFound,
+    failures.CHILD_STARTED: ChildStarted,
+    failures.CYCLE: WorkflowCycle,
+}
 
 
 class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls):
@@ -128,21 +147,28 @@ class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls):
 
         await app.enqueue_many(embed.prepare(page) for page in pages)
         """
+        return await self._enqueue(requests, ALONE)
+
+    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
         if not (given := _prepared(requests)):
             return []
         since = time.monotonic()
         notify = self._wake.rides_along(given)
-        stored = await self._store_surely(given, notify)
+        stored = await self._store_surely(given, notify, links)
         if not notify:
             self._wake.follow_up(given, stored, since)
         return _enqueued(stored)
 
-    async def _store_surely(self, requests: Sequence[Request[Any]], notify: bool) -> Stored:
+    async def _store_surely(
+        self, requests: Sequence[Request[Any]], notify: bool, links: Links
+    ) -> Stored:
         """Store; if the answer is lost, ask again where idempotency keys make that safe."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)
         try:
             return await self._ask(
-                lambda on: self.store.enqueue(on, requests, notify=notify, durable=True),
+                lambda on: self.store.enqueue(
+                    on, requests, notify=notify, durable=True, links=links
+                ),
                 again=is_safe,
             )
         except TenantMissing as error:
@@ -294,10 +320,9 @@ class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls):
         if failures.is_lost(error):
             told = f"The database was lost or could not be reached: {error}"
             raise DatabaseLost(told) from error
-        if failures.is_state(error, failures.KEY_MISMATCH):
-            raise IdempotencyMismatch(*json.loads(failures.detail(error) or "[]")) from error
-        if failures.is_state(error, failures.TENANT_MISMATCH):
-            raise TenantMismatch(*json.loads(failures.detail(error) or "[]")) from error
+        for state, refusal_of in _REFUSALS.items():
+            if failures.is_state(error, state):
+                raise refusal_of(*json.loads(failures.detail(error) or "[]")) from error
         if failures.is_state(error, failures.TENANT_MISSING):
             raise TenantMissing from error
         if failures.is_schema_missing(error):
@@ -318,13 +343,15 @@ class _Inside(Client):
     def _as(self, tenant: AsTenant) -> Client:
         return _Inside(self._link, self._executor, self._notify, tenant)
 
-    async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
         if not (given := _prepared(requests)):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
         try:
             stored = await self._ask(
-                lambda on: self.store.enqueue(on, given, notify=self._notify, durable=False)
+                lambda on: self.store.enqueue(
+                    on, given, notify=self._notify, durable=False, links=links
+                )
             )
         except TenantMissing as error:
             raise TenantMissing(_tenant_of(given)) from error.__cause__

@@ -10,6 +10,7 @@ from penstock.events import Events
 from penstock.lifecycle import Health, Service
 from penstock.maintenance.chore import Expirer, FireSweeper, StepSweeper, Sweeper
 from penstock.maintenance.elector import Elector
+from penstock.maintenance.folder import Folder
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
 from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
@@ -40,10 +41,12 @@ class Maintenance:
         self.scheduler = Scheduler(
             pool, store, health, self.leads, timetable, look_most, grace=upkeep.schedule_grace
         )
+        self.folder = Folder(pool, store, health, self.leads)
         self.elector.on_win = self._begin
         self._led: list[Service] = [
             self.promoter,
             self.scheduler,
+            self.folder,
             OvertimeRescuer(
                 pool,
                 store,

@@ -33,6 +33,9 @@ class _Extra(msgspec.Struct):
     meta: dict[str, Any] | None = None
     retry: dict[str, Any] | None = None
     errors: tuple[AttemptError, ...] | None = None
+    workflow: int | None = None
+    step: str | None = None
+    unique_key: str | None = None
 
 
 _decode_extra = msgspec.json.Decoder(_Extra).decode
@@ -47,6 +50,7 @@ class Attempt:
         "_job",
         "allowances",
         "args",
+        "batch",
         "id",
         "queue",
         "row",
@@ -64,6 +68,7 @@ class Attempt:
         self.task: str = row["task"]
         self.args: str = row["args"]
         self.timeout: float | None = row["timeout"]
+        self.batch: int | None = row["batch"]
         self.worker: str | None = None  # known once one starts it
         self.allowances: tuple[Any, ...] = ()  # what a worker counts it against
         self._extra: _Extra | None = None
@@ -142,5 +147,13 @@ class Attempt:
             ready_at=row["ready_at"],
             deadline=extra.deadline,
             stuck_since=extra.stuck_since,
+            batch=_text(self.batch),
+            workflow=_text(extra.workflow),
+            step=extra.step,
+            unique_key=extra.unique_key,
             errors=extra.errors or (),
         )
+
+
+def _text(key: int | None) -> str | None:
+    return None if key is None else str(key)

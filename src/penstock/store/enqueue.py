@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.tasks import Options, Request
+from penstock.tasks.unique import Unique
 
 AnyRequest = Request[Any]
 
@@ -27,7 +28,22 @@ class Stored(NamedTuple):
     priorities: list[int] | None
 
 
-def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
+class Links(NamedTuple):
+    """What jobs that are enqueued together belong to and wait for; a list has one entry a job."""
+
+    batch: int | None = None
+    workflow: int | None = None
+    steps: list[str | None] | None = None
+    parents: list[str | None] | None = None
+    children: list[str | None] | None = None
+
+
+ALONE = Links()
+
+
+def parameters(
+    requests: Sequence[AnyRequest], options: str, links: Links = ALONE
+) -> tuple[Any, ...]:
     """The parameters of `enqueue.sql`. A column that is all default is not sent."""
     chosen = {id(request.options): request.options for request in requests}.values()
     given = [request.options for request in requests]
@@ -64,6 +80,8 @@ def parameters(requests: Sequence[AnyRequest], options: str) -> tuple[Any, ...]:
         None,
         options,
         column("limits", _texts),
+        column("unique", _rule),
+        *links,
     )
 
 
@@ -86,6 +104,8 @@ def stored_form(request: AnyRequest) -> dict[str, Any]:
     for name in _JSON_FIELDS:
         if (text := getattr(options, name)) is not None:
             form[name] = msgspec.Raw(text.encode())
+    if options.unique is not None:
+        form["unique"] = options.unique.stored()
     return form
 
 
@@ -101,6 +121,10 @@ _SQL_DIFFERS = frozenset({"timeout"})
 
 def _texts(texts: tuple[str, ...]) -> str | None:
     return msgspec.json.encode(texts).decode() if texts else None
+
+
+def _rule(unique: Unique | None) -> str | None:
+    return None if unique is None else msgspec.json.encode(unique.stored()).decode()
 
 
 def _fingerprint(request: AnyRequest) -> bytes | None:

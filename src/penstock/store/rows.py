@@ -12,6 +12,7 @@ from penstock.errors import JobNotFound
 from penstock.job import AttemptError, Job, split_lane
 
 _JSON = ("args", "meta", "retry", "result")
+_IDS = ("id", "batch", "workflow")
 _decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
 
 
@@ -21,7 +22,8 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
     for name in _JSON:
         if fields[name] is not None:
             fields[name] = msgspec.json.decode(fields[name])
-    fields["id"] = str(fields["id"])
+    for name in _IDS:
+        fields[name] = None if fields[name] is None else str(fields[name])
     fields["lane"], fields["limits"] = split_lane(fields["lane"])
     fields["meta"] = fields["meta"] or {}
     fields["tags"] = tuple(fields["tags"] or ())

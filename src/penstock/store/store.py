@@ -42,11 +42,16 @@ class Store:
     # A job's way in
 
     def enqueueing(
-        self, requests: Sequence[enqueue.AnyRequest], *, notify: bool, durable: bool
+        self,
+        requests: Sequence[enqueue.AnyRequest],
+        *,
+        notify: bool,
+        durable: bool,
+        links: enqueue.Links = enqueue.ALONE,
     ) -> Statement:
         """The statement that inserts jobs; see `enqueue.sql` for what it answers."""
         options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
-        return Statement(self.statement("enqueue"), enqueue.parameters(requests, options))
+        return Statement(self.statement("enqueue"), enqueue.parameters(requests, options, links))
 
     async def enqueue(
         self,
@@ -55,9 +60,10 @@ class Store:
         *,
         notify: bool,
         durable: bool,
+        links: enqueue.Links = enqueue.ALONE,
     ) -> enqueue.Stored:
         """Insert jobs; what came of them, in order."""
-        sql, params = self.enqueueing(requests, notify=notify, durable=durable)
+        sql, params = self.enqueueing(requests, notify=notify, durable=durable, links=links)
         row = await on.fetchrow(sql, *params)
         assert row is not None
         return enqueue.Stored(row["ids"], row["duplicates"], row["lanes"], row["priorities"])
@@ -197,6 +203,10 @@ class Store:
 
     async def expire(self, on: Executor, limit: int) -> int:
         return int(await on.fetchval(self.statement("expire"), limit))
+
+    async def fold(self, on: Executor, limit: int) -> int:
+        """Move deltas into the counts of their batches: how many."""
+        return int(await on.fetchval(self.statement("fold"), limit))
 
     async def sweep(self, on: Executor, limit: int) -> dict[str, int]:
         row = await on.fetchrow(self.statement("sweep"), limit)

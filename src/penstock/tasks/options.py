@@ -13,6 +13,7 @@ from penstock.backoff import LONGEST, Policy, dump_policy
 from penstock.errors import ConfigError
 from penstock.job import UNIT_SEPARATOR, UNSTORABLE
 from penstock.tasks.payload import encode_object
+from penstock.tasks.unique import Unique, unique_of
 
 QUEUE_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,128}")
 META_LIMIT: Final = 64 * 1024
@@ -43,6 +44,7 @@ class OptionValues(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     deadline: datetime | None
     idempotency_key: str | None
+    unique: Unique | bool | None
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -64,6 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     meta: str | None = None
     deadline: datetime | None = None
     idempotency_key: str | None = None
+    unique: Unique | None = None  # with its key once the arguments are known
 
     def updated(self, values: Mapping[str, Any]) -> "Options":
         """Return these options with some of them set anew, each checked."""
@@ -210,4 +213,5 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "meta": _meta,
     "deadline": _time,
     "idempotency_key": _optional(_text(500)),
+    "unique": unique_of,
 }

@@ -12,9 +12,12 @@ from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
 from penstock.tasks.name import TASK_NAME, default_name
 from penstock.tasks.options import Options, matching, whole
 from penstock.tasks.payload import ARGS_LIMIT
+from penstock.tasks.unique import Unique
 
 LARGEST_LIMIT: Final = 64 * 1024 * 1024
-JOB_DEFAULTS: Final = frozenset({"queue", "limits", "priority", "max_attempts", "timeout", "tags"})
+JOB_DEFAULTS: Final = frozenset(
+    {"queue", "limits", "priority", "max_attempts", "timeout", "tags", "unique"}
+)
 
 Errors = Collection[type[Exception]]
 
@@ -29,6 +32,7 @@ class TaskValues(TypedDict, total=False):
     max_attempts: int
     timeout: float | timedelta | None
     tags: Iterable[str]
+    unique: Unique | bool | None
     retry: Policy
     retry_on: Errors
     discard_on: Errors

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
+from msgspec.structs import replace
+
 from penstock.backoff import Policy, load_policy
 from penstock.errors import ConfigError, Retryable
 from penstock.outcome import Failed
@@ -18,6 +20,7 @@ from penstock.tasks.parameters import Parameters
 from penstock.tasks.reader import Call
 from penstock.tasks.request import Request
 from penstock.tasks.settings import Settings, TaskValues, settings_of
+from penstock.tasks.unique_key import check_args, with_key
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,9 @@ class Task(Generic[P, T_co]):
         options = self.defaults
         if options.limits:
             options = with_keys(options, encoded, self.arguments.parameters)
+        if options.unique is not None:
+            key = with_key(options.unique, self.name, encoded, self.arguments.parameters)
+            options = replace(options, unique=key)
         return Request(self.name, encoded, self.settings.args_version, options)
 
     def options(self, **values: Unpack[OptionValues]) -> Self:
@@ -170,6 +176,7 @@ def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
     settings = settings_of(fn, values)
     parameters = Parameters(settings.name, fn)
     check_keys(settings.defaults, parameters)
+    check_args(settings.defaults.unique, parameters)
     arguments = Arguments(
         parameters, settings.args_version, settings.upcasters, settings.args_limit
     )

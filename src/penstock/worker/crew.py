@@ -302,6 +302,10 @@ class Crew:
 
     def _settled(self, batch: Sequence[Settlement]) -> None:
         self._tally.add(batch)
+        for settlement in batch:
+            if (run := settlement.source) is not None and run.attempt.batch is not None:
+                self.maintenance.folder.settled()
+                break
         if self._events.wanted(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)

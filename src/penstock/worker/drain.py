@@ -14,15 +14,16 @@ HAND_WAIT = 0.001
 async def run_dry(crew: Crew) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
 
-    Every round promotes what is due and looks at all queues anew, so jobs that came meanwhile are
-    included.
+    Every round promotes what is due, finishes batches and looks at all queues anew, so jobs that
+    came meanwhile are included.
     """
     while True:
         before = crew.quota.claimed
         promoted = await crew.maintenance.promoter.promote()
+        folded = await crew.maintenance.folder.fold()
         ready = [await scanner.scan() for scanner in crew.scanners.values()]
         await _work_off(crew)
-        found = promoted or any(ready) or crew.quota.claimed > before
+        found = promoted or folded or any(ready) or crew.quota.claimed > before
         if crew.quota.is_spent or not found:
             return
 

@@ -117,7 +117,7 @@ def _secured(rights: Rights, owner: Owner) -> Finding:
         (each.name.partition("(")[0].rpartition(".")[2], each.privilege) for each in rights.lacks
     }
     worker, app = roles(rights.schema)
-    if ("claim_v2", "EXECUTE") not in lacked:
+    if ("claim_v3", "EXECUTE") not in lacked:
         return ok(f"Row level security is on, and the role {owner.role} may do what workers do.")
     if ("job", "INSERT") not in lacked:
         return ok(f"Row level security is on, and the role {owner.role} may do what an app does.")

@@ -7,7 +7,7 @@ CREATE FUNCTION :"schema".enqueue_stored_v1(
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
-    SELECT e.id FROM enqueue_v2(
+    SELECT e.id FROM enqueue_v3(
         p_tasks => ARRAY[p_request ->> 'task'],
         p_args => ARRAY[coalesce(p_request -> 'args', '{}')::text],
         p_args_versions => ARRAY[(p_request ->> 'args_version')::smallint],
@@ -25,6 +25,7 @@ AS $$
         p_tags => ARRAY[p_request ->> 'tags'],
         p_metas => ARRAY[nullif(coalesce(p_request -> 'meta', '{}') || coalesce(p_meta, '{}'), '{}')::text],
         p_retries => ARRAY[p_request ->> 'retry'],
+        p_uniques => CASE WHEN p_request ? 'unique' THEN ARRAY[p_request ->> 'unique'] END,
         p_now => p_now,
         p_options => '{"notify": true}') AS e;
 $$;

@@ -29,6 +29,9 @@ DECLARE
     -- No tenant is none: NULL is equal to nothing, so without one every policy is closed.
     v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
     v_own     text := format('tenant = %s', v_tenant);
+    -- Not there before it came with its migration.
+    v_flow    text := CASE WHEN to_regclass(format('%I.workflow', :'schema')) IS NULL THEN 'false' ELSE format(
+        'EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema') END;
     v_both    text := quote_ident(:'worker') || ', ' || quote_ident(:'app');
     v_app     text := quote_ident(:'app');
     v         record;
@@ -81,12 +84,15 @@ BEGIN
             'name = (SELECT t.plan FROM %I.tenant_setting AS t WHERE t.tenant = %s)', :'schema', v_tenant), NULL),
         ('retention',      'SELECT', NULL, 'SELECT', format('%1$s IS NOT NULL AND tenant IN ('''', %1$s)', v_tenant), NULL),
         ('migration',      'SELECT', NULL, 'SELECT', 'true', v_both),
+        ('batch',          'SELECT, INSERT, UPDATE', NULL, 'ALL', v_own, NULL),
+        -- Of a batch of ours, or of one that jobs of ours are in.
+        ('batch_delta',    'SELECT, INSERT', NULL, 'ALL', format(
+            'EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = batch_delta.batch)'
+            ' OR EXISTS (SELECT FROM %1$I.job AS j WHERE j.batch = batch_delta.batch)'
+            ' OR EXISTS (SELECT FROM %1$I.job_history AS h WHERE h.batch = batch_delta.batch)', :'schema'), NULL),
+        ('workflow',       'SELECT, INSERT, UPDATE', NULL, 'ALL', v_own, NULL),
+        ('dependency',     'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_flow, NULL),
         -- No call of an app's needs these yet. Whoever grants a right to one grants it for a tenant's rows.
-        ('batch',          NULL, NULL, 'ALL', v_own, NULL),
-        ('batch_delta',    NULL, NULL, 'ALL', format(
-            'EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema'), NULL),
-        ('dependency',     NULL, NULL, 'ALL', format(
-            '%1$I.owns_v1(parent) AND %1$I.owns_v1(child)', :'schema'), NULL),
         ('schedule',       NULL, NULL, 'ALL', v_own, NULL),
         ('schedule_fire',  NULL, NULL, 'ALL', format(
             'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
@@ -119,14 +125,16 @@ BEGIN
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
                          'read_steps', 'save_step', 'sweep_steps',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
-                         'elect', 'promote', 'expire', 'rescue', 'rescue_overtime', 'sweep',
+                         'elect', 'promote', 'expire', 'fold', 'rescue', 'rescue_overtime', 'sweep',
                          'ensure_partitions', 'drop_partition',
                          'grant', 'take', 'reserve', 'correct', 'close_bucket',
                          'sync_schedules', 'due', 'fire', 'sweep_fires']) AS verb
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
-                         'enqueue', 'hold_keys', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
-                         'keep_durable', 'cancel', 'finish', 'retry', 'delete', 'dead', 'redrive', 'purge', 'owns'])) AS f
+                         'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'depend',
+                         'refuse_cycle', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
+                         'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'retry', 'wait_again', 'unblock',
+                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'owns'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
         IF v.role IS NOT NULL THEN

@@ -1,2 +1,2 @@
 -- Erase jobs that do not run.
-SELECT id, answer FROM :"schema".delete_v2($1::bigint[]);
+SELECT id, answer FROM :"schema".delete_v3($1::bigint[]);

@@ -1,2 +1,2 @@
 -- Run jobs again.
-SELECT id, answer FROM :"schema".retry_v1($1::bigint[]);
+SELECT id, answer FROM :"schema".retry_v2($1::bigint[]);

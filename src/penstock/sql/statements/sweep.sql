@@ -1,2 +1,2 @@
 -- Remove what nobody needs any more.
-SELECT leases, keys, progress, buckets FROM :"schema".sweep_v2($1);
+SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v3($1);

@@ -1,0 +1,11 @@
+-- Enqueue the job that a batch has for this moment of its life, if it has one; its id.
+CREATE FUNCTION :"schema".call_back_v1(
+    p_batch bigint, p_tenant text, p_moment text, p_callbacks jsonb, p_now timestamptz
+) RETURNS bigint
+LANGUAGE sql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(p_callbacks -> p_moment ->> 'tenant', p_tenant),
+                             jsonb_build_object('batch', p_batch::text, 'moment', p_moment), NULL, p_now)
+     WHERE p_callbacks ? p_moment;
+$$;

@@ -1,0 +1,40 @@
+-- Erase jobs that do not run, live or final, with what was kept about them. Answers deleted, running, missing.
+-- The job goes last: under row level security what is kept about it belongs to whom the job belongs to.
+-- A live one is cancelled first: its batch, its key and the jobs that wait for it hear of it as of any other end.
+CREATE FUNCTION :"schema".delete_v3(p_ids bigint[])
+RETURNS TABLE (id bigint, answer text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_live  bigint[];
+    v_final bigint[];
+    v_gone  bigint[];
+BEGIN
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
+    PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+                      array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
+                      statement_timestamp());
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
+    v_gone := v_final;
+    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
+    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.parent = ANY (v_gone);
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
+END
+$$;

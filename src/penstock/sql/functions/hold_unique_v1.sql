@@ -1,0 +1,79 @@
+-- Take unique keys for jobs about to be inserted, one row for each key: whose it is, whether by this call, and
+-- whether the job that has it is to get the new one's arguments and time instead.
+--
+-- A rule is {"key", "hold", "keep", "until", "on_conflict"}; hold says what a key stands against: a job that lives,
+-- or only one that still waits. Within one call the first of a key wins, with replace or supersede the last.
+-- Two open transactions with the same key: the second waits for the first one's end. Keys are taken in one order,
+-- so that two calls with many of the same do not wait for each other.
+--
+-- Whether a job still waits is asked with its row locked: a claim that is under way is waited for, and one that
+-- comes later comes after this transaction's end, so that the job sees what the transaction has written.
+CREATE FUNCTION :"schema".hold_unique_v1(
+    p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamptz
+) RETURNS TABLE (ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v       record;
+    v_claim record;
+    v_state text;
+    v_won   bigint[];
+BEGIN
+    WITH won AS (
+        INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
+        SELECT 'unique', g.tenant, g.key, g.job, g.keep, g.until
+          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key
+        ON CONFLICT DO NOTHING
+        RETURNING u.job
+    )
+    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+
+    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key LOOP
+        ord := v.ord; tenant := v.tenant; key := v.key;
+        job := v.job; is_new := v.job = ANY (v_won); is_replaced := false;
+        WHILE NOT is_new LOOP
+            SELECT u.job, u.expires_at INTO v_claim FROM unique_claim AS u
+             WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
+            IF NOT FOUND THEN  -- let go of in between
+                INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
+                VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
+                is_new := FOUND;
+                CONTINUE;
+            END IF;
+            v_state := NULL;
+            IF v_claim.expires_at IS NULL AND (v.hold = 'waiting' OR v.on_conflict = 'replace') THEN
+                IF v.on_conflict = 'replace' THEN
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR NO KEY UPDATE;
+                ELSE
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                END IF;
+                CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+            END IF;
+            IF v_claim.expires_at <= p_now OR v_state = 'running' OR v.on_conflict = 'supersede' THEN
+                UPDATE unique_claim AS u
+                   SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
+                 WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
+                is_new := FOUND;
+                IF is_new AND v.on_conflict = 'supersede' THEN
+                    PERFORM cancel_v1(ARRAY[v_claim.job], 'superseded', p_now);
+                END IF;
+                CONTINUE;
+            END IF;
+            IF v.on_conflict = 'raise' THEN
+                RAISE EXCEPTION 'Unique key "%" is held by job %.', v.key, v_claim.job
+                    USING ERRCODE = 'PS010', DETAIL = json_build_array(v.key, v_claim.job::text)::text,
+                          HINT = 'Wait for that job, or ask for another answer to the conflict.';
+            END IF;
+            job := v_claim.job;
+            is_replaced := v.on_conflict = 'replace' AND v_state IS NOT NULL;
+            EXIT;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

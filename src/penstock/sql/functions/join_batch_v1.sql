@@ -1,0 +1,26 @@
+-- So many more jobs belong to a batch, if it is still open. It cannot be closed before this transaction ends.
+CREATE FUNCTION :"schema".join_batch_v1(p_batch bigint, p_count integer, p_tenants text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+DECLARE
+    v_batch record;
+    v_other text;
+BEGIN
+    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
+    END IF;
+    IF v_batch.closed_at IS NOT NULL THEN
+        RAISE EXCEPTION 'Batch % is closed: no job can be added to it any more.', p_batch
+            USING ERRCODE = 'PS012', DETAIL = json_build_array(p_batch::text)::text, HINT = 'Add jobs before closing it, or begin another batch.';
+    END IF;
+    SELECT t.tenant INTO v_other FROM unnest(p_tenants) AS t (tenant) WHERE t.tenant <> v_batch.tenant LIMIT 1;
+    IF v_batch.tenant <> '' AND (FOUND OR p_tenants IS NULL) THEN
+        RAISE EXCEPTION 'A job of tenant "%" cannot be in a batch of tenant "%".', coalesce(v_other, ''), v_batch.tenant
+            USING ERRCODE = 'PS007', DETAIL = json_build_array(coalesce(v_other, ''), v_batch.tenant)::text,
+                  HINT = 'Enqueue it as that tenant, or make the batch without one.';
+    END IF;
+    INSERT INTO batch_delta (batch, total, pending) VALUES (p_batch, p_count, p_count);
+END
+$$;

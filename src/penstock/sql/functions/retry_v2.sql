@@ -1,0 +1,93 @@
+-- Run jobs again: a final one comes back under its id with fresh chances, a scheduled one is due now.
+-- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing.
+--
+-- Its batch counts it as pending again; it waits for parents that live, as those do that come back in the same call;
+-- and a job that still waits waits for it again, if it had counted its end.
+CREATE FUNCTION :"schema".retry_v2(p_ids bigint[], p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (id bigint, answer text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_held    bigint[] := '{}';
+    v_answers text[];
+    v_batches bigint[];
+    v_linked  bigint[];
+    v_parents bigint[];
+BEGIN
+    UPDATE job AS j
+       SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
+     WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
+    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    LOOP
+        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        -- Before the deltas: nobody may finish a batch that goes on.
+        v_batches := ARRAY(SELECT b.id FROM batch AS b
+                            WHERE b.id = ANY (ARRAY(SELECT h.batch FROM job_history AS h WHERE h.id = ANY (p_ids)))
+                            ORDER BY b.id FOR NO KEY UPDATE);
+        WITH taken AS (
+            INSERT INTO unique_claim AS u (kind, tenant, key, job)
+            SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
+              FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+             ORDER BY h.tenant, h.unique_key, h.id
+            ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
+             WHERE u.job = excluded.job OR u.expires_at <= v_now
+            RETURNING u.job
+        )
+        SELECT coalesce(array_agg(h.id), '{}') INTO v_held
+          FROM job_history AS h
+         WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+        WITH back AS (
+            DELETE FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+            RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
+                      h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
+                      h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
+                      h.meta, h.retry, h.errors, h.step, h.state
+        ), live AS (
+            INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
+                             attempt, max_attempts, max_losses, priority, args_version, has_children, state,
+                             queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
+                             retry, errors, step)
+            SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
+                   CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
+                   b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
+                   b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
+                   b.retry, b.errors, b.step
+              FROM back AS b
+        ), counted AS (
+            INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
+            SELECT b.batch, count(*), -count(*) FILTER (WHERE b.state = 'completed'),
+                   -count(*) FILTER (WHERE b.state = 'failed'), -count(*) FILTER (WHERE b.state = 'cancelled')
+              FROM back AS b WHERE b.batch = ANY (v_batches) GROUP BY b.batch
+        )
+        SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
+          FROM back AS b WHERE b.workflow IS NOT NULL;
+        UPDATE batch AS b SET finished_at = NULL WHERE b.id = ANY (v_batches) AND b.finished_at IS NOT NULL;
+        IF v_linked IS NOT NULL THEN
+            PERFORM wait_again_v1(v_linked, v_parents);
+        END IF;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+             ORDER BY g.ord);
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+    END LOOP;
+    PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
+       FROM (SELECT j.queue, j.lane, j.priority,
+                    min(j.ready_at) FILTER (WHERE j.state = 'ready') AS ready_at
+               FROM job AS j
+              WHERE j.id = ANY (p_ids) GROUP BY j.queue, j.lane, j.priority) AS r
+      WHERE r.ready_at IS NOT NULL;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;

@@ -1,0 +1,51 @@
+-- Write the outcomes of attempts, each fenced by the token of its claim. Returns only what was NOT settled:
+--   busy       somebody holds the row's lock: ask again;
+--   cancelled  the job was ended meanwhile: no fault;
+--   refused    a newer attempt owns the job, or it was rescued or deleted.
+-- The repeat of a settle that did commit (its answer was lost) counts as settled.
+-- An array that is NULL means the default for every job: completed, no reason, no error, no result.
+CREATE FUNCTION :"schema".settle_v2(
+    p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
+    p_delays double precision[] DEFAULT NULL, p_failures smallint[] DEFAULT NULL,
+    p_stuck boolean[] DEFAULT NULL, p_errors text[] DEFAULT NULL, p_results text[] DEFAULT NULL,
+    p_now timestamptz DEFAULT NULL, p_options jsonb DEFAULT NULL
+) RETURNS TABLE (id bigint, token uuid, answer text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET lock_timeout = '50ms'
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_settled integer := 0;
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    BEGIN
+        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
+        v_settled := finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
+                               p_errors, p_results, true, v_now);
+        IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
+            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                 p_failures, p_stuck, p_errors, v_now);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        -- A caller's open transaction holds a row: the others must not wait for it.
+        v_settled := settle_unlocked_v2(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
+                                        p_stuck, p_errors, p_results, v_now);
+    END;
+    IF v_settled < cardinality(p_ids) THEN
+        IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                p_states USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
+    END IF;
+END
+$$;
