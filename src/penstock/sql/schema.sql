@@ -67,6 +67,50 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.be_unique_v1(p_rules text[], p_tenants text[], p_idempotency_keys text[], p_jobs bigint[], p_new boolean[], p_now timestamp with time zone, OUT keys text[], OUT jobs bigint[], OUT new boolean[], OUT replaced boolean[]) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_rules text[];
+BEGIN
+    SELECT array_agg(CASE WHEN g.is_new THEN g.key || coalesce(':' || g.part, '') END ORDER BY g.ord),
+           array_agg(CASE WHEN g.part IS NULL THEN g.rule ELSE g.rule || jsonb_build_object(
+               'until', to_timestamp((g.part + 1) * g.period)) END::text ORDER BY g.ord)
+      INTO keys, v_rules
+      FROM (SELECT r.ord, r.is_new, r.rule::jsonb AS rule, r.rule::jsonb ->> 'key' AS key,
+                   (r.rule::jsonb ->> 'period')::double precision AS period,
+                   floor(extract(epoch FROM p_now) / (r.rule::jsonb ->> 'period')::double precision)::bigint AS part
+              FROM unnest(p_rules, p_new) WITH ORDINALITY AS r (rule, is_new, ord)) AS g;
+
+    SELECT array_agg(coalesce(h.job, g.job) ORDER BY g.ord),
+           array_agg(g.is_new AND (h.key IS NULL OR (h.is_new AND h.ord = g.ord)) ORDER BY g.ord),
+           array_agg(coalesce(h.is_replaced AND h.ord = g.ord, false) ORDER BY g.ord)
+      INTO jobs, new, replaced
+      FROM unnest(p_jobs, p_new, keys, p_tenants) WITH ORDINALITY AS g (job, is_new, key, tenant, ord)
+      LEFT JOIN hold_unique_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
+        ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
+
+    -- An idempotency key that was new stands for the job that there is.
+    IF p_idempotency_keys IS NOT NULL THEN
+        UPDATE unique_claim AS u SET job = g.job
+          FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
+         WHERE u.kind = 'idempotency' AND u.tenant = coalesce(g.tenant, '') AND u.key = g.key
+           AND u.job = g.was AND g.job <> g.was;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.call_back_v1(p_batch bigint, p_tenant text, p_moment text, p_callbacks jsonb, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(p_callbacks -> p_moment ->> 'tenant', p_tenant),
+                             jsonb_build_object('batch', p_batch::text, 'moment', p_moment), NULL, p_now)
+     WHERE p_callbacks ? p_moment;
+$$;
+
 CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -108,6 +152,37 @@ BEGIN
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
     END LOOP;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.choose_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[]) RETURNS TABLE(ord bigint, job bigint, tenant text, key text, hold text, on_conflict text, keep double precision, until timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_key text;
+BEGIN
+    SELECT g.key INTO v_key
+      FROM unnest(p_keys, p_tenants, p_rules) AS g (key, tenant, rule)
+     WHERE g.key IS NOT NULL
+     GROUP BY g.key, coalesce(g.tenant, '')
+    HAVING count(*) > 1 AND bool_or(g.rule::jsonb ->> 'on_conflict' = 'raise')
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Unique key "%" is given to two jobs of one call.', v_key
+            USING ERRCODE = 'PS010', DETAIL = json_build_array(v_key, NULL)::text,
+                  HINT = 'Leave one of them out, or ask for another answer to the conflict.';
+    END IF;
+    RETURN QUERY
+    SELECT DISTINCT ON (g.tenant, g.key)
+           g.ord, g.job, g.tenant, g.key, coalesce(g.rule ->> 'hold', 'live'), coalesce(g.rule ->> 'on_conflict', 'skip'),
+           (g.rule ->> 'keep')::double precision, (g.rule ->> 'until')::timestamptz
+      FROM (SELECT k.ord, k.job, coalesce(k.tenant, '') AS tenant, k.key, k.rule::jsonb AS rule
+              FROM unnest(p_jobs, p_keys, p_tenants, p_rules) WITH ORDINALITY AS k (job, key, tenant, rule, ord)
+             WHERE k.key IS NOT NULL) AS g
+     ORDER BY g.tenant, g.key,
+              CASE WHEN g.rule ->> 'on_conflict' IN ('replace', 'supersede') THEN -g.ord ELSE g.ord END;
 END
 $$;
 
@@ -226,6 +301,86 @@ BEGIN
                        'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
                        'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
               END;
+END
+$$;
+
+CREATE FUNCTION penstock.claim_v3(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, extra jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_salt bytea := uuid_send(gen_random_uuid());
+BEGIN
+    IF p_options ->> 'commit' = 'async' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
+        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
+            USING ERRCODE = 'PS001';
+    END IF;
+    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    UPDATE job AS j
+       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
+           attempt = j.attempt + 1, attempted_at = v_now
+     WHERE j.id = ANY (ARRAY(
+           SELECT t.id
+             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
+               AS l (lane, priority, mark, mark_id, take)
+            CROSS JOIN LATERAL (
+                  SELECT c.id
+                    FROM job AS c
+                   WHERE c.state = 'ready' AND c.queue = p_queue
+                     AND c.lane = l.lane AND c.priority = l.priority
+                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
+                     AND (c.deadline IS NULL OR c.deadline > v_now)
+                   ORDER BY c.ready_at, c.id
+                   LIMIT l.take
+                     FOR NO KEY UPDATE SKIP LOCKED) AS t
+            LIMIT p_limit))
+    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
+              j.failures, j.max_attempts, j.losses, j.timeout,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch,
+              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
+                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
+                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
+                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
+                     OR j.workflow IS NOT NULL OR j.unique_key IS NOT NULL
+                   THEN jsonb_build_object(
+                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
+                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
+                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors, 'workflow', j.workflow,
+                       'step', j.step, 'unique_key', j.unique_key)
+              END;
+END
+$$;
+
+CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := coalesce(p_now, statement_timestamp());
+BEGIN
+    -- Waits for whoever is adding jobs to it.
+    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE;
+    UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
+    -- One that is empty, or done already, has no delta to come that would finish it.
+    INSERT INTO batch_delta (batch)
+    SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;
+    RETURN QUERY
+    SELECT g.id, CASE WHEN b.id IS NULL THEN 'missing' ELSE 'closed' END
+      FROM unnest(p_batches) AS g (id) LEFT JOIN batch AS b ON b.id = g.id;
 END
 $$;
 
@@ -426,6 +581,131 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.delete_v3(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_live  bigint[];
+    v_final bigint[];
+    v_gone  bigint[];
+BEGIN
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
+    PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+                      array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
+                      statement_timestamp());
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
+    v_gone := v_final;
+    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
+    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.parent = ANY (v_gone);
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION penstock.depend_v1(p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint) RETURNS TABLE(ord bigint, pending integer, has_children boolean, is_doomed boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_parents  bigint[];   -- not of this call
+    v_children bigint[];
+    v_live     bigint[];
+    v_ended    bigint[];
+    v_well     bigint[];
+    v_lost     bigint;
+BEGIN
+    IF p_workflow IS NULL THEN
+        RAISE EXCEPTION 'Only jobs of a workflow can wait for each other.' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(p_parents) WITH ORDINALITY AS g (list, ord), jsonb_array_elements(g.list::jsonb) AS e
+                WHERE (e ->> 'at')::bigint NOT BETWEEN 1 AND g.ord - 1) THEN
+        RAISE EXCEPTION 'A job can only wait for jobs that stand before it in the same call, or for others by their id.'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_parents := ARRAY(
+        SELECT DISTINCT coalesce((e ->> 'job')::bigint, p_jobs[(e ->> 'at')::integer])
+          FROM unnest(p_parents, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e
+         WHERE g.is_new AND NOT coalesce(p_new[(e ->> 'at')::integer], false));
+    v_children := ARRAY(
+        SELECT DISTINCT (e ->> 'job')::bigint
+          FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
+
+    IF cardinality(v_children) > 0 THEN
+        -- Two additions at once could close a cycle that neither sees.
+        PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR UPDATE;
+    END IF;
+    -- Twice: a job may have come back from history in between.
+    FOR i IN 1..2 LOOP
+        v_live := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (v_parents || v_children) ORDER BY j.id FOR NO KEY UPDATE);
+        SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
+          INTO v_ended, v_well
+          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.id <> ALL (v_live);
+        SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    IF v_lost IS NOT NULL THEN
+        RAISE EXCEPTION 'There is no job % to wait for.', v_lost
+            USING ERRCODE = 'PS013', DETAIL = json_build_array(v_lost::text)::text,
+                  HINT = 'It was deleted, or its history has expired.';
+    END IF;
+    SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
+     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = c.id AND j.state <> 'running'
+                                              AND j.workflow = p_workflow) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Job % cannot be made to wait: it has started, or is not of workflow %.', v_lost, p_workflow
+            USING ERRCODE = 'PS014', DETAIL = json_build_array(v_lost::text, p_workflow::text)::text,
+                  HINT = 'Put new jobs before one that has not started.';
+    END IF;
+
+    INSERT INTO dependency (workflow, parent, child, on_failure, satisfied)
+    SELECT DISTINCT ON (e.parent, e.child) p_workflow, e.parent, e.child, e.on_failure,
+           e.parent = ANY (v_well) OR (e.on_failure = 'continue' AND e.parent = ANY (v_ended))
+      FROM (SELECT coalesce((e ->> 'job')::bigint, p_jobs[(e ->> 'at')::integer]) AS parent, g.job AS child,
+                   coalesce(e ->> 'on_failure', 'cancel') AS on_failure
+              FROM unnest(p_jobs, p_parents, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
+             WHERE g.is_new
+             UNION ALL
+            SELECT g.job, (e ->> 'job')::bigint, coalesce(e ->> 'on_failure', 'cancel')
+              FROM unnest(p_jobs, p_children, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
+             WHERE g.is_new) AS e;
+    PERFORM refuse_cycle_v1(p_jobs, v_children) WHERE cardinality(v_children) > 0;
+
+    UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
+    UPDATE job AS j
+       SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
+      FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
+             WHERE d.parent = ANY (p_jobs) AND d.child = ANY (v_children) GROUP BY d.child) AS c
+     WHERE j.id = c.child;
+
+    RETURN QUERY
+    SELECT g.ord, coalesce(p.pending, 0), coalesce(c.child IS NOT NULL, false), coalesce(p.doomed, false)
+      FROM unnest(p_jobs) WITH ORDINALITY AS g (job, ord)
+      LEFT JOIN (SELECT d.child, (count(*) FILTER (WHERE NOT d.satisfied))::integer AS pending,
+                        bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed
+                   FROM dependency AS d WHERE d.child = ANY (p_jobs) GROUP BY d.child) AS p ON p.child = g.job
+      LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (p_jobs)) AS c ON c.child = g.job;
+END
+$$;
+
 CREATE FUNCTION penstock.drop_partition_v1(p_name text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -513,11 +793,11 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT 5, timeout double precision DEFAULT 3600, tenant text DEFAULT ''::text, subject text DEFAULT NULL::text, requested_by text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, args_version integer DEFAULT 1, lane text DEFAULT NULL::text, limits text[] DEFAULT NULL::text[]) RETURNS bigint
+CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT 5, timeout double precision DEFAULT 3600, tenant text DEFAULT ''::text, subject text DEFAULT NULL::text, requested_by text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, args_version integer DEFAULT 1, lane text DEFAULT NULL::text, limits text[] DEFAULT NULL::text[], batch bigint DEFAULT NULL::bigint, unique_key text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT e.id FROM enqueue_v2(
+    SELECT e.id FROM enqueue_v3(
         p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue], p_lanes => ARRAY[lane],
         p_limits => ARRAY[to_jsonb(limits)::text],
         p_args_versions => ARRAY[args_version::smallint],
@@ -526,7 +806,8 @@ CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queu
         p_run_ats => ARRAY[run_at], p_max_attempts => ARRAY[max_attempts],
         p_timeouts => ARRAY[timeout], p_tenants => ARRAY[tenant], p_subjects => ARRAY[subject],
         p_requested_bys => ARRAY[requested_by], p_tags => ARRAY[to_jsonb(tags)::text],
-        p_metas => ARRAY[meta::text], p_deadlines => ARRAY[deadline],
+        p_metas => ARRAY[meta::text], p_deadlines => ARRAY[deadline], p_batch => batch,
+        p_uniques => CASE WHEN unique_key IS NOT NULL THEN ARRAY[json_build_object('key', unique_key)::text] END,
         p_options => '{"notify": true}') AS e;
 $$;
 
@@ -534,7 +815,7 @@ CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_met
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT e.id FROM enqueue_v2(
+    SELECT e.id FROM enqueue_v3(
         p_tasks => ARRAY[p_request ->> 'task'],
         p_args => ARRAY[coalesce(p_request -> 'args', '{}')::text],
         p_args_versions => ARRAY[(p_request ->> 'args_version')::smallint],
@@ -552,6 +833,7 @@ CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_met
         p_tags => ARRAY[p_request ->> 'tags'],
         p_metas => ARRAY[nullif(coalesce(p_request -> 'meta', '{}') || coalesce(p_meta, '{}'), '{}')::text],
         p_retries => ARRAY[p_request ->> 'retry'],
+        p_uniques => CASE WHEN p_request ? 'unique' THEN ARRAY[p_request ->> 'unique'] END,
         p_now => p_now,
         p_options => '{"notify": true}') AS e;
 $$;
@@ -718,6 +1000,140 @@ BEGIN
     IF p_options ->> 'notify' = 'true' THEN
         PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.enqueue_v3(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_limits text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_uniques text[] DEFAULT NULL::text[], p_batch bigint DEFAULT NULL::bigint, p_workflow bigint DEFAULT NULL::bigint, p_steps text[] DEFAULT NULL::text[], p_parents text[] DEFAULT NULL::text[], p_children text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean, lane text, priority smallint)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
+    -- equal notifications of one transaction into one.
+    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
+    v_jobs   bigint[];
+    v_new    boolean[];
+    v_lanes  text[];
+    v_priorities smallint[];
+    v_uniques  text[];   -- keys
+    v_replaced boolean[];
+    v_pending  integer[];
+    v_parent   boolean[];
+    v_doomed   bigint[];
+    v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
+    v_other  text;
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    -- Postgres knows times, and an infinity, that no worker could read.
+    IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
+        SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
+         WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
+        RAISE EXCEPTION 'A job''s run_at and deadline are from 1970-01-01 on and before 9999-01-01.'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF v_tenant <> '' THEN
+        SELECT t.tenant INTO v_other FROM unnest(p_tenants) AS t (tenant) WHERE t.tenant NOT IN ('', v_tenant) LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'A job of tenant "%" cannot be enqueued by tenant "%".', v_other, v_tenant
+                USING ERRCODE = 'PS007', DETAIL = json_build_array(v_other, v_tenant)::text,
+                      HINT = 'Leave the tenant out, or SET LOCAL penstock.tenant to the other one.';
+        END IF;
+        p_tenants := ARRAY(SELECT coalesce(nullif(t.tenant, ''), v_tenant)
+                             FROM unnest(p_tasks, p_tenants) WITH ORDINALITY AS t (task, tenant, ord) ORDER BY t.ord);
+    ELSIF row_security_active('job') THEN
+        RAISE EXCEPTION 'No tenant is set, and row level security is on.'
+            USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the jobs belong to.';
+    END IF;
+    IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
+        SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
+          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                        p_requested_bys, p_metas) AS w;
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
+          INTO v_jobs, v_new
+          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+    ELSIF p_uniques IS NOT NULL OR p_parents IS NOT NULL OR p_children IS NOT NULL THEN
+        v_jobs := ARRAY(SELECT nextval('job_id_seq') FROM generate_subscripts(p_tasks, 1));
+        v_new := array_fill(true, ARRAY[cardinality(p_tasks)]);
+    END IF;
+    IF p_uniques IS NOT NULL THEN
+        SELECT u.keys, u.jobs, u.new, u.replaced INTO v_uniques, v_jobs, v_new, v_replaced
+          FROM be_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
+    END IF;
+    IF p_parents IS NOT NULL OR p_children IS NOT NULL THEN
+        SELECT array_agg(d.pending ORDER BY d.ord), array_agg(d.has_children ORDER BY d.ord),
+               array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed)
+          INTO v_pending, v_parent, v_doomed
+          FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
+    END IF;
+    IF p_batch IS NOT NULL THEN
+        PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants);
+    END IF;
+
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, v_lanes,
+                      coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new, v_uniques, p_steps, v_pending, v_parent)
+               WITH ORDINALITY
+            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
+                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
+                  unique_key, step, pending, has_children, ord)
+    ), added AS (
+        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
+                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
+                         retry, deadline, batch, workflow, step, unique_key, pending, has_children)
+        SELECT coalesce(g.job, nextval('job_id_seq')),
+               CASE WHEN g.pending > 0 THEN 'blocked' WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
+               v_now, g.due,
+               CASE WHEN g.pending > 0 OR g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
+               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
+               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
+               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
+                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
+               g.meta::jsonb, g.retry::jsonb, g.deadline, p_batch, p_workflow, g.step, g.unique_key,
+               coalesce(g.pending, 0), coalesce(g.has_children, false)
+          FROM given AS g
+         WHERE g.is_new IS DISTINCT FROM false
+         ORDER BY g.ord
+        RETURNING id, lane, priority
+    )
+    SELECT a.id, false, CASE WHEN v_lanes IS NOT NULL THEN a.lane END,
+           CASE WHEN v_lanes IS NOT NULL THEN a.priority END
+      FROM added AS a WHERE v_jobs IS NULL;
+
+    IF v_jobs IS NOT NULL THEN
+        RETURN QUERY
+        SELECT k.job, NOT k.is_new, k.lane, k.priority
+          FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
+    END IF;
+    IF v_doomed IS NOT NULL THEN
+        PERFORM finish_v2(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+                          array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
+                          false, v_now);
+    END IF;
+    IF true = ANY (v_replaced) THEN
+        PERFORM replace_v1(v_jobs, v_replaced, p_tasks, p_args, p_args_versions, p_queues, v_lanes,
+                           coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts,
+                           p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
+    END IF;
+    IF p_options ->> 'notify' = 'true' THEN
+        PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
+                            cardinality(p_tasks), v_since, v_now);
+        -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
+        PERFORM notify_ready_v1(j.queue, j.lane, j.priority, j.ready_at)
+           FROM job AS j
+          WHERE v_uniques IS NOT NULL AND j.state = 'ready'
+            AND j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new));
     END IF;
 END
 $$;
@@ -891,6 +1307,14 @@ END
 $$;
 
 CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results,
+                     p_settled, p_now);
+$$;
+
+CREATE FUNCTION penstock.finish_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -904,6 +1328,11 @@ DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
     v_custom   boolean := EXISTS (SELECT FROM retention);
     v_finished integer;
+    v_keyed    bigint[];
+    v_parents  bigint[];
+    v_states   text[];
+    v_flows    bigint[];
+    v_doomed   bigint[];
 BEGIN
     WITH given AS (
         SELECT g.id, g.token, coalesce(g.state, 'completed') AS state, g.reason,
@@ -922,30 +1351,52 @@ BEGIN
                   j.losses + g.loss AS losses, j.max_losses, j.priority, j.args_version,
                   j.has_children, g.state, j.queue, j.lane, j.task, j.tenant, j.subject,
                   j.requested_by, g.reason, j.unique_key, j.tags, j.args, j.meta, j.retry,
-                  j.errors, g.error, g.result
+                  j.errors, j.step, g.error, g.result
+    ), kept AS (
+        INSERT INTO job_history (
+            id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
+            timeout, last_token, expires_on, attempt, failures, max_attempts, losses, max_losses,
+            priority, args_version, has_children, state, queue, lane, task, tenant, subject,
+            requested_by, reason, unique_key, tags, args, meta, retry, errors, step, result)
+        SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
+               g.deadline, g.timeout,
+               CASE WHEN p_settled THEN g.token ELSE g.last_token END,
+               v_today + 1 + coalesce(
+                   CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
+                     WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
+                     ORDER BY r.tenant = '', r.queue = ''
+                     LIMIT 1) END,
+                   CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
+               g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
+               g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
+               g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
+               CASE WHEN g.error IS NULL THEN g.errors
+                    ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now, 'began', g.attempted_at)) END,
+               g.step, g.result::jsonb
+          FROM gone AS g
+        RETURNING id, batch, workflow, state, has_children, unique_key
+    ), counted AS (
+        INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
+        SELECT k.batch, -count(*), count(*) FILTER (WHERE k.state = 'completed'),
+               count(*) FILTER (WHERE k.state = 'failed'), count(*) FILTER (WHERE k.state = 'cancelled')
+          FROM kept AS k WHERE k.batch IS NOT NULL GROUP BY k.batch
     )
-    INSERT INTO job_history (
-        id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
-        timeout, last_token, expires_on, attempt, failures, max_attempts, losses, max_losses,
-        priority, args_version, has_children, state, queue, lane, task, tenant, subject,
-        requested_by, reason, unique_key, tags, args, meta, retry, errors, result)
-    SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
-           g.deadline, g.timeout,
-           CASE WHEN p_settled THEN g.token ELSE g.last_token END,
-           v_today + 1 + coalesce(
-               CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
-                 WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
-                 ORDER BY r.tenant = '', r.queue = ''
-                 LIMIT 1) END,
-               CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
-           g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
-           g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
-           g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
-           CASE WHEN g.error IS NULL THEN g.errors
-                ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now, 'began', g.attempted_at)) END,
-           g.result::jsonb
-      FROM gone AS g;
-    GET DIAGNOSTICS v_finished = ROW_COUNT;
+    SELECT count(*), array_agg(k.id) FILTER (WHERE k.unique_key IS NOT NULL),
+           array_agg(k.id) FILTER (WHERE k.has_children), array_agg(k.state) FILTER (WHERE k.has_children),
+           array_agg(k.workflow) FILTER (WHERE k.has_children)
+      INTO v_finished, v_keyed, v_parents, v_states, v_flows
+      FROM kept AS k;
+    IF v_keyed IS NOT NULL THEN
+        PERFORM release_keys_v1(v_keyed, p_now);
+    END IF;
+    IF v_parents IS NOT NULL THEN
+        v_doomed := free_children_v1(v_parents, v_states, v_flows, p_now);
+        IF v_doomed IS NOT NULL THEN
+            PERFORM finish_v2(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+                              array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
+                              false, p_now);
+        END IF;
+    END IF;
     RETURN v_finished;
 END
 $$;
@@ -1040,6 +1491,162 @@ BEGIN
         END;
         RETURN NEXT;
     END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.fold_batches_v1(p_batches bigint[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_batches bigint[];
+    v_batch   record;
+    v_moved   integer;
+    c_memory  constant double precision := 30;  -- seconds that a rate looks back
+BEGIN
+    v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
+    WITH gone AS (
+        DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
+        RETURNING d.batch, d.total, d.pending, d.completed, d.failed, d.cancelled
+    ), sums AS (
+        SELECT g.batch, sum(g.total) AS total, sum(g.pending) AS pending, sum(g.completed) AS completed,
+               sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
+               greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended
+          FROM gone AS g GROUP BY g.batch
+    ), folded AS (
+        UPDATE batch AS b
+           SET total = b.total + s.total, pending = b.pending + s.pending, completed = b.completed + s.completed,
+               failed = b.failed + s.failed, cancelled = b.cancelled + s.cancelled, folded_at = p_now,
+               rate = b.rate * a.fading + (1 - a.fading) * s.ended / a.seconds,
+               rate_weight = b.rate_weight * a.fading + 1 - a.fading
+          FROM sums AS s
+         CROSS JOIN LATERAL (
+               SELECT greatest(0.001, extract(epoch FROM p_now - coalesce(o.folded_at, o.created_at)))::double precision AS seconds
+                 FROM batch AS o WHERE o.id = s.batch) AS t
+         CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / c_memory) AS fading) AS a
+         WHERE b.id = s.batch
+        RETURNING s.deltas
+    )
+    SELECT coalesce(sum(f.deltas), 0) INTO v_moved FROM folded AS f;
+
+    FOR v_batch IN
+        SELECT b.id, b.tenant, b.callbacks, b.failed > 0 AND b.failure_job IS NULL AS has_failed,
+               b.pending = 0 AND b.closed_at IS NOT NULL AND b.finished_at IS NULL AS is_over,
+               b.completed = b.total AS is_well, b.success_job, b.end_job
+          FROM batch AS b WHERE b.id = ANY (v_batches)
+    LOOP
+        IF v_batch.has_failed AND v_batch.callbacks ? 'failure' THEN
+            UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
+             WHERE b.id = v_batch.id;
+        END IF;
+        CONTINUE WHEN NOT v_batch.is_over;
+        UPDATE batch AS b
+           SET finished_at = p_now,
+               success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
+                   call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
+               end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
+         WHERE b.id = v_batch.id;
+    END LOOP;
+    RETURN v_moved;
+END
+$$;
+
+CREATE FUNCTION penstock.fold_v1(p_limit integer DEFAULT 100, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+DECLARE
+    v_batches bigint[];
+BEGIN
+    WITH RECURSIVE found AS (
+        (SELECT d.batch FROM batch_delta AS d ORDER BY d.batch LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.batch FROM batch_delta AS d WHERE d.batch > f.batch ORDER BY d.batch LIMIT 1)
+          FROM found AS f WHERE f.batch IS NOT NULL
+    )
+    SELECT array_agg(l.batch) INTO v_batches
+      FROM (SELECT f.batch FROM found AS f WHERE f.batch IS NOT NULL LIMIT p_limit) AS l;
+    IF v_batches IS NULL THEN
+        RETURN 0;
+    END IF;
+    RETURN fold_batches_v1(v_batches, coalesce(p_now, statement_timestamp()));
+END
+$$;
+
+CREATE FUNCTION penstock.free_children_v1(p_parents bigint[], p_states text[], p_workflows bigint[], p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_hashjoin TO 'off'
+    AS $$
+DECLARE
+    v_told   integer;
+    v_doomed bigint[];
+BEGIN
+    PERFORM 1 FROM job AS j
+      WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
+      ORDER BY j.id FOR NO KEY UPDATE;
+
+    WITH ended AS (
+        SELECT e.id, e.state = 'completed' AS well, e.workflow
+          FROM unnest(p_parents, p_states, p_workflows) AS e (id, state, workflow)
+    ), counted AS (
+        UPDATE dependency AS d SET satisfied = true
+          FROM ended AS e
+         WHERE d.parent = e.id AND d.workflow = e.workflow AND NOT d.satisfied AND (e.well OR d.on_failure = 'continue')
+        RETURNING d.child, d.workflow
+    ), fewer AS (
+        SELECT c.child, c.workflow, count(*)::integer AS count FROM counted AS c GROUP BY c.child, c.workflow
+    ), freed AS (
+        UPDATE job AS j
+           SET pending = greatest(0, j.pending - f.count),
+               state = CASE WHEN j.pending > f.count THEN 'blocked' WHEN j.run_at > p_now THEN 'scheduled' ELSE 'ready' END,
+               ready_at = CASE WHEN j.pending > f.count OR j.run_at > p_now THEN NULL ELSE clock_timestamp() END,
+               reason = CASE WHEN j.pending > f.count THEN j.reason END
+          FROM fewer AS f
+         WHERE j.id = f.child AND j.workflow = f.workflow AND j.state = 'blocked' AND j.pending > 0
+        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
+    )
+    SELECT count(*) INTO v_told FROM (
+        SELECT notify_ready_v1(f.queue, f.lane, f.priority, min(f.ready_at))
+          FROM freed AS f WHERE f.state = 'ready' GROUP BY f.queue, f.lane, f.priority
+        UNION ALL
+        SELECT notify_due_v1(min(f.run_at)) FROM freed AS f WHERE f.state = 'scheduled' HAVING count(*) > 0) AS told;
+
+    -- All that follow from each other at once: a chain may be long, and a call within a call is not.
+    WITH RECURSIVE ended AS (
+        SELECT e.id, e.workflow FROM unnest(p_parents, p_states, p_workflows) AS e (id, state, workflow)
+         WHERE e.state <> 'completed'
+    ), waiting AS (
+        UPDATE job AS j SET reason = 'parent_failed'
+         WHERE j.id = ANY (ARRAY(SELECT d.child FROM ended AS e JOIN dependency AS d ON d.parent = e.id
+                                  WHERE d.workflow = e.workflow AND NOT d.satisfied AND d.on_failure = 'wait'))
+           AND j.workflow = ANY (p_workflows) AND j.state = 'blocked'
+    ), doomed AS (
+        SELECT d.child, d.workflow FROM ended AS e JOIN dependency AS d ON d.parent = e.id
+         WHERE d.workflow = e.workflow AND NOT d.satisfied AND d.on_failure = 'cancel'
+        UNION
+        SELECT d.child, d.workflow FROM doomed AS x JOIN dependency AS d ON d.parent = x.child
+         WHERE d.workflow = x.workflow AND NOT d.satisfied AND d.on_failure = 'cancel'
+    )
+    SELECT array_agg(l.id) INTO v_doomed
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT x.child FROM doomed AS x))
+               AND j.workflow = ANY (p_workflows) AND j.state = 'blocked'
+             ORDER BY j.id FOR UPDATE) AS l;
+    RETURN v_doomed;
 END
 $$;
 
@@ -1241,11 +1848,105 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.hold_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v       record;
+    v_claim record;
+    v_state text;
+    v_won   bigint[];
+BEGIN
+    WITH won AS (
+        INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
+        SELECT 'unique', g.tenant, g.key, g.job, g.keep, g.until
+          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key
+        ON CONFLICT DO NOTHING
+        RETURNING u.job
+    )
+    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+
+    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key LOOP
+        ord := v.ord; tenant := v.tenant; key := v.key;
+        job := v.job; is_new := v.job = ANY (v_won); is_replaced := false;
+        WHILE NOT is_new LOOP
+            SELECT u.job, u.expires_at INTO v_claim FROM unique_claim AS u
+             WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
+            IF NOT FOUND THEN  -- let go of in between
+                INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
+                VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
+                is_new := FOUND;
+                CONTINUE;
+            END IF;
+            v_state := NULL;
+            IF v_claim.expires_at IS NULL AND (v.hold = 'waiting' OR v.on_conflict = 'replace') THEN
+                IF v.on_conflict = 'replace' THEN
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR NO KEY UPDATE;
+                ELSE
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                END IF;
+                CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+            END IF;
+            IF v_claim.expires_at <= p_now OR v_state = 'running' OR v.on_conflict = 'supersede' THEN
+                UPDATE unique_claim AS u
+                   SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
+                 WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
+                is_new := FOUND;
+                IF is_new AND v.on_conflict = 'supersede' THEN
+                    PERFORM cancel_v1(ARRAY[v_claim.job], 'superseded', p_now);
+                END IF;
+                CONTINUE;
+            END IF;
+            IF v.on_conflict = 'raise' THEN
+                RAISE EXCEPTION 'Unique key "%" is held by job %.', v.key, v_claim.job
+                    USING ERRCODE = 'PS010', DETAIL = json_build_array(v.key, v_claim.job::text)::text,
+                          HINT = 'Wait for that job, or ask for another answer to the conflict.';
+            END IF;
+            job := v_claim.job;
+            is_replaced := v.on_conflict = 'replace' AND v_state IS NOT NULL;
+            EXIT;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION penstock.is_paused_v1(p_queue text) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
     SELECT EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL);
+$$;
+
+CREATE FUNCTION penstock.join_batch_v1(p_batch bigint, p_count integer, p_tenants text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_batch record;
+    v_other text;
+BEGIN
+    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
+    END IF;
+    IF v_batch.closed_at IS NOT NULL THEN
+        RAISE EXCEPTION 'Batch % is closed: no job can be added to it any more.', p_batch
+            USING ERRCODE = 'PS012', DETAIL = json_build_array(p_batch::text)::text, HINT = 'Add jobs before closing it, or begin another batch.';
+    END IF;
+    SELECT t.tenant INTO v_other FROM unnest(p_tenants) AS t (tenant) WHERE t.tenant <> v_batch.tenant LIMIT 1;
+    IF v_batch.tenant <> '' AND (FOUND OR p_tenants IS NULL) THEN
+        RAISE EXCEPTION 'A job of tenant "%" cannot be in a batch of tenant "%".', coalesce(v_other, ''), v_batch.tenant
+            USING ERRCODE = 'PS007', DETAIL = json_build_array(coalesce(v_other, ''), v_batch.tenant)::text,
+                  HINT = 'Enqueue it as that tenant, or make the batch without one.';
+    END IF;
+    INSERT INTO batch_delta (batch, total, pending) VALUES (p_batch, p_count, p_count);
+END
 $$;
 
 CREATE FUNCTION penstock.keep_durable_v1() RETURNS void
@@ -1565,7 +2266,7 @@ CREATE FUNCTION penstock.purge_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answe
 DECLARE
     v_dead bigint[] := dead_v1(p_ids);
 BEGIN
-    PERFORM delete_v2(v_dead);
+    PERFORM delete_v3(v_dead);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
@@ -1644,14 +2345,14 @@ DECLARE
     v_dead  bigint[] := dead_v1(p_ids);
     v_held  bigint[];
 BEGIN
-    v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
+    v_held := ARRAY(SELECT r.id FROM retry_v2(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
         UPDATE job AS j
            SET state = 'scheduled', ready_at = NULL, run_at = d.due,
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
           FROM (SELECT g.id, v_start + make_interval(secs => (g.ord - 1) * p_spacing) AS due
                   FROM unnest(v_dead) WITH ORDINALITY AS g (id, ord)) AS d
-         WHERE j.id = ANY (v_dead) AND j.id = d.id;
+         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state = 'ready';
         PERFORM notify_due_v1(v_start) WHERE cardinality(v_dead) > cardinality(v_held);
     END IF;
     RETURN QUERY
@@ -1660,6 +2361,59 @@ BEGIN
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
       LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
      ORDER BY g.ord;
+END
+$$;
+
+CREATE FUNCTION penstock.refuse_cycle_v1(p_new bigint[], p_children bigint[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_start bigint;
+    v_path  bigint[];
+BEGIN
+    FOR v_start IN
+        SELECT DISTINCT d.parent FROM dependency AS d
+         WHERE d.parent = ANY (p_new) AND d.child = ANY (p_children)
+           AND EXISTS (SELECT FROM dependency AS u WHERE u.child = d.parent)
+    LOOP
+        WITH RECURSIVE below AS (
+            SELECT v_start AS id
+             UNION
+            SELECT d.child FROM below AS b JOIN dependency AS d ON d.parent = b.id
+        ), up AS (
+            -- Only through what is below: every way up from the start leads round, if there is one.
+            SELECT d.parent AS id, ARRAY[d.parent, v_start] AS path
+              FROM dependency AS d WHERE d.child = v_start AND d.parent IN (SELECT b.id FROM below AS b)
+             UNION ALL
+            SELECT d.parent, d.parent || u.path
+              FROM up AS u JOIN dependency AS d ON d.child = u.id
+             WHERE u.id <> v_start AND d.parent IN (SELECT b.id FROM below AS b)
+        )
+        SELECT u.path INTO v_path FROM up AS u WHERE u.id = v_start LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'These jobs would wait for each other in a circle: %.', array_to_string(v_path, ' → ')
+                USING ERRCODE = 'PS015', DETAIL = array_to_json(v_path::text[])::text,
+                      HINT = 'Let the new job wait for less, or put it before another.';
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.release_keys_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    DELETE FROM unique_claim AS u
+     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.keep IS NULL AND (u.until <= p_now) IS NOT FALSE;
+    UPDATE unique_claim AS u
+       SET expires_at = greatest(u.until, p_now + make_interval(secs => u.keep))
+     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.expires_at IS NULL;
 END
 $$;
 
@@ -1685,6 +2439,32 @@ CREATE FUNCTION penstock.release_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'
           FROM back AS b GROUP BY b.queue, b.lane, b.priority
     )
     SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
+$$;
+
+CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_max_attempts integer[], p_timeouts double precision[], p_subjects text[], p_requested_bys text[], p_tags text[], p_metas text[], p_retries text[], p_deadlines timestamp with time zone[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+    UPDATE job AS j
+       SET state = CASE WHEN j.state = 'blocked' THEN 'blocked' WHEN g.due > p_now THEN 'scheduled' ELSE 'ready' END,
+           run_at = g.due,
+           ready_at = CASE WHEN j.state = 'blocked' OR g.due > p_now THEN NULL ELSE clock_timestamp() END,
+           task = g.task, args = g.args::jsonb, args_version = coalesce(g.args_version, 1),
+           queue = coalesce(g.queue, 'default'), lane = coalesce(g.lane, ''), priority = coalesce(g.priority, 0),
+           max_attempts = greatest(coalesce(g.max_attempts, 5), j.failures + 1), timeout = g.timeout, subject = g.subject,
+           requested_by = g.requested_by, meta = g.meta::jsonb, retry = g.retry::jsonb, deadline = g.deadline,
+           tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
+           stuck_since = NULL
+      FROM (SELECT r.*, coalesce(r.run_at, p_now + make_interval(secs => coalesce(r.delay, 0))) AS due
+              FROM unnest(p_jobs, p_replaced, p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
+                          p_run_ats, p_max_attempts, p_timeouts, p_subjects, p_requested_bys, p_tags, p_metas,
+                          p_retries, p_deadlines)
+                AS r (job, is_replaced, task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
+                      timeout, subject, requested_by, tags, meta, retry, deadline)) AS g
+     WHERE g.is_replaced AND j.id = g.job AND j.state <> 'running';
 $$;
 
 CREATE FUNCTION penstock.rescue_overtime_v1(p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
@@ -1846,6 +2626,94 @@ BEGIN
                b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
                b.retry, b.errors
           FROM back AS b;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+             ORDER BY g.ord);
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+    END LOOP;
+    PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
+       FROM (SELECT j.queue, j.lane, j.priority,
+                    min(j.ready_at) FILTER (WHERE j.state = 'ready') AS ready_at
+               FROM job AS j
+              WHERE j.id = ANY (p_ids) GROUP BY j.queue, j.lane, j.priority) AS r
+      WHERE r.ready_at IS NOT NULL;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.retry_v2(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_held    bigint[] := '{}';
+    v_answers text[];
+    v_batches bigint[];
+    v_linked  bigint[];
+    v_parents bigint[];
+BEGIN
+    UPDATE job AS j
+       SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
+     WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
+    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    LOOP
+        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        -- Before the deltas: nobody may finish a batch that goes on.
+        v_batches := ARRAY(SELECT b.id FROM batch AS b
+                            WHERE b.id = ANY (ARRAY(SELECT h.batch FROM job_history AS h WHERE h.id = ANY (p_ids)))
+                            ORDER BY b.id FOR NO KEY UPDATE);
+        WITH taken AS (
+            INSERT INTO unique_claim AS u (kind, tenant, key, job)
+            SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
+              FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+             ORDER BY h.tenant, h.unique_key, h.id
+            ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
+             WHERE u.job = excluded.job OR u.expires_at <= v_now
+            RETURNING u.job
+        )
+        SELECT coalesce(array_agg(h.id), '{}') INTO v_held
+          FROM job_history AS h
+         WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+        WITH back AS (
+            DELETE FROM job_history AS h
+             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+            RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
+                      h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
+                      h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
+                      h.meta, h.retry, h.errors, h.step, h.state
+        ), live AS (
+            INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
+                             attempt, max_attempts, max_losses, priority, args_version, has_children, state,
+                             queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
+                             retry, errors, step)
+            SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
+                   CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
+                   b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
+                   b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
+                   b.retry, b.errors, b.step
+              FROM back AS b
+        ), counted AS (
+            INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
+            SELECT b.batch, count(*), -count(*) FILTER (WHERE b.state = 'completed'),
+                   -count(*) FILTER (WHERE b.state = 'failed'), -count(*) FILTER (WHERE b.state = 'cancelled')
+              FROM back AS b WHERE b.batch = ANY (v_batches) GROUP BY b.batch
+        )
+        SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
+          FROM back AS b WHERE b.workflow IS NOT NULL;
+        UPDATE batch AS b SET finished_at = NULL WHERE b.id = ANY (v_batches) AND b.finished_at IS NOT NULL;
+        IF v_linked IS NOT NULL THEN
+            PERFORM wait_again_v1(v_linked, v_parents);
+        END IF;
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
@@ -2091,6 +2959,59 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.settle_unlocked_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_free    record;
+    v_settled integer;
+BEGIN
+    WITH own AS MATERIALIZED (
+        SELECT j.id, j.has_children, j.unique_key IS NOT NULL AS has_key
+          FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
+    ), key AS MATERIALIZED (
+        SELECT u.job FROM unique_claim AS u
+         WHERE u.job = ANY (ARRAY(SELECT o.id FROM own AS o WHERE o.has_key)) AND u.kind = 'unique'
+    ), free_key AS MATERIALIZED (
+        SELECT u.job FROM unique_claim AS u
+         WHERE u.job = ANY (ARRAY(SELECT k.job FROM key AS k)) AND u.kind = 'unique' FOR UPDATE SKIP LOCKED
+    ), edge AS MATERIALIZED (
+        SELECT d.parent, d.child FROM dependency AS d
+         WHERE d.parent = ANY (ARRAY(SELECT o.id FROM own AS o WHERE o.has_children)) AND NOT d.satisfied
+    ), child AS MATERIALIZED (
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT e.child FROM edge AS e))
+    ), free_child AS MATERIALIZED (
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT c.id FROM child AS c))
+         ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
+    ), free AS MATERIALIZED (
+        SELECT o.id FROM own AS o
+         WHERE o.id NOT IN (SELECT k.job FROM key AS k EXCEPT SELECT f.job FROM free_key AS f)
+           AND o.id NOT IN (SELECT e.parent FROM edge AS e JOIN child AS c ON c.id = e.child
+                             WHERE e.child NOT IN (SELECT f.id FROM free_child AS f))
+    )
+    SELECT array_agg(g.id) AS ids, array_agg(g.token) AS tokens, array_agg(g.state) AS states,
+           array_agg(g.reason) AS reasons, array_agg(g.delay) AS delays,
+           array_agg(g.failure) AS failures, array_agg(g.stuck) AS stuck,
+           array_agg(g.error) AS errors, array_agg(g.result) AS results
+      INTO v_free
+      FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors, p_results)
+        AS g (id, token, state, reason, delay, failure, stuck, error, result)
+     WHERE g.id IN (SELECT f.id FROM free AS f);
+    IF v_free.ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_settled := finish_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
+                           NULL, v_free.errors, v_free.results, true, p_now);
+    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+                                   v_free.failures, v_free.stuck, v_free.errors, p_now);
+END
+$$;
+
 CREATE FUNCTION penstock.settle_v1(p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL::text[], p_reasons text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_failures smallint[] DEFAULT NULL::smallint[], p_stuck boolean[] DEFAULT NULL::boolean[], p_errors text[] DEFAULT NULL::text[], p_results text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2119,6 +3040,47 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- A caller's open transaction holds a row: the others must not wait for it.
         v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
+                                        p_stuck, p_errors, p_results, v_now);
+    END;
+    IF v_settled < cardinality(p_ids) THEN
+        IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                p_states USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.settle_v2(p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL::text[], p_reasons text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_failures smallint[] DEFAULT NULL::smallint[], p_stuck boolean[] DEFAULT NULL::boolean[], p_errors text[] DEFAULT NULL::text[], p_results text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET lock_timeout TO '50ms'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_settled integer := 0;
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    BEGIN
+        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
+        v_settled := finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
+                               p_errors, p_results, true, v_now);
+        IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
+            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                 p_failures, p_stuck, p_errors, v_now);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        -- A caller's open transaction holds a row: the others must not wait for it.
+        v_settled := settle_unlocked_v2(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
                                         p_stuck, p_errors, p_results, v_now);
     END;
     IF v_settled < cardinality(p_ids) THEN
@@ -2249,6 +3211,41 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.sweep_v3(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer, buckets integer, batches integer, workflows integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    -- Before that its jobs may well be in history: to ask for each would be to walk through all of it.
+    v_gone  timestamptz := coalesce(p_now, statement_timestamp()) - make_interval(
+        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+    v_ended bigint[];
+BEGIN
+    SELECT s.leases, s.keys, s.progress, s.buckets INTO leases, keys, progress, buckets FROM sweep_v2(p_limit, p_now) AS s;
+
+    v_ended := ARRAY(SELECT b.id FROM batch AS b
+                      WHERE b.finished_at < v_gone ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_ended);
+    DELETE FROM batch AS b WHERE b.id = ANY (v_ended);
+    batches := cardinality(v_ended);
+
+    v_ended := ARRAY(SELECT w.id FROM workflow AS w
+                      WHERE w.created_at < v_gone
+                        AND NOT EXISTS (SELECT FROM job AS j WHERE j.workflow = w.id)
+                        AND NOT EXISTS (SELECT FROM job_history AS h WHERE h.workflow = w.id)
+                      ORDER BY w.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM dependency AS d WHERE d.workflow = ANY (v_ended);
+    DELETE FROM workflow AS w WHERE w.id = ANY (v_ended);
+    workflows := cardinality(v_ended);
+    RETURN NEXT;
+END
+$$;
+
 CREATE FUNCTION penstock.sync_schedules_v1(p_declared jsonb) RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2333,6 +3330,66 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.unblock_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids bigint[];
+BEGIN
+    v_ids := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state = 'blocked' ORDER BY j.id FOR UPDATE);
+    UPDATE dependency AS d SET satisfied = true WHERE d.child = ANY (v_ids) AND NOT d.satisfied;
+    UPDATE job AS j
+       SET state = 'ready', pending = 0, reason = NULL, ready_at = coalesce(p_now, clock_timestamp())
+     WHERE j.id = ANY (v_ids);
+    PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
+       FROM (SELECT j.queue, j.lane, j.priority, min(j.ready_at) AS ready_at FROM job AS j
+              WHERE j.id = ANY (v_ids) GROUP BY j.queue, j.lane, j.priority) AS r;
+    RETURN QUERY
+    SELECT g.id, coalesce(a.state, 'missing')
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION penstock.wait_again_v1(p_jobs bigint[], p_parents bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    PERFORM 1 FROM job AS j
+      WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents)))
+        AND j.state = 'blocked' ORDER BY j.id FOR NO KEY UPDATE;
+    WITH again AS (
+        UPDATE dependency AS d SET satisfied = false
+          FROM job AS j
+         WHERE d.parent = ANY (p_parents) AND d.satisfied AND j.id = d.child AND j.workflow = d.workflow
+           AND j.state = 'blocked' AND j.pending > 0
+        RETURNING d.child
+    )
+    UPDATE job AS j SET pending = j.pending + a.count
+      FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
+     WHERE j.id = a.child;
+    -- Who waits for a person waits for nobody but these now.
+    UPDATE job AS j SET reason = NULL
+     WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
+       AND j.state = 'blocked' AND j.reason = 'parent_failed';
+
+    UPDATE job AS j SET state = 'blocked', ready_at = NULL, pending = w.count
+      FROM (SELECT d.child, count(*)::integer AS count
+              FROM dependency AS d JOIN job AS p ON p.id = d.parent AND p.workflow = d.workflow
+             WHERE d.child = ANY (p_jobs) AND NOT d.satisfied GROUP BY d.child) AS w
+     WHERE j.id = w.child AND j.state IN ('ready', 'scheduled');
+END
+$$;
+
 CREATE FUNCTION penstock.window_v1(p_windows jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(open boolean, changes_in double precision)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -2405,7 +3462,15 @@ CREATE TABLE penstock.batch (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     closed_at timestamp with time zone,
     finished_at timestamp with time zone,
-    CONSTRAINT batch_finished_only_when_closed CHECK (((finished_at IS NULL) OR (closed_at IS NOT NULL)))
+    folded_at timestamp with time zone,
+    rate double precision DEFAULT 0 NOT NULL,
+    rate_weight double precision DEFAULT 0 NOT NULL,
+    failure_job bigint,
+    success_job bigint,
+    end_job bigint,
+    CONSTRAINT batch_callbacks_is_object CHECK ((jsonb_typeof(callbacks) = 'object'::text)),
+    CONSTRAINT batch_finished_only_when_closed CHECK (((finished_at IS NULL) OR (closed_at IS NOT NULL))),
+    CONSTRAINT batch_meta_is_object CHECK ((jsonb_typeof(meta) = 'object'::text))
 );
 
 CREATE TABLE penstock.batch_delta (
@@ -2450,6 +3515,8 @@ CREATE TABLE penstock.dependency (
     parent bigint NOT NULL,
     child bigint NOT NULL,
     on_failure text DEFAULT 'cancel'::text NOT NULL,
+    workflow bigint NOT NULL,
+    satisfied boolean DEFAULT false NOT NULL,
     CONSTRAINT dependency_not_on_itself CHECK ((parent <> child)),
     CONSTRAINT dependency_on_failure_known CHECK ((on_failure = ANY (ARRAY['cancel'::text, 'continue'::text, 'wait'::text])))
 );
@@ -2499,6 +3566,7 @@ CREATE TABLE penstock.job (
     meta jsonb,
     retry jsonb,
     errors jsonb,
+    step text COLLATE pg_catalog."C",
     CONSTRAINT job_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
     CONSTRAINT job_json_in_shape CHECK (((jsonb_typeof(args) = 'object'::text) AND ((meta IS NULL) OR (jsonb_typeof(meta) = 'object'::text)) AND ((errors IS NULL) OR (jsonb_typeof(errors) = 'array'::text)))),
     CONSTRAINT job_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
@@ -2547,6 +3615,7 @@ CREATE TABLE penstock.job_history (
     retry jsonb,
     errors jsonb,
     result jsonb,
+    step text COLLATE pg_catalog."C",
     CONSTRAINT job_history_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
     CONSTRAINT job_history_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
     CONSTRAINT job_history_reason_given CHECK (((state = 'completed'::text) OR (reason IS NOT NULL))),
@@ -2590,7 +3659,9 @@ CREATE VIEW penstock.job_all AS
     job.retry,
     job.errors,
     NULL::jsonb AS result,
-    NULL::date AS expires_on
+    NULL::date AS expires_on,
+    job.step,
+    job.pending
    FROM penstock.job
 UNION ALL
  SELECT job_history.id,
@@ -2628,7 +3699,9 @@ UNION ALL
     job_history.retry,
     job_history.errors,
     job_history.result,
-    job_history.expires_on
+    job_history.expires_on,
+    job_history.step,
+    0 AS pending
    FROM penstock.job_history;
 
 ALTER TABLE penstock.job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -2836,8 +3909,28 @@ CREATE TABLE penstock.unique_claim (
     job bigint NOT NULL,
     fingerprint bytea,
     expires_at timestamp with time zone,
+    keep double precision,
+    until timestamp with time zone,
     CONSTRAINT unique_claim_idempotency_expires CHECK (((kind <> 'idempotency'::text) OR (expires_at IS NOT NULL))),
     CONSTRAINT unique_claim_kind_known CHECK ((kind = ANY (ARRAY['unique'::text, 'idempotency'::text])))
+);
+
+CREATE TABLE penstock.workflow (
+    id bigint NOT NULL,
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    name text,
+    meta jsonb,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT workflow_meta_is_object CHECK ((jsonb_typeof(meta) = 'object'::text))
+);
+
+ALTER TABLE penstock.workflow ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME penstock.workflow_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 ALTER TABLE ONLY penstock.audit
@@ -2912,15 +4005,28 @@ ALTER TABLE ONLY penstock.tenant_setting
 ALTER TABLE ONLY penstock.unique_claim
     ADD CONSTRAINT unique_claim_pkey PRIMARY KEY (kind, tenant, key);
 
+ALTER TABLE ONLY penstock.workflow
+    ADD CONSTRAINT workflow_pkey PRIMARY KEY (id);
+
+CREATE INDEX batch_created ON penstock.batch USING btree (tenant, id);
+
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
+
+CREATE INDEX dependency_workflow ON penstock.dependency USING btree (workflow);
 
 CREATE INDEX grant_lease ON penstock."grant" USING btree (lease);
 
+CREATE INDEX job_batch ON penstock.job USING btree (batch) WHERE (batch IS NOT NULL);
+
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
+
+CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch) WHERE (batch IS NOT NULL);
 
 CREATE INDEX job_history_failed ON ONLY penstock.job_history USING btree (finished_at) WHERE (state = 'failed'::text);
 
 CREATE INDEX job_history_subject ON ONLY penstock.job_history USING btree (tenant, subject) WHERE (subject IS NOT NULL);
+
+CREATE INDEX job_history_workflow ON ONLY penstock.job_history USING btree (workflow) WHERE (workflow IS NOT NULL);
 
 CREATE INDEX job_ready ON penstock.job USING btree (queue, lane, priority DESC, ready_at, id) WHERE (state = 'ready'::text);
 
@@ -2929,6 +4035,8 @@ CREATE INDEX job_running ON penstock.job USING btree (lease) WHERE (state = 'run
 CREATE INDEX job_scheduled ON penstock.job USING btree (run_at) WHERE (state = 'scheduled'::text);
 
 CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (subject IS NOT NULL);
+
+CREATE INDEX job_workflow ON penstock.job USING btree (workflow) WHERE (workflow IS NOT NULL);
 
 CREATE INDEX schedule_fire_job ON penstock.schedule_fire USING btree (schedule, tick) WHERE (job IS NOT NULL);
 

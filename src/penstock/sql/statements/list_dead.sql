@@ -2,7 +2,8 @@
 SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h.subject, h.requested_by,
        h.tags, h.attempt, h.failures, h.losses, h.max_attempts, h.timeout, h.retry::text, h.args::text, h.args_version,
        h.meta::text, h.created_at, h.run_at, h.ready_at, h.attempted_at, h.finished_at, h.deadline,
-       NULL::timestamptz AS stuck_since, h.errors::text, h.result::text
+       NULL::timestamptz AS stuck_since, h.errors::text, h.result::text, h.batch, h.workflow, h.step, h.unique_key,
+       0 AS pending
   FROM :"schema".job_history AS h
  WHERE h.state = 'failed'
    AND ($1::text IS NULL OR h.queue = $1::text)
