@@ -15,6 +15,7 @@ from penstock.client import Client, Enqueued, Fire, JobStatus, Page, Schedule
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import (
     DatabaseLost,
+    EventTimeout,
     IdempotencyMismatch,
     JobCancelled,
     JobConflict,
@@ -23,6 +24,7 @@ from penstock.errors import (
     NotRetryable,
     PayloadRefused,
     PenstockError,
+    PollTimeout,
     Retryable,
     ScheduleNotFound,
     StaleAttempt,
@@ -30,7 +32,9 @@ from penstock.errors import (
 )
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
-from penstock.tasks import Budget, Context, NotNow, Request, Task, task
+from penstock.tasks import Budget, Context, NotNow, Request, Suspended, Task, task
+from penstock.tasks.cache import Cache
+from penstock.tasks.poll import Pending
 from penstock.windows import Windows
 from penstock.worker import Tally, Worker
 
@@ -39,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AttemptError",
     "Budget",
+    "Cache",
     "Cancel",
     "Client",
     "Context",
@@ -46,6 +51,7 @@ __all__ = [
     "Discard",
     "Done",
     "Enqueued",
+    "EventTimeout",
     "Exponential",
     "Fire",
     "Fixed",
@@ -64,8 +70,10 @@ __all__ = [
     "Pace",
     "Page",
     "PayloadRefused",
+    "Pending",
     "Penstock",
     "PenstockError",
+    "PollTimeout",
     "Request",
     "Retry",
     "Retryable",
@@ -74,6 +82,7 @@ __all__ = [
     "Snooze",
     "StaleAttempt",
     "Stopping",
+    "Suspended",
     "Tally",
     "Task",
     "Upkeep",

@@ -122,7 +122,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """How often the maintenance runs, and its limits. Seconds and days."""
+    """How often the maintenance runs, and its limits. Seconds, days and bytes."""
 
     election: float = 2.0
     term: float = 6.0
@@ -137,9 +137,12 @@ class Upkeep:
     park_limit: float = 86_400.0
     isolation_wait: float = 30.0
     schedule_grace: float = 60.0
+    step_cache_bytes: int = 2**30
 
     def __post_init__(self) -> None:
         _up_to_a_day(self, "overtime_grace", "isolation_wait", "schedule_grace")
+        # At least so large that one result, of up to 1 MiB, is a small part of it.
+        _between("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
         _between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",

@@ -37,6 +37,8 @@ PenstockError
 ├── DuplicateStep            two steps of one attempt want one name
 ├── StepDoesNotFit           a step's result does not fit what its function says it returns
 ├── TooManySteps             a job keeps more steps, or longer results, than an attempt can read
+├── EventTimeout             an event that a job waited for was not sent in time (a TimeoutError)
+├── PollTimeout              an outside operation was not over after all polls (a TimeoutError)
 ├── BudgetTooSmall           a budget never holds as many units as were asked for
 ├── UnknownBudget            no limit with a rate is set for this key
 ├── DatabaseLost             the connection to Postgres broke and did not come back in time
@@ -465,6 +467,30 @@ class TooManySteps(PenstockError):
             f"The job would keep {steps:,} steps with {size:,} characters of results; the limits "
             f"are {most:,} and {limit:,}. Do the work in several jobs, or keep results elsewhere "
             "and return references to them."
+        )
+
+
+class EventTimeout(PenstockError, TimeoutError):
+    """An event that a job waited for was not sent in time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The event {name!r} was not sent in the time that the job waited for it. The job's "
+            "later attempts get the same answer: catch EventTimeout, and do what is to be done."
+        )
+
+
+class PollTimeout(PenstockError, TimeoutError):
+    """An operation was polled for as often, or for as long, as allowed, and is not over."""
+
+    def __init__(self, name: str, polls: int) -> None:
+        self.name = name
+        self.polls = polls
+        super().__init__(
+            f"The poll {name!r} has no answer after {polls:,} {'try' if polls == 1 else 'tries'}, "
+            "and neither its time nor its number allows another. Look at the operation itself; "
+            "a new job polls it anew."
         )
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from penstock.backoff import LONGEST, Policy
 from penstock.errors import ConfigError
 from penstock.job import (
+    BLOCKED,
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -112,8 +113,14 @@ class Parked(Struct, frozen=True):
     error: AttemptError | None = None
 
 
+class Waiting(Struct, frozen=True):
+    """The job waits for an event; `reason` says for which. Counts as nothing."""
+
+    reason: str
+
+
 Returned = Done | Retry | Snooze | Cancel | Discard
-Outcome = Returned | Failed | TimedOut | Released | Parked
+Outcome = Returned | Failed | TimedOut | Released | Parked | Waiting
 
 
 def outcome_of(value: object) -> Returned:
@@ -169,6 +176,8 @@ def decide(
             return _later(_seconds("Snooze.delay", delay), reason=said)
         case Released():
             return RELEASED
+        case Waiting(reason):
+            return Transition(BLOCKED, storable(reason, REASON_LIMIT))
         case Failed():
             return _failed(job, outcome, policy, rng)
         case TimedOut(error):

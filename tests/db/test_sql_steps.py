@@ -94,7 +94,7 @@ async def test_steps_stay_when_the_job_fails_and_are_there_after_a_retry(engine:
     await save(engine, attempt)
     await engine.settle([attempt], states=["failed"], reasons=["discarded"])
     assert dict((await engine.call("sweep_steps_v1"))[0]) == {"swept": 0, "upto": attempt["id"]}
-    await engine.call("retry_v1", ids=[attempt["id"]])
+    await engine.call("retry_v2", ids=[attempt["id"]])
     [again] = await engine.claim(await engine.lease())
     assert await steps(engine, again) == {"fetch": "1"}
 
@@ -112,3 +112,111 @@ async def test_steps_are_swept_when_their_job_is_gone(engine: Engine) -> None:
     [end] = await engine.call("sweep_steps_v1", after=stays["id"])
     assert end["upto"] is None
     assert len(await steps(engine, stays)) == 2
+
+
+# Sleeps
+
+
+async def sleep(engine: Engine, attempt: Any, **given: Any) -> float:
+    given = {"name": "1", "until": None, "seconds": 60.0, **given}
+    return float(
+        await engine.value(
+            "sleep_v1", job=attempt["id"], token=attempt["token"], now=engine.now, **given
+        )
+    )
+
+
+async def test_a_sleep_begins_once_and_ends_by_the_clock_of_the_database(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    engine.now = NOON
+    assert await sleep(engine, attempt) == 60
+    assert await sleep(engine, attempt, name="2", until=NOON.replace(minute=5), seconds=None) == 300
+    engine.now = NOON.replace(second=59)
+    assert await sleep(engine, attempt, seconds=1000.0) == 1
+    engine.now = NOON.replace(minute=2)
+    assert await sleep(engine, attempt) == -60
+
+
+# The cache
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+async def share(engine: Engine, attempt: Any, number: int, result: str = "1", ttl: float = 3600.0):  # type: ignore[no-untyped-def]
+    await engine.call(
+        "share_step_v1",
+        job=attempt["id"],
+        token=attempt["token"],
+        name=f"step {number}",
+        result=result,
+        key=key(number),
+        ttl=ttl,
+        now=engine.now,
+    )
+
+
+async def recall(engine: Engine, attempt: Any, number: int) -> Any:
+    return await engine.value(
+        "recall_step_v1",
+        job=attempt["id"],
+        token=attempt["token"],
+        name=f"step {number}",
+        key=key(number),
+        now=engine.now,
+    )
+
+
+async def used(engine: Engine) -> list[Any]:
+    rows = await engine.connection.fetch("SELECT used_at FROM penstock.step_cache ORDER BY key")
+    return [row["used_at"] for row in rows]
+
+
+async def test_a_shared_result_becomes_a_step_of_the_job_that_finds_it(engine: Engine) -> None:
+    first, second, foreign = [
+        await engine.attempt(tenants=tenant) for tenant in ("acme", "acme", "globex")
+    ]
+    await share(engine, first, 1, '{"a": 1}')
+    await share(engine, second, 1, '{"a": 2}')
+    third = await engine.attempt(tenants="acme")
+    assert await recall(engine, third, 1) == '{"a": 1}'
+    assert await steps(engine, third) == {"step 1": '{"a": 1}'}
+    assert await steps(engine, second) == {"step 1": '{"a": 2}'}
+    assert await recall(engine, foreign, 1) is None
+    assert await recall(engine, third, 2) is None
+
+
+async def test_an_old_token_shares_and_finds_nothing(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    await engine.settle([attempt])
+    for call in (share(engine, attempt, 1), recall(engine, attempt, 1)):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await call
+        assert refused.value.sqlstate == STALE
+    assert await used(engine) == []
+
+
+async def test_a_use_is_noted_once_an_hour(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    engine.now = NOON
+    await share(engine, attempt, 1, ttl=86_400.0)
+    for hour, minute, noted in [(12, 59, 12), (13, 1, 13), (13, 59, 13)]:
+        engine.now = NOON.replace(hour=hour, minute=minute)
+        assert await recall(engine, attempt, 1) == "1"
+        assert [moment.hour for moment in await used(engine)] == [noted]
+
+
+async def test_the_sweep_drops_what_expired_and_then_the_least_recently_used(
+    engine: Engine,
+) -> None:
+    attempt = await engine.attempt()
+    for number in range(5):
+        engine.now = NOON.replace(minute=number)
+        await share(engine, attempt, number, '"12345678"', ttl=60.0 if number == 2 else 3600.0)
+    engine.now = NOON.replace(minute=10)
+    [swept] = await engine.call("sweep_cache_v1", bytes=25, now=engine.now)
+    assert dict(swept) == {"expired": 1, "evicted": 2}
+    assert [moment.minute for moment in await used(engine)] == [3, 4]
+    [swept] = await engine.call("sweep_cache_v1", bytes=25, now=engine.now)
+    assert dict(swept) == {"expired": 0, "evicted": 0}

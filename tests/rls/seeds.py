@@ -21,6 +21,12 @@ SEEDS = {
     " VALUES ('unique', '{t}', 'key {n}', {job})",
     "progress": "INSERT INTO penstock.progress (job, done) VALUES ({n_of_job}, 1)",
     "step": "INSERT INTO penstock.step (job, name) VALUES ({job}, 'step {n}')",
+    "step_cache": "INSERT INTO penstock.step_cache (tenant, key, result, size, created_at, used_at,"
+    " expires_at) VALUES ('{t}', sha256('{n}'), '1', 1, now(), now(), now())",
+    "event": "INSERT INTO penstock.event (tenant, name, payload, sent_at, expires_at)"
+    " VALUES ('{t}', 'event {n}', '1', now(), now() + interval '1 hour')",
+    "event_wait": "INSERT INTO penstock.event_wait (job, step, tenant, name, after_event)"
+    " VALUES ({job}, 'event {n}:1', '{t}', 'event {n}', 0)",
     "leader": "INSERT INTO penstock.leader (role, lease, elected_at, expires_at)"
     " VALUES ('role {n}', {lease}, now(), now())",
     "queue": "INSERT INTO penstock.queue (name) VALUES ('queue {n}')",

@@ -16,8 +16,9 @@ OF_WORKERS = {
     *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
     *("grant", "take", "reserve", "correct", "close_bucket", "fold"),
-    *("read_steps", "save_step", "sweep_steps"),
     *("sync_schedules", "due", "fire", "sweep_fires"),
+    *("read_steps", "save_step", "sweep_steps", "recall_step", "share_step", "sweep_cache"),
+    *("sleep", "await_event", "wake_waits", "sweep_events"),
 }
 OF_APPS = {
     *(
@@ -34,6 +35,7 @@ OF_APPS = {
     *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
     *("join_batch", "close_batch", "depend", "refuse_cycle", "free_children", "wait_again"),
     "unblock",
+    *("send_event", "wake_waiters", "wake_jobs", "event_key"),
 }
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
@@ -46,8 +48,8 @@ OF_THE_OWNER = {
         "lose",
         "cover_retention",
     ),
-    "hold_attempt",
     *("schedule_changed", "overlap", "fire_tick", "fire_schedule", "run_schedule"),
+    *("hold_attempt", "hold_waits"),
     *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
 }
 
@@ -151,6 +153,15 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
             None,
         ),
     ],
+    "send_event": [("SELECT id FROM penstock.send_event_v1('event 2', p_tenant => 'b')", None)],
+    # b's job 2 waits for its event; to a it is not there.
+    "wake_waiters": [
+        (
+            "SELECT woken FROM penstock.wake_waiters_v1(1000, 'b', 'event 2', 10, false)",
+            0,
+        ),
+    ],
+    "wake_jobs": [("SELECT penstock.wake_jobs_v1('{2}', false)", [2])],
     "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
 }
 # Not allowed, another tenant's, or not there: a batch, a parent, a child.
@@ -164,6 +175,7 @@ HARMLESS = {
     "notify_ready",
     "notify_due",
     "keep_durable",
+    "event_key",
 }
 
 

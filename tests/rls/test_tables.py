@@ -23,6 +23,7 @@ OWN = {
         "audit",
         "retention",
     ),
+    *("step_cache", "event", "event_wait"),
 }
 ALL = {"queue", "setting_version", "migration"}
 NOTHING = {*("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader")}
@@ -158,6 +159,7 @@ async def test_the_app_has_no_more_rights_than_its_calls_need(seeded: Ground) ->
         "batch_delta SELECT",
         "batch_delta INSERT",
         *(f"{name} {each}" for name in ("progress", "step") for each in ("SELECT", "DELETE")),
+        *("event SELECT", "event INSERT", "event_wait SELECT", "event_wait UPDATE"),
         "signal INSERT",
         *(
             f"{name} SELECT"

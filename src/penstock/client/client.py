@@ -15,6 +15,7 @@ from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
 from penstock.client.dead import DeadCalls
 from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
+from penstock.client.event_calls import EventCalls
 from penstock.client.link import Link
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
@@ -70,7 +71,7 @@ _REFUSALS: dict[str, Callable[..., PenstockError]] = {
 }
 
 
-class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls):
+class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from penstock.client.client import Client
 from penstock.client.dead import DeadCalls
+from penstock.client.event_calls import EventCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
@@ -16,7 +17,7 @@ from penstock.store import adapt, drive
 P = ParamSpec("P")
 T = TypeVar("T")
 # A client is each of them.
-C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls)
+C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls | EventCalls)
 
 
 class Run(Protocol):
@@ -62,6 +63,9 @@ class SyncClient:
     pause = blocking(Client.pause)
     resume = blocking(Client.resume)
     paused = blocking(Client.paused)
+
+    send_event = blocking(Client.send_event)
+    sent_events = blocking(Client.sent_events)
 
     set_queue = blocking(Client.set_queue)
     queue_settings = blocking(Client.queue_settings)

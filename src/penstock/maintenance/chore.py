@@ -8,7 +8,6 @@ from collections.abc import Callable
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Store
 from penstock.store.schedules import Schedules
-from penstock.store.steps import Steps
 
 LIMIT = 1000
 
@@ -54,18 +53,6 @@ class Sweeper(Chore):
 
     async def work(self) -> int:
         return max((await self._store.sweep(self._pool, LIMIT)).values())
-
-
-class StepSweeper(Chore):
-    """Removes the steps of jobs that are gone, some jobs at a time, round and round."""
-
-    name = "step sweep"
-    _after = 0
-
-    async def work(self) -> int:
-        swept, upto = await Steps(self._store).sweep(self._pool, self._after, LIMIT)
-        self._after = upto or 0
-        return swept
 
 
 class FireSweeper(Chore):

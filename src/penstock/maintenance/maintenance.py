@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from penstock.config import Upkeep
 from penstock.events import Events
 from penstock.lifecycle import Health, Service
-from penstock.maintenance.chore import Expirer, FireSweeper, StepSweeper, Sweeper
+from penstock.maintenance.chore import Expirer, FireSweeper, Sweeper
 from penstock.maintenance.elector import Elector
 from penstock.maintenance.folder import Folder
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
 from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
 from penstock.maintenance.scheduler import Scheduler
+from penstock.maintenance.steps import CacheSweeper, EventSweeper, StepSweeper, Waker
 from penstock.store import Pool, Store
 from penstock.tasks import Timetable
 
@@ -57,9 +58,14 @@ class Maintenance:
                 grace=upkeep.overtime_grace,
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
+            Waker(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
             StepSweeper(pool, store, health, self.leads, upkeep.sweep),
+            EventSweeper(pool, store, health, self.leads, upkeep.sweep),
             FireSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
+            CacheSweeper(
+                pool, store, health, self.leads, upkeep.sweep, size=upkeep.step_cache_bytes
+            ),
             Partitions(
                 pool,
                 store,

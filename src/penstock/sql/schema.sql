@@ -67,6 +67,49 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.await_event_v1(p_job bigint, p_token uuid, p_step text, p_name text, p_after bigint, p_timeout double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(answer text, result jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_until  timestamptz;
+BEGIN
+    PERFORM keep_durable_v1();
+    IF NOT pg_try_advisory_xact_lock_shared(event_key_v1(v_tenant, p_name)) THEN
+        answer := 'busy';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    answer := 'got';
+    SELECT jsonb_build_object('event', e.id, 'payload', e.payload) INTO result FROM event AS e
+     WHERE e.tenant = v_tenant AND e.name = p_name AND e.id > p_after AND e.expires_at > v_now
+     ORDER BY e.id LIMIT 1;
+    IF NOT FOUND THEN
+        INSERT INTO event_wait AS w (job, step, tenant, name, after_event, until)
+        VALUES (p_job, p_step, v_tenant, p_name, p_after, v_now + make_interval(secs => p_timeout))
+        ON CONFLICT (job, step) DO UPDATE SET woken = false
+        RETURNING w.until INTO v_until;
+        IF v_until <= v_now THEN
+            answer := 'timeout';
+            result := '{"timed_out": true}';
+        ELSE
+            answer := 'wait';
+        END IF;
+    END IF;
+    IF result IS NOT NULL THEN
+        PERFORM save_step_v1(p_job, p_token, 'event', p_step, result, v_now);
+        DELETE FROM event_wait AS w WHERE w.job = p_job AND w.step = p_step;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
 CREATE FUNCTION penstock.be_unique_v1(p_rules text[], p_tenants text[], p_idempotency_keys text[], p_jobs bigint[], p_new boolean[], p_now timestamp with time zone, OUT keys text[], OUT jobs bigint[], OUT new boolean[], OUT replaced boolean[]) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1188,6 +1231,13 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.event_key_v1(p_tenant text, p_name text) RETURNS bigint
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT hashtextextended(format('%I event %L %L', current_schema(), p_tenant, p_name), 0);
+$$;
+
 CREATE FUNCTION penstock.expire_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1916,6 +1966,37 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.hold_waits_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS TABLE(job bigint, state text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs  bigint[];
+    v_steps text[];
+BEGIN
+    SELECT coalesce(array_agg(h.job), '{}'), coalesce(array_agg(h.step), '{}') INTO v_jobs, v_steps
+      FROM (SELECT w.job, w.step FROM event_wait AS w WHERE w.job = ANY (p_jobs) FOR UPDATE SKIP LOCKED) AS h;
+    RETURN QUERY
+    SELECT g.job,
+           CASE WHEN count(w.job) = 0 THEN 'ready'
+                WHEN bool_or(w.woken OR w.until <= p_now OR EXISTS (
+                     SELECT FROM event AS e
+                      WHERE e.tenant = w.tenant AND e.name = w.name AND e.id > w.after_event
+                        AND e.expires_at > p_now)) THEN 'ready'
+                WHEN bool_or(h.job IS NULL) THEN 'scheduled'
+                ELSE 'blocked' END
+      FROM unnest(p_jobs) AS g (job)
+      LEFT JOIN event_wait AS w ON w.job = g.job AND w.job = ANY (p_jobs)
+      LEFT JOIN unnest(v_jobs, v_steps) AS h (job, step) ON h.job = w.job AND h.step = w.step
+     GROUP BY g.job;
+END
+$$;
+
 CREATE FUNCTION penstock.is_paused_v1(p_queue text) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -2313,6 +2394,40 @@ CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states t
     SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
 $$;
 
+CREATE FUNCTION penstock.put_back_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_states  text[];
+    v_delays  double precision[];
+    v_blocked integer;
+BEGIN
+    IF NOT 'blocked' = ANY (p_states) THEN
+        RETURN put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors, p_now);
+    END IF;
+    SELECT array_agg(coalesce(h.state, g.state) ORDER BY g.ord),
+           array_agg(CASE h.state WHEN 'scheduled' THEN 1 ELSE g.delay END ORDER BY g.ord)
+      INTO v_states, v_delays
+      FROM unnest(p_ids, p_states, p_delays) WITH ORDINALITY AS g (id, state, delay, ord)
+      LEFT JOIN hold_waits_v1(ARRAY(
+                SELECT b.id FROM unnest(p_ids, p_states) AS b (id, state) WHERE b.state = 'blocked'), p_now) AS h
+        ON h.job = g.id AND g.state = 'blocked';
+    UPDATE job AS j
+       SET state = 'blocked', reason = g.reason, lease = NULL, token = NULL, last_token = j.token, ready_at = NULL,
+           stuck_since = NULL
+      FROM unnest(p_ids, p_tokens, v_states, p_reasons) AS g (id, token, state, reason)
+     WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token AND g.state = 'blocked';
+    GET DIAGNOSTICS v_blocked = ROW_COUNT;
+    RETURN v_blocked + put_back_v1(p_ids, p_tokens, v_states, p_reasons, v_delays, p_failures, p_stuck, p_errors,
+                                   p_now);
+END
+$$;
+
 CREATE FUNCTION penstock.read_steps_v1(p_job bigint, p_token uuid) RETURNS TABLE(kind text, name text, result jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2326,6 +2441,33 @@ BEGIN
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
     END IF;
     RETURN QUERY SELECT s.kind, s.name, s.result FROM step AS s WHERE s.job = p_job;
+END
+$$;
+
+CREATE FUNCTION penstock.recall_step_v1(p_job bigint, p_token uuid, p_name text, p_key bytea, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS jsonb
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_used   timestamptz;
+    v_result jsonb;
+BEGIN
+    SELECT c.result, c.used_at INTO v_result, v_used FROM step_cache AS c
+     WHERE c.tenant = v_tenant AND c.key = p_key AND c.expires_at > v_now;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    -- To the hour is exact enough to tell what is used from what is not, and spares a write for each use.
+    IF v_used < v_now - interval '1 hour' THEN
+        UPDATE step_cache AS c SET used_at = v_now WHERE c.tenant = v_tenant AND c.key = p_key;
+    END IF;
+    PERFORM save_step_v1(p_job, p_token, 'step', p_name, v_result, v_now);
+    RETURN v_result;
 END
 $$;
 
@@ -2911,6 +3053,41 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.send_event_v1(p_name text, p_payload jsonb DEFAULT NULL::jsonb, p_tenant text DEFAULT ''::text, p_keep double precision DEFAULT 604800, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, woken integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
+    v_told   boolean;
+BEGIN
+    IF p_options ->> 'durable' = 'true' THEN
+        PERFORM keep_durable_v1();
+    END IF;
+    IF v_tenant <> '' AND p_tenant NOT IN ('', v_tenant) THEN
+        RAISE EXCEPTION 'An event of tenant "%" cannot be sent by tenant "%".', p_tenant, v_tenant
+            USING ERRCODE = 'PS007', DETAIL = json_build_array(p_tenant, v_tenant)::text,
+                  HINT = 'Leave the tenant out, or SET LOCAL penstock.tenant to the other one.';
+    ELSIF v_tenant = '' AND row_security_active('event') THEN
+        RAISE EXCEPTION 'No tenant is set, and row level security is on.'
+            USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the event belongs to.';
+    END IF;
+    v_tenant := coalesce(nullif(v_tenant, ''), p_tenant);
+    PERFORM pg_advisory_xact_lock(event_key_v1(v_tenant, p_name));
+    id := nextval('event_id_seq');
+    SELECT w.woken, w.all_told INTO woken, v_told
+      FROM wake_waiters_v1(id, v_tenant, p_name, 1000,
+                           coalesce((p_options ->> 'notify')::boolean, true), p_now) AS w;
+    INSERT INTO event (id, tenant, name, payload, sent_at, expires_at, told)
+    OVERRIDING SYSTEM VALUE
+    VALUES (id, v_tenant, p_name, coalesce(p_payload, 'null'), v_now, v_now + make_interval(secs => p_keep),
+            v_told AND current_setting('transaction_isolation') = 'read committed');
+    RETURN NEXT;
+END
+$$;
+
 CREATE FUNCTION penstock.settings_changed_v1() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -3007,7 +3184,7 @@ BEGIN
     END IF;
     v_settled := finish_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
                            NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+    RETURN v_settled + put_back_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
                                    v_free.failures, v_free.stuck, v_free.errors, p_now);
 END
 $$;
@@ -3075,7 +3252,7 @@ BEGIN
         v_settled := finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
                                p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
-            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+            v_settled := v_settled + put_back_v2(p_ids, p_tokens, p_states, p_reasons, p_delays,
                                                  p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
@@ -3085,12 +3262,109 @@ BEGIN
     END;
     IF v_settled < cardinality(p_ids) THEN
         IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
-                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
-            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready', 'blocked')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled, ready or blocked, not as %.',
                 p_states USING ERRCODE = 'invalid_parameter_value';
         END IF;
         RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
     END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.share_step_v1(p_job bigint, p_token uuid, p_name text, p_result jsonb, p_key bytea, p_ttl double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := hold_attempt_v1(p_job, p_token);
+BEGIN
+    PERFORM save_step_v1(p_job, p_token, 'step', p_name, p_result, v_now);
+    INSERT INTO step_cache AS c (tenant, key, result, size, created_at, used_at, expires_at)
+    VALUES (v_tenant, p_key, p_result, octet_length(p_result::text), v_now, v_now,
+            v_now + make_interval(secs => p_ttl))
+    ON CONFLICT (tenant, key) DO UPDATE
+       SET result = excluded.result, size = excluded.size, created_at = excluded.created_at,
+           used_at = excluded.used_at, expires_at = excluded.expires_at
+     WHERE c.expires_at <= v_now;
+END
+$$;
+
+CREATE FUNCTION penstock.sleep_v1(p_job bigint, p_token uuid, p_name text, p_until timestamp with time zone, p_seconds double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_until timestamptz := coalesce(p_until, v_now + make_interval(secs => p_seconds));
+BEGIN
+    PERFORM save_step_v1(p_job, p_token, 'sleep', p_name, jsonb_build_object('until', v_until), v_now);
+    SELECT s.result ->> 'until' INTO v_until FROM step AS s
+     WHERE s.job = p_job AND s.kind = 'sleep' AND s.name = p_name;
+    RETURN extract(epoch FROM v_until - v_now);
+END
+$$;
+
+CREATE FUNCTION penstock.sweep_cache_v1(p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(expired integer, evicted integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_over bigint;
+BEGIN
+    DELETE FROM step_cache AS c
+     WHERE (c.tenant, c.key) IN (
+           SELECT o.tenant, o.key FROM step_cache AS o
+            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS expired = ROW_COUNT;
+    SELECT coalesce(sum(c.size), 0) - p_bytes INTO v_over FROM step_cache AS c;
+    evicted := 0;
+    IF v_over > 0 THEN
+        DELETE FROM step_cache AS c
+         WHERE (c.tenant, c.key) IN (
+               SELECT f.tenant, f.key
+                 FROM (SELECT o.tenant, o.key, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.tenant, o.key) AS freed
+                         FROM (SELECT l.tenant, l.key, l.size, l.used_at FROM step_cache AS l
+                                ORDER BY l.used_at LIMIT p_limit) AS o) AS f
+                WHERE f.freed - f.size < v_over);
+        GET DIAGNOSTICS evicted = ROW_COUNT;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.sweep_events_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(events integer, waits integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_jobs bigint[];
+BEGIN
+    DELETE FROM event AS e
+     WHERE e.id IN (SELECT o.id FROM event AS o WHERE o.expires_at <= v_now
+                     ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS events = ROW_COUNT;
+    v_jobs := ARRAY(
+        SELECT w.job FROM event_wait AS w
+         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
+         LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
+    -- Looked for again once they are held: a job may have come back from history, and waits.
+    DELETE FROM event_wait AS w
+     WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
+    GET DIAGNOSTICS waits = ROW_COUNT;
+    RETURN NEXT;
 END
 $$;
 
@@ -3390,6 +3664,98 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.wake_jobs_v1(p_jobs bigint[], p_notify boolean, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_free  bigint[];
+    v_lines integer;
+BEGIN
+    v_free := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0
+         ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
+    WITH up AS (
+        UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
+         WHERE j.id = ANY (v_free)
+        RETURNING j.queue, j.lane, j.priority, j.ready_at
+    ), told AS (
+        SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
+          FROM up AS u WHERE p_notify GROUP BY u.queue, u.lane, u.priority
+    )
+    SELECT count(*) INTO v_lines FROM told;
+    RETURN ARRAY(
+        SELECT g.id FROM unnest(p_jobs) AS g (id)
+         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = g.id AND j.state = 'blocked' AND j.pending = 0));
+END
+$$;
+
+CREATE FUNCTION penstock.wake_waiters_v1(p_event bigint, p_tenant text, p_name text, p_limit integer, p_notify boolean, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(woken integer, all_told boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs bigint[];
+BEGIN
+    v_jobs := ARRAY(
+        SELECT w.job FROM event_wait AS w
+         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
+         ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
+    UPDATE event_wait AS w SET woken = true
+     WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    woken := cardinality(v_jobs);
+    all_told := NOT EXISTS (
+        SELECT FROM event_wait AS w
+         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken);
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.wake_waits_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_event record;
+    v_waked record;
+    v_jobs  bigint[];
+    v_most  integer := 0;
+BEGIN
+    FOR v_event IN
+        SELECT e.id, e.tenant, e.name FROM event AS e WHERE NOT e.told ORDER BY e.id LIMIT 100 FOR UPDATE SKIP LOCKED
+    LOOP
+        SELECT w.woken, w.all_told INTO v_waked
+          FROM wake_waiters_v1(v_event.id, v_event.tenant, v_event.name, p_limit, true, p_now) AS w;
+        IF v_waked.all_told THEN
+            UPDATE event AS e SET told = true WHERE e.id = v_event.id;
+        END IF;
+        v_most := greatest(v_most, v_waked.woken);
+    END LOOP;
+    v_jobs := ARRAY(
+        SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
+         ORDER BY w.until LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_jobs := wake_jobs_v1(v_jobs, true, p_now);
+    UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+    RETURN greatest(v_most, cardinality(v_jobs));
+END
+$$;
+
 CREATE FUNCTION penstock.window_v1(p_windows jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(open boolean, changes_in double precision)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -3519,6 +3885,36 @@ CREATE TABLE penstock.dependency (
     satisfied boolean DEFAULT false NOT NULL,
     CONSTRAINT dependency_not_on_itself CHECK ((parent <> child)),
     CONSTRAINT dependency_on_failure_known CHECK ((on_failure = ANY (ARRAY['cancel'::text, 'continue'::text, 'wait'::text])))
+);
+
+CREATE TABLE penstock.event (
+    id bigint NOT NULL,
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    sent_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    told boolean DEFAULT true NOT NULL,
+    payload jsonb NOT NULL,
+    CONSTRAINT event_name_not_empty CHECK ((name <> ''::text))
+);
+
+ALTER TABLE penstock.event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME penstock.event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE penstock.event_wait (
+    job bigint NOT NULL,
+    step text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    after_event bigint NOT NULL,
+    until timestamp with time zone,
+    woken boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE penstock."grant" (
@@ -3894,6 +4290,17 @@ CREATE TABLE penstock.step (
     CONSTRAINT step_kind_known CHECK ((kind = ANY (ARRAY['step'::text, 'sleep'::text, 'event'::text, 'poll'::text])))
 );
 
+CREATE TABLE penstock.step_cache (
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    key bytea NOT NULL,
+    size integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    result jsonb NOT NULL,
+    CONSTRAINT step_cache_key_is_sha256 CHECK ((octet_length(key) = 32))
+);
+
 CREATE TABLE penstock.tenant_setting (
     tenant text NOT NULL COLLATE pg_catalog."C",
     plan text COLLATE pg_catalog."C",
@@ -3948,6 +4355,12 @@ ALTER TABLE ONLY penstock.bucket
 ALTER TABLE ONLY penstock.dependency
     ADD CONSTRAINT dependency_pkey PRIMARY KEY (parent, child);
 
+ALTER TABLE ONLY penstock.event
+    ADD CONSTRAINT event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY penstock.event_wait
+    ADD CONSTRAINT event_wait_pkey PRIMARY KEY (job, step);
+
 ALTER TABLE ONLY penstock."grant"
     ADD CONSTRAINT grant_pkey PRIMARY KEY (key, lease);
 
@@ -3996,6 +4409,9 @@ ALTER TABLE ONLY penstock.setting_version
 ALTER TABLE ONLY penstock.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (lease, job, token);
 
+ALTER TABLE ONLY penstock.step_cache
+    ADD CONSTRAINT step_cache_pkey PRIMARY KEY (tenant, key);
+
 ALTER TABLE ONLY penstock.step
     ADD CONSTRAINT step_pkey PRIMARY KEY (job, kind, name);
 
@@ -4013,6 +4429,16 @@ CREATE INDEX batch_created ON penstock.batch USING btree (tenant, id);
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
 
 CREATE INDEX dependency_workflow ON penstock.dependency USING btree (workflow);
+
+CREATE INDEX event_expiry ON penstock.event USING btree (expires_at);
+
+CREATE INDEX event_name ON penstock.event USING btree (tenant, name, id);
+
+CREATE INDEX event_untold ON penstock.event USING btree (id) WHERE (NOT told);
+
+CREATE INDEX event_wait_name ON penstock.event_wait USING btree (tenant, name, job) WHERE (NOT woken);
+
+CREATE INDEX event_wait_until ON penstock.event_wait USING btree (until) WHERE ((NOT woken) AND (until IS NOT NULL));
 
 CREATE INDEX grant_lease ON penstock."grant" USING btree (lease);
 
@@ -4039,6 +4465,10 @@ CREATE INDEX job_subject ON penstock.job USING btree (tenant, subject) WHERE (su
 CREATE INDEX job_workflow ON penstock.job USING btree (workflow) WHERE (workflow IS NOT NULL);
 
 CREATE INDEX schedule_fire_job ON penstock.schedule_fire USING btree (schedule, tick) WHERE (job IS NOT NULL);
+
+CREATE INDEX step_cache_expiry ON penstock.step_cache USING btree (expires_at);
+
+CREATE INDEX step_cache_use ON penstock.step_cache USING btree (used_at) INCLUDE (size);
 
 CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -30,6 +31,34 @@ class Steps:
     async def save(self, on: Executor, job: int, token: UUID, saved: Saved) -> float:
         """Keep a result; how many seconds ago the step was first kept."""
         return float(await on.fetchval(self._store.statement("save_step"), job, token, *saved))
+
+    async def recall(
+        self, on: Executor, job: int, token: UUID, name: str, key: bytes
+    ) -> str | None:
+        """The result that a step had for a key, which becomes this step's; None if none is kept."""
+        sql = self._store.statement("recall_step")
+        result: str | None = await on.fetchval(sql, job, token, name, key)
+        return result
+
+    async def share(
+        self, on: Executor, job: int, token: UUID, saved: Saved, key: bytes, ttl: float
+    ) -> None:
+        """Keep a result, for this job and for others that have the key."""
+        sql = self._store.statement("share_step")
+        await on.fetch(sql, job, token, saved.name, saved.result, key, ttl)
+
+    async def sleep(
+        self, on: Executor, job: int, token: UUID, name: str, until: datetime | None, seconds: float
+    ) -> float:
+        """How many seconds are left of a sleep."""
+        sql = self._store.statement("sleep")
+        return float(await on.fetchval(sql, job, token, name, until, seconds))
+
+    async def sweep_cache(self, on: Executor, size: int, limit: int) -> int:
+        """Remove results that have expired, and the oldest beyond a size: how many at most."""
+        row = await on.fetchrow(self._store.statement("sweep_cache"), size, limit)
+        assert row is not None
+        return int(max(row["expired"], row["evicted"]))
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
         """Remove steps of jobs that are gone, from one job on: how many, and where to go on."""

@@ -12,6 +12,7 @@ from penstock.tasks.request import Request
 from penstock.tasks.result import encode_result
 from penstock.tasks.schedule import CatchUp, Declaration, Overlap, Wins, declare
 from penstock.tasks.settings import Settings, TaskValues
+from penstock.tasks.suspended import Suspended
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 from penstock.tasks.timetable import Timetable
 
@@ -31,6 +32,7 @@ __all__ = [
     "Registry",
     "Request",
     "Settings",
+    "Suspended",
     "SyncContext",
     "SyncContextTask",
     "SyncTask",

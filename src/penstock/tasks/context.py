@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from logging import Logger, LoggerAdapter
 from typing import Any, ParamSpec, TypeVar, overload
 
+from penstock.backoff import Policy
 from penstock.job import Job
 from penstock.tasks.budget import Budget
+from penstock.tasks.cache import Cache
+from penstock.tasks.poll import Pending
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,9 +39,49 @@ class SyncContext(ABC):
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
         """Let nobody start with a key, or take from its budget, for so many seconds."""
 
+    @overload
+    def step(
+        self, name: str, fn: Callable[..., T], /, *args: Any, cache: Cache, **kwargs: Any
+    ) -> T: ...
+    @overload
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @abstractmethod
-    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of a function that is run once, whatever becomes of this attempt."""
+    def step(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        /,
+        *args: Any,
+        cache: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The result of a function that is run once; see `Context.step`."""
+
+    @abstractmethod
+    def sleep(self, length: float | timedelta) -> None:
+        """Go on after so many seconds, without holding a slot; see `Context.sleep`."""
+
+    @abstractmethod
+    def sleep_until(self, when: datetime) -> None:
+        """Go on at a time, without holding a slot until then."""
+
+    @abstractmethod
+    def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
+        """The payload of the next event of a name; see `Context.wait_for_event`."""
+
+    @abstractmethod
+    def poll(
+        self,
+        name: str,
+        check: Callable[..., T | Pending | None],
+        /,
+        *args: Any,
+        every: float | timedelta | Policy = 10.0,
+        most: int | None = None,
+        within: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """What `check` answers in the end; see `Context.poll`."""
 
 
 class Context(ABC):
@@ -49,8 +92,8 @@ class Context(ABC):
             ctx.progress(0, 10, "reading")
 
     Callers leave it out: `app.enqueue(index, 42)`. The same calls serve async and sync handlers,
-    apart from those that wait: in a sync handler they are `ctx.sync.fence`, `ctx.sync.complete`,
-    `ctx.sync.budget`, `ctx.sync.close_bucket` and `ctx.sync.step`.
+    apart from those that wait: in a sync handler they are `ctx.sync.fence`, `ctx.sync.step` and so
+    on.
     """
 
     @property
@@ -108,15 +151,30 @@ class Context(ABC):
 
     @overload
     async def step(
+        self, name: str, fn: Callable[..., Awaitable[T]], /, *args: Any, cache: Cache, **kwargs: Any
+    ) -> T: ...
+    @overload
+    async def step(
+        self, name: str, fn: Callable[..., T], /, *args: Any, cache: Cache, **kwargs: Any
+    ) -> T: ...
+    @overload
+    async def step(
         self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
     @overload
     async def step(
         self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
-
     @abstractmethod
-    async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    async def step(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        /,
+        *args: Any,
+        cache: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """The result of a function that is run once, whatever becomes of this attempt.
 
             text = await ctx.step("extract", extract, document)
@@ -124,7 +182,81 @@ class Context(ABC):
 
         The result is kept in the database: an attempt that comes later, after a failure, a crash or
         a wait, gets it without running the function again. It is JSON, read back as the type that
-        the function's annotation names.
+        the function's annotation names. With a `cache` other jobs of the tenant share it.
+        """
+
+    @abstractmethod
+    async def sleep(self, length: float | timedelta) -> None:
+        """Go on after so many seconds, without holding a slot.
+
+            await ctx.step("send", send, address)
+            await ctx.sleep(timedelta(days=3))
+            await ctx.step("remind", remind, address)
+
+        The attempt ends here, counted as nothing. When the time has come the handler runs again
+        from its beginning: steps that are done give their results, and the sleep is over.
+        """
+
+    @abstractmethod
+    async def sleep_until(self, when: datetime) -> None:
+        """Go on at a time, by the database's clock, without holding a slot until then."""
+
+    @abstractmethod
+    async def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
+        """The payload of the next event of a name, waited for without holding a slot.
+
+            answer = await ctx.wait_for_event(f"approved:{order}", timeout=timedelta(days=7))
+
+        The attempt ends here, unless the event was sent before, and the job is blocked until
+        somebody calls `app.send_event`. A second wait for the name gets the next newer event.
+        After `timeout` seconds it raises EventTimeout.
+        """
+
+    @overload
+    async def poll(
+        self,
+        name: str,
+        check: Callable[..., Awaitable[T | Pending | None]],
+        /,
+        *args: Any,
+        every: float | timedelta | Policy = 10.0,
+        most: int | None = None,
+        within: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+    @overload
+    async def poll(
+        self,
+        name: str,
+        check: Callable[..., T | Pending | None],
+        /,
+        *args: Any,
+        every: float | timedelta | Policy = 10.0,
+        most: int | None = None,
+        within: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+    @abstractmethod
+    async def poll(
+        self,
+        name: str,
+        check: Callable[..., Any],
+        /,
+        *args: Any,
+        every: float | timedelta | Policy = 10.0,
+        most: int | None = None,
+        within: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """What `check` answers once an outside operation is over, asked again and again.
+
+            operation = await ctx.step("start", start, video, key=ctx.job.id)
+            words = await ctx.poll("words", look, operation, every=10, within=3600)
+
+        `check` returns the answer, or None for "not yet", or `Pending(after=…)`. Then the attempt
+        ends, counted as nothing and holding no slot, and the handler runs again for the next poll.
+        An error that the task would retry is a poll without an answer. After `most` polls, or
+        `within` so many seconds of the first, it raises PollTimeout.
         """
 
     @property

@@ -7,7 +7,9 @@ from typing import Final
 from penstock.errors import (
     BudgetTooSmall,
     DuplicateStep,
+    EventTimeout,
     NotRetryable,
+    PollTimeout,
     Retryable,
     StepDoesNotFit,
     TooManySteps,
@@ -17,7 +19,15 @@ from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError, ErrorKind
 FRAMES: Final = 100
 TYPE_LIMIT: Final = 200
 # The next attempt would only come to the same.
-IN_VAIN: Final = (NotRetryable, BudgetTooSmall, DuplicateStep, StepDoesNotFit, TooManySteps)
+IN_VAIN: Final = (
+    NotRetryable,
+    BudgetTooSmall,
+    DuplicateStep,
+    StepDoesNotFit,
+    TooManySteps,
+    EventTimeout,
+    PollTimeout,
+)
 
 
 def describe_error(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.outcome import Snooze
+from penstock.outcome import Snooze, Waiting
 
 
 class Suspended(BaseException):
@@ -12,7 +12,7 @@ class Suspended(BaseException):
     fails, would swallow it, and the handler would go on without what it waits for. `finally` runs.
     """
 
-    def __init__(self, outcome: Snooze, message: str) -> None:
+    def __init__(self, outcome: Snooze | Waiting, message: str) -> None:
         self.outcome = outcome
         super().__init__(message)
 
@@ -27,4 +27,6 @@ def suspension(error: BaseException) -> Suspended | None:
 
 
 def _length(wait: Suspended) -> float:
-    return float(wait.outcome.delay)  # type: ignore[arg-type]
+    # An event is kept for the job, whenever it comes; nothing else would wake it in time.
+    outcome = wait.outcome
+    return -1.0 if isinstance(outcome, Waiting) else float(outcome.delay)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -18,6 +19,7 @@ from penstock.job import AttemptError
 from penstock.lifecycle import Health
 from penstock.outcome import PARK_LIMIT
 from penstock.store import Attempt, Settlement, Store
+from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.tasks import Task
 from penstock.testing.errors import surprise
@@ -151,6 +153,20 @@ class _NoJournal(Journal):
 
     async def save(self, run: Run, saved: Saved) -> float:
         return 0.0
+
+    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+        return None
+
+    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+        return None
+
+    async def wait_for_event(
+        self, run: Run, step: str, name: str, after: int, timeout: float | None
+    ) -> Awaited:
+        return Awaited("wait", None)
+
+    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+        return seconds if until is None else (until - datetime.now(UTC)).total_seconds()
 
 
 async def _finished(executor: Executor, stored: Attempt) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from penstock.backoff import Policy
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.outcome import DONE
@@ -15,19 +16,24 @@ from penstock.store import (
     Settlement,
     Store,
     adapt,
-    drive,
     failures,
     is_in_transaction,
 )
 from penstock.tasks import Context, SyncContext, encode_result
-from penstock.tasks.options import limit_key, seconds
+from penstock.tasks.events import event_wait
+from penstock.tasks.options import CHECKS, limit_key, seconds
+from penstock.tasks.poll import Polling
 from penstock.worker.bridge import Bridge
-from penstock.worker.budgets import BudgetBlock, Budgets, SyncBudgetBlock
+from penstock.worker.budgets import BudgetBlock, Budgets
+from penstock.worker.event_waits import wait_for_event
 from penstock.worker.journal import Journal
+from penstock.worker.polls import Poller
 from penstock.worker.resources import Opened
 from penstock.worker.run import Run
+from penstock.worker.sleeps import sleep
 from penstock.worker.stale import stale
 from penstock.worker.steps import Memory, StepRunner
+from penstock.worker.sync_context import SyncAttempt
 
 R = TypeVar("R")
 
@@ -107,7 +113,7 @@ class AttemptContext(Context):
 
     @property
     def sync(self) -> SyncContext:
-        return _SyncAttempt(self)
+        return SyncAttempt(self, self._bridge)
 
     @property
     def memory(self) -> Memory:
@@ -156,10 +162,44 @@ class AttemptContext(Context):
         await self._budgets.close(limit_key("key", key), seconds("wait", wait))
 
     def step(
-        self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        /,
+        *args: Any,
+        cache: Any = None,
+        **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("step")
-        return StepRunner(self.memory).run(name, fn, args, kwargs)
+        return StepRunner(self.memory, cache).run(name, fn, args, kwargs)
+
+    def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:
+        self._expect_async("sleep")
+        return sleep(self.memory, seconds=seconds("length", length))
+
+    def sleep_until(self, when: datetime) -> Coroutine[Any, Any, None]:
+        self._expect_async("sleep_until")
+        return sleep(self.memory, until=CHECKS["run_at"]("when", when))
+
+    def wait_for_event(
+        self, name: str, timeout: float | timedelta | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        self._expect_async("wait_for_event")
+        return wait_for_event(self.memory, *event_wait(name, timeout))
+
+    def poll(
+        self,
+        name: str,
+        check: Callable[..., Any],
+        /,
+        *args: Any,
+        every: float | timedelta | Policy = 10.0,
+        most: int | None = None,
+        within: float | timedelta | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        self._expect_async("poll")
+        return Poller(self.memory, Polling(every, most, within)).run(name, check, args, kwargs)
 
     def _expect_async(self, call: str) -> None:
         if not self._run.task.is_async:
@@ -167,25 +207,3 @@ class AttemptContext(Context):
 
     def resource(self, kind: type[R]) -> R:
         return self._opened.get(kind)
-
-
-class _SyncAttempt(SyncContext):
-    def __init__(self, context: AttemptContext) -> None:
-        self._context = context
-        self._bridge = context._bridge
-
-    def fence(self, conn: Any) -> None:
-        drive(self._context.fence_on(adapt(conn, "blocking")))
-
-    def complete(self, conn: Any, result: Any = None) -> None:
-        drive(self._context.complete_on(adapt(conn, "blocking"), result))
-
-    def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> SyncBudgetBlock:
-        return SyncBudgetBlock(self._bridge, self._context.budget(key, units=units, wait=wait))
-
-    def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        self._bridge.run(self._context.close_bucket(key, wait))
-
-    def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        runner = StepRunner(self._context.memory)
-        return runner.run_blocking(self._bridge, name, fn, args, kwargs)

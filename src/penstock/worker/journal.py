@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TypeVar
 
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.store import Pool, Store, failures
+from penstock.store.events import Awaited, EventStore
 from penstock.store.steps import Saved, Steps
 from penstock.worker.run import Run
 from penstock.worker.stale import stale
@@ -35,6 +37,7 @@ class Journal:
     def __init__(self, pool: Pool, store: Store) -> None:
         self._pool = pool
         self._steps = Steps(store)
+        self._events = EventStore(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
 
     async def read(self, run: Run) -> list[Saved]:
@@ -47,6 +50,40 @@ class Journal:
         attempt = run.attempt
         return await self._ask(
             run, lambda: self._steps.save(self._pool, attempt.id, attempt.token, saved)
+        )
+
+    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+        """The result that another job had for the same key, which becomes this step's."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._steps.recall(self._pool, attempt.id, attempt.token, name, key)
+        )
+
+    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+        """Keep a result, for this job and for others."""
+        attempt = run.attempt
+        await self._ask(
+            run, lambda: self._steps.share(self._pool, attempt.id, attempt.token, saved, key, ttl)
+        )
+
+    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+        """How many seconds are left of a sleep, which begins with the first call."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._steps.sleep(self._pool, attempt.id, attempt.token, name, until, seconds),
+        )
+
+    async def wait_for_event(
+        self, run: Run, step: str, name: str, after: int, timeout: float | None
+    ) -> Awaited:
+        """What there is for an attempt that waits for the first event after another."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._events.wait(
+                self._pool, attempt.id, attempt.token, step, name, after, timeout
+            ),
         )
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:

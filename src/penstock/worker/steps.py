@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
-from penstock.errors import DuplicateStep, TooManySteps
+from penstock.errors import ConfigError, DuplicateStep, TooManySteps
 from penstock.outcome import Snooze
 from penstock.store.steps import Saved
+from penstock.tasks.cache import Cache
 from penstock.tasks.steps import MOST_STEPS, STEPS_LIMIT, Recorded, step_name
 from penstock.tasks.suspended import Suspended
 from penstock.worker.bridge import Bridge
@@ -26,8 +28,14 @@ class Memory:
         self.journal = journal
         self._saved: dict[Key, str] | None = None
         self._used: set[Key] = set()
+        self._counts: Counter[str] = Counter()
         self._size = 0
         self._reading = asyncio.Lock()
+
+    def count(self, what: str) -> int:
+        """The number of this call among those of its kind in this attempt."""
+        self._counts[what] += 1
+        return self._counts[what]
 
     async def find(self, kind: str, name: str) -> str | None:
         """The result of a step, if it is done. Each step is asked for once in an attempt."""
@@ -49,8 +57,17 @@ class Memory:
         self.note(kind, name, result)
         return await self.journal.save(self.run, Saved(kind, name, result))
 
+    async def share(self, name: str, result: str, key: bytes, ttl: float) -> None:
+        """Keep a step's result for other jobs as well."""
+        self.note("step", name, result)
+        await self.journal.share(self.run, Saved("step", name, result), key, ttl)
+
+    def known(self, kind: str, name: str) -> str | None:
+        """The result of a step that this attempt has asked for before."""
+        return (self._saved or {}).get((kind, name))
+
     def note(self, kind: str, name: str, result: str) -> None:
-        """Remember what is kept; raises TooManySteps."""
+        """Remember what is kept; raises TooManySteps if it is more than can be read."""
         assert self._saved is not None
         self._size += len(result) - len(self._saved.get((kind, name), ""))
         self._saved[kind, name] = result
@@ -64,18 +81,22 @@ class _Begun(NamedTuple):
     name: str
     recorded: Recorded
     done: str | None
+    key: bytes | None
 
 
 class StepRunner:
     """`ctx.step`, for handlers that await and for those that do not."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, cache: Cache | None) -> None:
+        if not isinstance(cache, Cache | None):
+            raise ConfigError("cache", cache, "a Cache, such as Cache(ttl=3600)")
         self._memory = memory
+        self._cache = cache
 
     async def run(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        begun = await self._begin(name, fn)
+        begun = await self._begin(name, fn, args, kwargs)
         if begun.done is None:
             value = fn(*args, **kwargs)
             if isinstance(value, Awaitable):
@@ -91,22 +112,31 @@ class StepRunner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        begun = bridge.run(self._begin(name, fn))
+        begun = bridge.run(self._begin(name, fn, args, kwargs))
         if begun.done is None:
             value = fn(*args, **kwargs)
             if isinstance(value, Awaitable):
-                raise _unawaited(name, value)
+                raise unawaited(name, value)
             begun = bridge.run(self._end(begun, value))
         return _result(begun)
 
-    async def _begin(self, name: str, fn: Callable[..., Any]) -> _Begun:
+    async def _begin(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Begun:
         name = step_name(name)
-        return _Begun(name, Recorded(name, fn), await self._memory.find("step", name))
+        done, key = await self._memory.find("step", name), None
+        if done is None and self._cache is not None:
+            key = self._cache.key(name, fn, args, kwargs)
+            done = await self._memory.journal.recall(self._memory.run, name, key)
+        return _Begun(name, Recorded(name, fn), done, key)
 
     async def _end(self, begun: _Begun, value: Any) -> _Begun:
         encoded = begun.recorded.encode(value)
         begun.recorded.decode(encoded)  # What cannot be read again must not be kept.
-        await self._memory.keep("step", begun.name, encoded)
+        if self._cache is None or begun.key is None:
+            await self._memory.keep("step", begun.name, encoded)
+        else:
+            await self._memory.share(begun.name, encoded, begun.key, self._cache.seconds)
         return begun._replace(done=encoded)
 
 
@@ -115,7 +145,8 @@ def _result(begun: _Begun) -> Any:
     return begun.recorded.decode(begun.done)
 
 
-def _unawaited(name: str, value: Awaitable[Any]) -> TypeError:
+def unawaited(name: str, value: Awaitable[Any]) -> TypeError:
+    """What it means that a sync handler's function returned work instead of doing it."""
     if isinstance(value, Coroutine):
         value.close()  # Or Python warns of it, wherever the garbage collector finds it.
     return TypeError(

@@ -51,7 +51,7 @@ BEGIN
     END IF;
     v_settled := finish_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
                            NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+    RETURN v_settled + put_back_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
                                    v_free.failures, v_free.stuck, v_free.errors, p_now);
 END
 $$;

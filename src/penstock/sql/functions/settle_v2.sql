@@ -31,7 +31,7 @@ BEGIN
         v_settled := finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
                                p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
-            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+            v_settled := v_settled + put_back_v2(p_ids, p_tokens, p_states, p_reasons, p_delays,
                                                  p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
@@ -41,8 +41,8 @@ BEGIN
     END;
     IF v_settled < cardinality(p_ids) THEN
         IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
-                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
-            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready', 'blocked')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled, ready or blocked, not as %.',
                 p_states USING ERRCODE = 'invalid_parameter_value';
         END IF;
         RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;

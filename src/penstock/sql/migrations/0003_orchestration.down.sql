@@ -4,7 +4,8 @@ DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"s
     :"schema".close_batch_v1, :"schema".fold_v1, :"schema".fold_batches_v1, :"schema".call_back_v1,
     :"schema".enqueue_stored_v1, :"schema".enqueue, :"schema".enqueue_v3, :"schema".depend_v1, :"schema".refuse_cycle_v1,
     :"schema".join_batch_v1, :"schema".replace_v1, :"schema".be_unique_v1, :"schema".hold_unique_v1,
-    :"schema".choose_unique_v1, :"schema".claim_v3, :"schema".settle_v2, :"schema".settle_unlocked_v2;
+    :"schema".choose_unique_v1, :"schema".claim_v3, :"schema".settle_v2, :"schema".settle_unlocked_v2,
+    :"schema".put_back_v2;
 -- For people and for other languages: enqueue one job from plain SQL. Forwards to the newest version.
 CREATE FUNCTION :"schema".enqueue(
     task text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority integer DEFAULT 0,

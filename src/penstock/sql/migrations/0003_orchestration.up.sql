@@ -75,6 +75,7 @@ AS $$
     SELECT finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results,
                      p_settled, p_now);
 $$;
+\ir ../functions/put_back_v2.sql
 \ir ../functions/settle_unlocked_v2.sql
 \ir ../functions/settle_v2.sql
 \ir ../functions/claim_v3.sql

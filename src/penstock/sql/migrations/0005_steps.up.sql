@@ -7,7 +7,64 @@ ALTER TABLE :"schema".step
     ADD CONSTRAINT step_pkey PRIMARY KEY (job, kind, name),
     ADD CONSTRAINT step_kind_known CHECK (kind IN ('step', 'sleep', 'event', 'poll'));
 
+-- Results of steps that the jobs of a tenant share, by a hash of the step, its code and its arguments.
+CREATE TABLE :"schema".step_cache (
+    tenant      text COLLATE "C" NOT NULL,
+    key         bytea       NOT NULL,
+    size        integer     NOT NULL,
+    created_at  timestamptz NOT NULL,
+    used_at     timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    result      jsonb       NOT NULL,
+    CONSTRAINT step_cache_pkey PRIMARY KEY (tenant, key),
+    CONSTRAINT step_cache_key_is_sha256 CHECK (octet_length(key) = 32)
+);
+CREATE INDEX step_cache_use ON :"schema".step_cache (used_at) INCLUDE (size);
+CREATE INDEX step_cache_expiry ON :"schema".step_cache (expires_at);
+
+-- What was sent, for the jobs of a tenant that wait for its name or will. told: nobody is left to be woken for it.
+CREATE TABLE :"schema".event (
+    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant      text COLLATE "C" NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    sent_at     timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    told        boolean     NOT NULL DEFAULT true,
+    payload     jsonb       NOT NULL,
+    CONSTRAINT event_pkey PRIMARY KEY (id),
+    CONSTRAINT event_name_not_empty CHECK (name <> '')
+);
+CREATE INDEX event_name ON :"schema".event (tenant, name, id);
+CREATE INDEX event_expiry ON :"schema".event (expires_at);
+CREATE INDEX event_untold ON :"schema".event (id) WHERE NOT told;
+
+-- Which event a job waits for, after which one, and until when. woken: the job has been told to look again.
+CREATE TABLE :"schema".event_wait (
+    job          bigint      NOT NULL,
+    step         text COLLATE "C" NOT NULL,
+    tenant       text COLLATE "C" NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    after_event  bigint      NOT NULL,
+    until        timestamptz,
+    woken        boolean     NOT NULL DEFAULT false,
+    CONSTRAINT event_wait_pkey PRIMARY KEY (job, step)
+);
+CREATE INDEX event_wait_name ON :"schema".event_wait (tenant, name, job) WHERE NOT woken;
+CREATE INDEX event_wait_until ON :"schema".event_wait (until) WHERE NOT woken AND until IS NOT NULL;
+
 \ir ../functions/hold_attempt_v1.sql
 \ir ../functions/read_steps_v1.sql
 \ir ../functions/save_step_v1.sql
 \ir ../functions/sweep_steps_v1.sql
+\ir ../functions/recall_step_v1.sql
+\ir ../functions/share_step_v1.sql
+\ir ../functions/sweep_cache_v1.sql
+\ir ../functions/sleep_v1.sql
+\ir ../functions/event_key_v1.sql
+\ir ../functions/wake_jobs_v1.sql
+\ir ../functions/wake_waiters_v1.sql
+\ir ../functions/send_event_v1.sql
+\ir ../functions/await_event_v1.sql
+\ir ../functions/hold_waits_v1.sql
+\ir ../functions/wake_waits_v1.sql
+\ir ../functions/sweep_events_v1.sql

@@ -71,6 +71,8 @@ BEGIN
         ('unique_claim',   'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
         ('progress',       'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
         ('step',           'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
+        ('event',          'SELECT, INSERT', NULL, 'ALL', v_own, NULL),
+        ('event_wait',     'SELECT, UPDATE', NULL, 'ALL', v_own, NULL),
         ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_v1(job)', :'schema'), NULL),
         -- The name of the worker that runs a job of ours.
         ('lease',          'SELECT', '{id,worker,expires_at}', 'SELECT', format(
@@ -96,6 +98,7 @@ BEGIN
         ('schedule',       NULL, NULL, 'ALL', v_own, NULL),
         ('schedule_fire',  NULL, NULL, 'ALL', format(
             'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
+        ('step_cache',     NULL, NULL, 'ALL', v_own, NULL),
         ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
         -- lane_setting, "grant", bucket, leader are for the owner alone: no policy, no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
@@ -114,7 +117,10 @@ BEGIN
             EXECUTE format('COMMENT ON POLICY tenant ON %I.%I IS %L', :'schema', v.name, v.made_now);
         END IF;
     END LOOP;
-    EXECUTE format('GRANT USAGE ON SEQUENCE %I.job_id_seq TO %I', :'schema', :'app');
+    FOR v IN SELECT c.relname FROM pg_class AS c
+              WHERE c.relnamespace = v_schema AND c.relkind = 'S' AND c.relname IN ('job_id_seq', 'event_id_seq') LOOP
+        EXECUTE format('GRANT USAGE ON SEQUENCE %I.%I TO %I', :'schema', v.relname, :'app');
+    END LOOP;
 
     -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
     -- under the policies. The rest is called by these, or by the owner alone.
@@ -123,7 +129,8 @@ BEGIN
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
-                         'read_steps', 'save_step', 'sweep_steps',
+                         'read_steps', 'save_step', 'sweep_steps', 'recall_step', 'share_step', 'sweep_cache', 'sleep',
+                         'await_event', 'wake_waits', 'sweep_events',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'fold', 'rescue', 'rescue_overtime', 'sweep',
                          'ensure_partitions', 'drop_partition',
@@ -134,7 +141,8 @@ BEGIN
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'depend',
                          'refuse_cycle', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
                          'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'retry', 'wait_again', 'unblock',
-                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'owns'])) AS f
+                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'owns',
+                         'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
         IF v.role IS NOT NULL THEN

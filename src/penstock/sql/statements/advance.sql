@@ -68,7 +68,21 @@ WITH span AS MATERIALIZED (
 ), deltas AS (
     UPDATE :"schema".batch_delta AS d SET created_at = d.created_at - s.past FROM span AS s
 ), steps AS (
-    UPDATE :"schema".step AS t SET created_at = t.created_at - s.past FROM span AS s
+    UPDATE :"schema".step AS t
+       SET created_at = t.created_at - s.past,
+           result = CASE t.kind WHEN 'sleep' THEN t.result || jsonb_build_object(
+                                    'until', (t.result ->> 'until')::timestamptz - s.past)
+                                ELSE t.result END
+      FROM span AS s
+), shared AS (
+    UPDATE :"schema".step_cache AS c
+       SET created_at = c.created_at - s.past, used_at = c.used_at - s.past, expires_at = c.expires_at - s.past
+      FROM span AS s
+), events AS (
+    UPDATE :"schema".event AS e
+       SET sent_at = e.sent_at - s.past, expires_at = e.expires_at - s.past FROM span AS s
+), waits AS (
+    UPDATE :"schema".event_wait AS w SET until = w.until - s.past FROM span AS s
 ), entries AS (
     UPDATE :"schema".audit AS a SET at = a.at - s.past FROM span AS s
 )

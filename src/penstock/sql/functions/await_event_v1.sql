@@ -1,0 +1,50 @@
+-- What an attempt that waits for an event gets, which is kept as a step:
+--   got      the first event of the name after the last that its job has had;
+--   timeout  the time for it is over, from the first wait on;
+--   wait     none yet: the wait is noted, and the attempt may end as blocked;
+--   busy     somebody sends one just now, in a transaction that is open: ask again.
+CREATE FUNCTION :"schema".await_event_v1(
+    p_job bigint, p_token uuid, p_step text, p_name text, p_after bigint, p_timeout double precision,
+    p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (answer text, result jsonb)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_until  timestamptz;
+BEGIN
+    PERFORM keep_durable_v1();
+    IF NOT pg_try_advisory_xact_lock_shared(event_key_v1(v_tenant, p_name)) THEN
+        answer := 'busy';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    answer := 'got';
+    SELECT jsonb_build_object('event', e.id, 'payload', e.payload) INTO result FROM event AS e
+     WHERE e.tenant = v_tenant AND e.name = p_name AND e.id > p_after AND e.expires_at > v_now
+     ORDER BY e.id LIMIT 1;
+    IF NOT FOUND THEN
+        INSERT INTO event_wait AS w (job, step, tenant, name, after_event, until)
+        VALUES (p_job, p_step, v_tenant, p_name, p_after, v_now + make_interval(secs => p_timeout))
+        ON CONFLICT (job, step) DO UPDATE SET woken = false
+        RETURNING w.until INTO v_until;
+        IF v_until <= v_now THEN
+            answer := 'timeout';
+            result := '{"timed_out": true}';
+        ELSE
+            answer := 'wait';
+        END IF;
+    END IF;
+    IF result IS NOT NULL THEN
+        PERFORM save_step_v1(p_job, p_token, 'event', p_step, result, v_now);
+        DELETE FROM event_wait AS w WHERE w.job = p_job AND w.step = p_step;
+    END IF;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,36 @@
+-- Remove shared results that have expired, then those least recently used until the rest is within its size.
+CREATE FUNCTION :"schema".sweep_cache_v1(
+    p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (expired integer, evicted integer)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_over bigint;
+BEGIN
+    DELETE FROM step_cache AS c
+     WHERE (c.tenant, c.key) IN (
+           SELECT o.tenant, o.key FROM step_cache AS o
+            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS expired = ROW_COUNT;
+    SELECT coalesce(sum(c.size), 0) - p_bytes INTO v_over FROM step_cache AS c;
+    evicted := 0;
+    IF v_over > 0 THEN
+        DELETE FROM step_cache AS c
+         WHERE (c.tenant, c.key) IN (
+               SELECT f.tenant, f.key
+                 FROM (SELECT o.tenant, o.key, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.tenant, o.key) AS freed
+                         FROM (SELECT l.tenant, l.key, l.size, l.used_at FROM step_cache AS l
+                                ORDER BY l.used_at LIMIT p_limit) AS o) AS f
+                WHERE f.freed - f.size < v_over);
+        GET DIAGNOSTICS evicted = ROW_COUNT;
+    END IF;
+    RETURN NEXT;
+END
+$$;

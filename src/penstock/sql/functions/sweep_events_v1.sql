@@ -1,0 +1,30 @@
+-- Remove events whose time is over, and waits of jobs that have ended.
+CREATE FUNCTION :"schema".sweep_events_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (events integer, waits integer)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_jobs bigint[];
+BEGIN
+    DELETE FROM event AS e
+     WHERE e.id IN (SELECT o.id FROM event AS o WHERE o.expires_at <= v_now
+                     ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS events = ROW_COUNT;
+    v_jobs := ARRAY(
+        SELECT w.job FROM event_wait AS w
+         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
+         LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
+    -- Looked for again once they are held: a job may have come back from history, and waits.
+    DELETE FROM event_wait AS w
+     WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
+    GET DIAGNOSTICS waits = ROW_COUNT;
+    RETURN NEXT;
+END
+$$;

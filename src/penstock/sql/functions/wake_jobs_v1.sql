@@ -1,0 +1,33 @@
+-- Make blocked jobs ready that wait for no other job. Answers with those that are dealt with: not with one whose row
+-- somebody holds, who may yet let it live as it is.
+CREATE FUNCTION :"schema".wake_jobs_v1(p_jobs bigint[], p_notify boolean, p_now timestamptz DEFAULT NULL)
+RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_free  bigint[];
+    v_lines integer;
+BEGIN
+    v_free := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0
+         ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
+    WITH up AS (
+        UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
+         WHERE j.id = ANY (v_free)
+        RETURNING j.queue, j.lane, j.priority, j.ready_at
+    ), told AS (
+        SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
+          FROM up AS u WHERE p_notify GROUP BY u.queue, u.lane, u.priority
+    )
+    SELECT count(*) INTO v_lines FROM told;
+    RETURN ARRAY(
+        SELECT g.id FROM unnest(p_jobs) AS g (id)
+         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = g.id AND j.state = 'blocked' AND j.pending = 0));
+END
+$$;

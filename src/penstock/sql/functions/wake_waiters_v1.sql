@@ -1,0 +1,30 @@
+-- Wake up to so many jobs that wait for an event; how many, and whether that was all of them.
+-- The waits' locks are kept until the transaction ends: see put_back_v2 for why.
+CREATE FUNCTION :"schema".wake_waiters_v1(
+    p_event bigint, p_tenant text, p_name text, p_limit integer, p_notify boolean, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (woken integer, all_told boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs bigint[];
+BEGIN
+    v_jobs := ARRAY(
+        SELECT w.job FROM event_wait AS w
+         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
+         ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
+    UPDATE event_wait AS w SET woken = true
+     WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    woken := cardinality(v_jobs);
+    all_told := NOT EXISTS (
+        SELECT FROM event_wait AS w
+         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken);
+    RETURN NEXT;
+END
+$$;

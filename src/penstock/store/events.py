@@ -1,0 +1,70 @@
+"""The statements of events that jobs wait for."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from penstock.store.pool import Executor
+from penstock.store.store import Store
+
+Answer = Literal["got", "timeout", "wait", "busy"]
+
+
+class Sent(NamedTuple):
+    """The number of an event, and how many jobs it woke at once."""
+
+    id: int
+    woken: int
+
+
+class Awaited(NamedTuple):
+    """What a job that waits for an event gets; the result, as JSON, is kept as a step."""
+
+    answer: Answer
+    result: str | None
+
+
+class EventStore:
+    """Events and those who wait for them, on whatever connection the caller has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def send(
+        self, on: Executor, name: str, payload: str, tenant: str, keep: float, options: str
+    ) -> Sent:
+        sql = self._store.statement("send_event")
+        row = await on.fetchrow(sql, name, payload, tenant, keep, options)
+        assert row is not None
+        return Sent(row["id"], row["woken"])
+
+    async def list(self, on: Executor, *filters: Any) -> list[dict[str, Any]]:
+        rows = await on.fetch(self._store.statement("list_events"), *filters)
+        return [dict(row) for row in rows]
+
+    async def wait(
+        self,
+        on: Executor,
+        job: int,
+        token: UUID,
+        step: str,
+        name: str,
+        after: int,
+        timeout: float | None,
+    ) -> Awaited:
+        """What there is for an attempt that waits for the first event after another."""
+        sql = self._store.statement("await_event")
+        row = await on.fetchrow(sql, job, token, step, name, after, timeout)
+        assert row is not None
+        return Awaited(row["answer"], row["result"])
+
+    async def wake(self, on: Executor, limit: int) -> int:
+        """Wake jobs whose wait is over: how many at most."""
+        return int(await on.fetchval(self._store.statement("wake_waits"), limit))
+
+    async def sweep(self, on: Executor, limit: int) -> int:
+        """Remove old events, and waits of jobs that have ended: how many at most."""
+        row = await on.fetchrow(self._store.statement("sweep_events"), limit)
+        assert row is not None
+        return int(max(row["events"], row["waits"]))

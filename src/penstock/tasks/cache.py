@@ -1,0 +1,107 @@
+"""Results of steps that jobs share: by what was computed, from what, with which code."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from types import CodeType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.errors import ConfigError, PayloadRefused
+from penstock.tasks.options import seconds
+from penstock.tasks.payload import encode_hook
+
+DAY: Final = 86_400.0
+
+_encoder = msgspec.json.Encoder(enc_hook=encode_hook, order="deterministic")
+
+
+class Cache(Struct, frozen=True, kw_only=True):
+    """Share a step's result with all jobs of the tenant that call it with equal arguments.
+
+        await ctx.step("embed", embed, text, cache=Cache(ttl=timedelta(days=30), version="2"))
+
+    It is kept for `ttl` seconds. `version` stands for the code: raise it when the result changes.
+    Without one it is a fingerprint of the function's own code; what that calls is not seen.
+    """
+
+    ttl: float | timedelta = DAY
+    version: str | int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.seconds:
+            raise ConfigError("ttl", self.ttl, "more than 0 seconds")
+        if not isinstance(self.version, str | int | None):
+            raise ConfigError("version", self.version, "text, a number, or None")
+
+    @property
+    def seconds(self) -> float:
+        return seconds("ttl", self.ttl)
+
+    def key(
+        self, step: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bytes:
+        """Return the hash of a step's name, its code and its arguments."""
+        while isinstance(fn, partial):
+            args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
+            fn = fn.func
+        version = fingerprint(fn) if self.version is None else str(self.version)
+        given = _encoded(step, _named(fn, args, kwargs))
+        parts = (step.encode(), version.encode(), given)
+        return hashlib.sha256(b"".join(_length(part) + part for part in parts)).digest()
+
+
+def fingerprint(fn: Callable[..., Any]) -> str:
+    """Return a hash of a function's code, with that of the functions inside it."""
+    fn = inspect.unwrap(fn)
+    if not inspect.isfunction(fn) or fn.__closure__:
+        raise ConfigError(
+            "version",
+            None,
+            f"text or a number for {fn!r}: only of a plain function, which uses nothing from "
+            "around it but what it is given, is the code known",
+        )
+    return hashlib.sha256("\n".join(_lines(fn.__code__)).encode()).hexdigest()
+
+
+def _lines(code: CodeType) -> Iterator[str]:
+    yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars))
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _lines(value)
+        elif isinstance(value, frozenset):
+            yield repr(sorted(map(repr, value)))  # Its order differs from process to process.
+        else:
+            yield repr(value)
+
+
+def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments by name, defaults included: however they are given, they are the same."""
+    try:
+        bound = inspect.signature(fn).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        # No signature to be had, or the call does not fit it and will say so itself.
+        return [args, kwargs]
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _encoded(step: str, arguments: Any) -> bytes:
+    try:
+        return _encoder.encode(arguments)
+    except Exception as error:
+        raise PayloadRefused(
+            f"step {step!r}",
+            f"its arguments cannot be compared as JSON ({error})",
+            "Pass plain values, or call the step without a cache.",
+        ) from error
+
+
+def _length(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big")
