@@ -25,6 +25,8 @@ DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
     v_custom   boolean := EXISTS (SELECT FROM retention);
     v_finished integer;
+    v_batches  bigint[];
+    v_counts   text[];
     v_keyed    bigint[];
     v_parents  bigint[];
     v_states   text[];
@@ -71,18 +73,20 @@ BEGIN
                     ELSE coalesce(g.errors, '[]') || (g.error::jsonb || jsonb_build_object('at', p_now, 'began', g.attempted_at)) END,
                g.step, g.result::jsonb
           FROM gone AS g
-        RETURNING id, batch, workflow, state, has_children, unique_key
-    ), counted AS (
-        INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
-        SELECT k.batch, -count(*), count(*) FILTER (WHERE k.state = 'completed'),
-               count(*) FILTER (WHERE k.state = 'failed'), count(*) FILTER (WHERE k.state = 'cancelled')
-          FROM kept AS k WHERE k.batch IS NOT NULL GROUP BY k.batch
     )
-    SELECT count(*), array_agg(k.id) FILTER (WHERE k.unique_key IS NOT NULL),
-           array_agg(k.id) FILTER (WHERE k.has_children), array_agg(k.state) FILTER (WHERE k.has_children),
-           array_agg(k.workflow) FILTER (WHERE k.has_children)
-      INTO v_finished, v_keyed, v_parents, v_states, v_flows
-      FROM kept AS k;
+    -- Read from what is gone, which is there already: to return it from the insert would cost every job.
+    SELECT count(*), array_agg(g.batch) FILTER (WHERE g.batch IS NOT NULL),
+           array_agg(g.state) FILTER (WHERE g.batch IS NOT NULL), array_agg(g.id) FILTER (WHERE g.unique_key IS NOT NULL),
+           array_agg(g.id) FILTER (WHERE g.has_children), array_agg(g.state) FILTER (WHERE g.has_children),
+           array_agg(g.workflow) FILTER (WHERE g.has_children)
+      INTO v_finished, v_batches, v_counts, v_keyed, v_parents, v_states, v_flows
+      FROM gone AS g;
+    IF v_batches IS NOT NULL THEN
+        INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
+        SELECT e.batch, -count(*), count(*) FILTER (WHERE e.state = 'completed'),
+               count(*) FILTER (WHERE e.state = 'failed'), count(*) FILTER (WHERE e.state = 'cancelled')
+          FROM unnest(v_batches, v_counts) AS e (batch, state) GROUP BY e.batch;
+    END IF;
     IF v_keyed IS NOT NULL THEN
         PERFORM release_keys_v1(v_keyed, p_now);
     END IF;
