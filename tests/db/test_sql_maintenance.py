@@ -200,3 +200,23 @@ async def test_progress_of_jobs_that_are_gone_is_swept(engine: Engine) -> None:
     assert swept["progress"] == 1
     left = await engine.connection.fetch("SELECT job FROM penstock.progress ORDER BY job")
     assert [row["job"] for row in left] == [final["id"], running["id"]]
+
+
+EMPTIED = """
+ALTER TABLE penstock.progress SET (autovacuum_enabled = off);
+INSERT INTO penstock.progress (job, done) SELECT n, 1 FROM generate_series(1, 1000) AS n;
+DELETE FROM penstock.progress;
+ANALYZE penstock.progress;
+INSERT INTO penstock.progress (job, done, updated_at)
+SELECT n, 1, CASE WHEN n > 20 THEN timestamptz '2999-01-01' ELSE '1999-01-01' END
+  FROM generate_series(1, 20000) AS n;
+SET statement_timeout = '5s';
+"""
+
+
+async def test_a_sweep_walks_once_through_a_table_that_was_analysed_when_it_was_empty(
+    engine: Engine,
+) -> None:
+    await engine.connection.execute(EMPTIED)
+    [swept] = await engine.call("sweep_v3", now=NOON)
+    assert swept["progress"] == 20

@@ -3496,15 +3496,47 @@ CREATE FUNCTION penstock.sweep_v3(p_limit integer DEFAULT 5000, p_now timestamp 
     SET plan_cache_mode TO 'force_custom_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
+    v_now      timestamptz := coalesce(p_now, statement_timestamp());
+    v_hour_ago timestamptz := v_now - interval '1 hour';
     -- Before that its jobs may well be in history: to ask for each would be to walk through all of it.
-    v_gone  timestamptz := coalesce(p_now, statement_timestamp()) - make_interval(
+    v_gone     timestamptz := v_now - make_interval(
         days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
-    v_ended bigint[];
+    v_ended    bigint[];
+    v_keys     text[];
+    v_rows     tid[];
 BEGIN
-    SELECT s.leases, s.keys, s.progress, s.buckets INTO leases, keys, progress, buckets FROM sweep_v2(p_limit, p_now) AS s;
+    -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
+    v_ended := ARRAY(SELECT l.id FROM lease AS l
+                      WHERE l.expires_at < v_hour_ago
+                        AND NOT EXISTS (SELECT FROM job AS j WHERE j.state = 'running' AND j.lease = l.id)
+                      LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM lease AS l WHERE l.id = ANY (v_ended);
+    leases := cardinality(v_ended);
+    DELETE FROM signal AS s WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = s.lease);
+    DELETE FROM "grant" AS g WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = g.lease);
+
+    v_rows := ARRAY(SELECT u.ctid FROM unique_claim AS u
+                     WHERE u.expires_at <= v_now ORDER BY u.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM unique_claim AS u WHERE u.ctid = ANY (v_rows);
+    keys := cardinality(v_rows);
+
+    v_ended := ARRAY(SELECT p.job FROM progress AS p
+                      WHERE p.updated_at < v_gone AND NOT EXISTS (SELECT FROM job_all AS j WHERE j.id = p.job)
+                      LIMIT p_limit FOR UPDATE OF p SKIP LOCKED);
+    DELETE FROM progress AS p WHERE p.job = ANY (v_ended);
+    progress := cardinality(v_ended);
+
+    v_keys := ARRAY(SELECT b.key FROM bucket AS b CROSS JOIN LATERAL limit_v1(b.key) AS l
+                     WHERE b.filled_at < v_hour_ago AND (b.closed_until < v_hour_ago) IS NOT FALSE
+                       AND (b.level + l.rate * extract(epoch FROM v_hour_ago - b.filled_at) >= l.burst) IS NOT FALSE
+                     LIMIT p_limit FOR UPDATE OF b SKIP LOCKED);
+    DELETE FROM bucket AS b WHERE b.key = ANY (v_keys);
+    buckets := cardinality(v_keys);
 
     v_ended := ARRAY(SELECT b.id FROM batch AS b
                       WHERE b.finished_at < v_gone ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
