@@ -17,6 +17,7 @@ from penstock.cli import (
     demo,
     doctor,
     enqueue,
+    events,
     jobs,
     lanes,
     limits,
@@ -77,6 +78,7 @@ app.command("work", cls=Command)(work.work)
 app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(dead.app)
+app.add_typer(events.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)
 app.add_typer(limits.app)

@@ -33,6 +33,7 @@ def document(seen: JobInsight) -> dict[str, Any]:
         "turn": seen.turn,
         "waits": seen.waits,
         "timeline": seen.timeline,
+        "steps": seen.steps,
     }
 
 

@@ -2,6 +2,7 @@
 
 from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.event_calls import KeptEvent, SentEvent
 from penstock.client.letters import DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.portal import Portal
@@ -16,6 +17,7 @@ __all__ = [
     "Enqueued",
     "Fire",
     "JobStatus",
+    "KeptEvent",
     "LaneSettings",
     "Limit",
     "Link",
@@ -27,6 +29,7 @@ __all__ = [
     "Redriven",
     "Retention",
     "Schedule",
+    "SentEvent",
     "SyncClient",
     "Tenant",
 ]

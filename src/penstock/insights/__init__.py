@@ -8,6 +8,7 @@ from penstock.insights.limits import Holder, LimitInsight, Limits
 from penstock.insights.place import Place, Progress
 from penstock.insights.queues import QueueInsight
 from penstock.insights.running import FailedJob, RunningJob
+from penstock.insights.steps import StepInsight
 from penstock.insights.tenant import TenantInsights
 from penstock.insights.throughput import Ended, Percentiles, Throughput
 from penstock.insights.turn import Turn
@@ -34,6 +35,7 @@ __all__ = [
     "Progress",
     "QueueInsight",
     "RunningJob",
+    "StepInsight",
     "TenantInsights",
     "Throughput",
     "Turn",

@@ -14,11 +14,12 @@ from penstock.insights.limits import Limits, limits_from
 from penstock.insights.place import place_from
 from penstock.insights.queues import QueueInsight, queues_from
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
+from penstock.insights.steps import STEPS, EventWait, StepInsight, steps_from
 from penstock.insights.throughput import Throughput, throughput_from
 from penstock.insights.turn import Turn, keys_of, turn_from
 from penstock.insights.waiting import waits_of
 from penstock.insights.workers import WorkerInsight, worker_from
-from penstock.job import READY, SCHEDULED, Job
+from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
 
@@ -172,8 +173,25 @@ class Insights:
             turn or Turn(),
             paused=await self._store.paused(self._on),
             workers=await self.workers(),
+            events=await self._event_waits(job),
         )
-        return JobInsight(job=job, place=place, turn=turn, waits=waits, timeline=timeline_of(job))
+        return JobInsight(
+            job=job,
+            place=place,
+            turn=turn,
+            waits=waits,
+            timeline=timeline_of(job),
+            steps=await self._steps(key),
+        )
+
+    async def _steps(self, key: int) -> tuple[StepInsight, ...]:
+        return steps_from(await self._looks.steps(self._on, key, STEPS))
+
+    async def _event_waits(self, job: Job) -> list[EventWait]:
+        if job.state != BLOCKED:
+            return []
+        rows = await self._looks.event_waits(self._on, key_of(job.id))
+        return [EventWait(**row) for row in rows]
 
     async def _turn(self, job: Job) -> Turn:
         row = await self._looks.turn(self._on, key_of(job.id), AHEAD)

@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from penstock.insights.place import Place
+from penstock.insights.steps import StepInsight
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
 from penstock.job import READY, SCHEDULED, Job
@@ -29,6 +30,8 @@ class JobInsight(Struct, frozen=True, kw_only=True):
     """When it is to run, if it waits for that."""
     waits: tuple[Wait, ...]
     timeline: tuple[Moment, ...]
+    steps: tuple[StepInsight, ...] = ()
+    """What it has kept from attempt to attempt."""
 
 
 def timeline_of(job: Job) -> tuple[Moment, ...]:

@@ -25,4 +25,11 @@ class TenantInsights(Insights):
             raise JobNotFound(job_id)
         [job] = jobs
         place = place_from(await self._looks.own_place(self._on, key))
-        return JobInsight(job=job, place=place, turn=None, waits=(), timeline=timeline_of(job))
+        return JobInsight(
+            job=job,
+            place=place,
+            turn=None,
+            waits=(),
+            timeline=timeline_of(job),
+            steps=await self._steps(key),
+        )

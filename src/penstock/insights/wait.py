@@ -25,6 +25,9 @@ Kind = Literal[
     "retry",
     "later",
     "overdue",
+    "sleep",
+    "poll",
+    "event",
     "lost",
     "blocked",
 ]

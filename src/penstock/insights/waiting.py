@@ -7,6 +7,7 @@ from datetime import datetime
 
 from penstock.insights.holding import closed_window, full_limits, lane_pause, missing_budget
 from penstock.insights.place import Place
+from penstock.insights.steps import EventWait, event_waits, pause_of
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Kind, Wait
 from penstock.insights.workers import WorkerInsight
@@ -29,6 +30,7 @@ def waits_of(
     *,
     paused: Collection[str],
     workers: Sequence[WorkerInsight],
+    events: Sequence[EventWait] = (),
 ) -> tuple[Wait, ...]:
     """The reasons why a job waits; none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]
@@ -42,6 +44,8 @@ def waits_of(
             return held or (_in_line(job, turn, living),)
         case "scheduled":
             return (_later(job, turn, living, place.at), *_in_the_way(job, turn, paused, living))
+        case "blocked" if events:
+            return event_waits(events)
         case "blocked":
             return (Wait("blocked", "It waits for other jobs to end."),)
         case "running" if not place.is_alive:
@@ -130,6 +134,8 @@ def _later(job: Job, turn: Turn, living: Sequence[WorkerInsight], at: datetime) 
         return Wait(
             "overdue", f"It was due at {due}, but no worker lives that would make it ready."
         )
+    if (pause := pause_of(job, due)) is not None:
+        return pause
     if job.failures:
         counted = f"{job.failures} of {job.max_attempts} attempts have failed"
         return Wait("retry", f"{counted}; the next is due at {due}.")

@@ -64,6 +64,12 @@ class Looks:
         [row] = await self._rows(on, "look_at_own_place", job)
         return row
 
+    async def steps(self, on: Executor, job: int, limit: int) -> list[Row]:
+        return await self._rows(on, "look_at_steps", job, limit)
+
+    async def event_waits(self, on: Executor, job: int) -> list[Row]:
+        return await self._rows(on, "look_at_event_waits", job)
+
     async def at_or_below(self, on: Executor, job: int) -> Row | None:
         rows = await self._rows(on, "find_at_or_below", job)
         return rows[0] if rows else None

@@ -7,7 +7,10 @@ from datetime import datetime
 
 from penstock.app import Penstock
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.job import READY, SCHEDULED, Job
+from penstock.job import BLOCKED, READY, SCHEDULED, Job
+from penstock.store import key_of
+from penstock.store.events import EventStore
+from penstock.store.insights import Looks
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
 from penstock.testing.errors import NotDrained
@@ -131,6 +134,7 @@ class _Draining:
         store = self._app.store
         await self._app._ask(lambda on: store.expire(on, AT_ONCE))
         await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
+        await self._app._ask(lambda on: EventStore(store).wake(on, AT_ONCE))
         ready = [job for job in await enqueued(self._app) if job.state == READY]
         queues = self._served({job.queue for job in ready}) - set(await self._app.paused())
         return [job for job in ready if job.queue in queues]
@@ -157,13 +161,24 @@ class _Draining:
 
     async def next_due(self) -> datetime | None:
         """When the next of the jobs is due that wait for their time, not for what is missing."""
+        jobs = await enqueued(self._app)
+        served = self._served({job.queue for job in jobs})
         due = [
-            job
-            for job in await enqueued(self._app)
-            if job.state == SCHEDULED and job.stuck_since is None
+            moment
+            for job in jobs
+            if job.queue in served and (moment := await self._due(job)) is not None
         ]
-        served = self._served({job.queue for job in due})
-        return min((job.run_at for job in due if job.run_at and job.queue in served), default=None)
+        return min(due, default=None)
+
+    async def _due(self, job: Job) -> datetime | None:
+        """When a job runs, whatever others do."""
+        if job.state == SCHEDULED and job.stuck_since is None:
+            return job.run_at
+        if job.state != BLOCKED:
+            return None
+        looks, key = Looks(self._app.store), key_of(job.id)
+        waits = await self._app._ask(lambda on: looks.event_waits(on, key))
+        return min((wait["until"] for wait in waits if wait["until"]), default=None)
 
     def _served(self, queues: set[str]) -> set[str]:
         return queues if self._queues is None else queues & self._queues

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import at, length
-from penstock.insights import JobInsight, Moment, Place, Progress
+from penstock.insights import JobInsight, Moment, Place, Progress, StepInsight
 from penstock.job import AttemptError, Job
 
 INDENT = 2
@@ -28,6 +28,8 @@ def job_page(seen: JobInsight) -> RenderableType:
     parts += _section("arguments", _json(job.args))
     if job.result is not None:
         parts += _section("result", _json(job.result))
+    if seen.steps:
+        parts += _section("steps", _steps(seen.steps))
     for number, error in enumerate(job.errors):
         before = job.errors[number - 1] if number else None
         parts += _section(_heading(error), _error(error, before))
@@ -130,6 +132,19 @@ def _error(error: AttemptError, before: AttemptError | None) -> Text:
     if error.traceback and before is not None and before.traceback == error.traceback:
         return text.append("\n(the traceback is that of the attempt before)", style.FAINT)
     return text.append(f"\n{error.traceback.rstrip()}", style.FAINT) if error.traceback else text
+
+
+def _steps(steps: tuple[StepInsight, ...]) -> Table:
+    lines = Table.grid(padding=(0, 2))
+    for step in steps:
+        note = step.note or f"{step.size:,} bytes"
+        lines.add_row(
+            Text(f"{at(step.at)} UTC", style.FAINT),
+            Text(step.kind, style.FAINT),
+            step.name,
+            Text(note, style.FAINT),
+        )
+    return lines
 
 
 def _timeline(moments: tuple[Moment, ...], now: Any) -> Table:

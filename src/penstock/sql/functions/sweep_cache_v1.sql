@@ -15,20 +15,20 @@ DECLARE
     v_over bigint;
 BEGIN
     DELETE FROM step_cache AS c
-     WHERE (c.tenant, c.key) IN (
-           SELECT o.tenant, o.key FROM step_cache AS o
-            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+     WHERE c.ctid = ANY (ARRAY(
+           SELECT o.ctid FROM step_cache AS o
+            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS expired = ROW_COUNT;
     SELECT coalesce(sum(c.size), 0) - p_bytes INTO v_over FROM step_cache AS c;
     evicted := 0;
     IF v_over > 0 THEN
         DELETE FROM step_cache AS c
-         WHERE (c.tenant, c.key) IN (
-               SELECT f.tenant, f.key
-                 FROM (SELECT o.tenant, o.key, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.tenant, o.key) AS freed
-                         FROM (SELECT l.tenant, l.key, l.size, l.used_at FROM step_cache AS l
-                                ORDER BY l.used_at LIMIT p_limit) AS o) AS f
-                WHERE f.freed - f.size < v_over);
+         WHERE c.ctid = ANY (ARRAY(
+               SELECT f.place
+                 FROM (SELECT o.place, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.place) AS freed
+                         FROM (SELECT l.ctid AS place, l.size, l.used_at FROM step_cache AS l
+                                ORDER BY l.used_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS o) AS f
+                WHERE f.freed - f.size < v_over));
         GET DIAGNOSTICS evicted = ROW_COUNT;
     END IF;
     RETURN NEXT;

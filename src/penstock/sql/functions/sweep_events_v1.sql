@@ -7,6 +7,8 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -14,8 +16,9 @@ DECLARE
     v_jobs bigint[];
 BEGIN
     DELETE FROM event AS e
-     WHERE e.id IN (SELECT o.id FROM event AS o WHERE o.expires_at <= v_now
-                     ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+     WHERE e.id = ANY (ARRAY(
+           SELECT o.id FROM event AS o
+            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS events = ROW_COUNT;
     v_jobs := ARRAY(
         SELECT w.job FROM event_wait AS w

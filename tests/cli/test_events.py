@@ -1,0 +1,63 @@
+"""`penstock events`, and what `penstock jobs show` says of steps and waits."""
+
+import json
+
+from penstock import Context
+from tests.cli.command import Commands
+from tests.cli.conftest import Shop
+from tests.fixtures.worker import worker_of
+
+
+async def test_a_job_shows_its_steps_and_goes_on_when_its_event_is_sent(
+    penstock: Commands, shop: Shop
+) -> None:
+    @shop.app.task
+    async def order(ctx: Context) -> str:
+        await ctx.step("reserve", abs, -3)
+        await ctx.sleep(0)
+        answer = await ctx.wait_for_event("approved:42", timeout=3600)
+        return str(answer["by"])
+
+    job = await shop.app.enqueue(order)
+    await worker_of(shop.app).drain()
+    shown = penstock.run("jobs", "show", job.id)
+    assert "why it waits  It waits for the event approved:42, until " in shown.stdout
+    lines = [line.split() for line in shown.stdout.partition("\nsteps\n")[2].splitlines()[:2]]
+    assert [line[3:5] for line in lines] == [["step", "reserve"], ["sleep", "1"]]
+
+    sent = penstock.run("events", "send", "approved:42", '{"by": "Ada"}')
+    assert sent.stdout.strip() == "Event 1 is sent: approved:42. 1 job goes on."
+    await worker_of(shop.app).drain()
+    found = json.loads(penstock.run("jobs", "show", job.id, "--json").stdout)
+    assert (found["state"], found["result"]) == ("completed", "Ada")
+    kept = [(step["kind"], step["name"], step["note"]) for step in found["steps"]]
+    assert kept[0] == ("step", "reserve", None)
+    assert kept[2] == ("event", "approved:42:1", "got event 1")
+
+    listed = penstock.run("events", "list")
+    assert "approved:42" in listed.stdout
+    assert '{"by":"Ada"}' in listed.stdout
+    [event] = json.loads(penstock.run("events", "list", "--json").stdout)["events"]
+    assert (event["id"], event["payload"], event["tenant"]) == ("1", {"by": "Ada"}, "")
+
+
+async def test_a_payload_that_is_no_json_is_refused(penstock: Commands, shop: Shop) -> None:
+    done = penstock.run("events", "send", "approved:42", "Ada")
+    assert done.returncode == 2
+    assert "no JSON" in done.stderr
+    assert "No event is kept." in penstock.run("events", "list").stdout
+
+
+async def test_a_job_that_sleeps_or_polls_says_so(penstock: Commands, shop: Shop) -> None:
+    @shop.app.task
+    async def nap(ctx: Context, *, polls: bool) -> None:
+        if polls:
+            await ctx.poll("words", lambda: None, every=600)
+        await ctx.sleep(600)
+
+    for polls, told in ((False, "It sleeps until "), (True, "It asks whether words is there")):
+        job = await shop.app.enqueue(nap, polls=polls)
+        await worker_of(shop.app).drain()
+        shown = penstock.run("jobs", "show", job.id).stdout
+        assert told in shown
+    assert "1 poll, no answer yet" in shown
