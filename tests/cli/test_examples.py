@@ -36,7 +36,7 @@ CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cance
 @pytest.fixture
 async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
     """What the examples speak of: job 42, which has failed, a queue called mail, settings,
-    a home.
+    a schedule, a home.
     """
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
@@ -47,6 +47,8 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     for plan in ("gold", "trial"):
         await shop.app.set_plan(plan, weight=5)
     await shop.app.set_tenant("acme", plan="gold")
+    shop.app.schedule("nightly", shop.greet.prepare("Ada"), cron="0 3 * * *")
+    await shop.app.sync_schedules()
     await shop.app.set_retention("completed", 5, queue="mail")
     for folder in HOME:
         (penstock.folder / "home" / folder).mkdir(parents=True)

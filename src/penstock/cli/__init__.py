@@ -25,6 +25,7 @@ from penstock.cli import (
     plans,
     queues,
     retention,
+    schedules,
     stats,
     tenants,
     top,
@@ -81,6 +82,7 @@ app.add_typer(dead.app)
 app.add_typer(events.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)
+app.add_typer(schedules.app)
 app.add_typer(limits.app)
 app.add_typer(plans.app)
 app.add_typer(tenants.app)

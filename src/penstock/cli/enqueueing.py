@@ -47,7 +47,7 @@ async def enqueue_one(
     """Enqueue a job, and wait for its end if that is wanted."""
     wait, timeout = patience
     arguments = object_from(args, "What is given as arguments")
-    async with _reached(target, where) as (queue, make):
+    async with reached_making(target, where) as (queue, make):
         request = make(task, arguments, values)
         queue = queue.for_tenant(request.options.tenant)
         [job] = await queue.client.enqueue_many([request])
@@ -70,7 +70,7 @@ async def enqueue_lines(
 ) -> None:
     """Enqueue a job for each line of stdin, a batch at a time."""
     jobs: list[Enqueued[Any]] = []
-    async with _reached(target, where) as (queue, make):
+    async with reached_making(target, where) as (queue, make):
         requests = _requests(sys.stdin.buffer, task, values, make)
         with _telling_of(jobs), terminal(stderr=True).status("…") as status:
             while batch := _read(requests):
@@ -89,7 +89,9 @@ async def enqueue_lines(
 
 
 @asynccontextmanager
-async def _reached(target: str | None, where: Where) -> AsyncIterator[tuple[Reached, MakeRequest]]:
+async def reached_making(
+    target: str | None, where: Where
+) -> AsyncIterator[tuple[Reached, MakeRequest]]:
     """The queue, and how requests for it are made: by the app's code if one is named."""
     if target is None:
         async with visited(where) as queue:

@@ -13,6 +13,7 @@ from penstock.errors import (
     JobFailed,
     JobNotFound,
     PenstockError,
+    ScheduleNotFound,
     WaitTimeout,
 )
 
@@ -42,6 +43,7 @@ class Exit(IntEnum):
 _CODES: dict[type[PenstockError], Exit] = {
     ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
+    ScheduleNotFound: Exit.NO,
     SettingNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
     IdempotencyMismatch: Exit.CONFLICT,

@@ -1,0 +1,103 @@
+"""What `penstock schedules` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.cli.enqueueing import reached_making
+from penstock.cli.given import user
+from penstock.cli.opening import reached
+from penstock.cli.output import Output, say, terminal
+from penstock.cli.requests import object_from
+from penstock.cli.schedules import What
+from penstock.cli.screens import schedules as screen
+from penstock.cli.where import Where
+from penstock.client import Schedule
+from penstock.errors import ScheduleNotFound
+
+
+async def show_all(after: str | None, limit: int, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        found = await queue.app.schedules(after=after, limit=limit)
+    following = found[-1].name if len(found) == limit else None
+    document = {"schedules": found, "after": following}
+    output.show(document, lambda: screen.schedules_table(found, terminal().width))
+    if following is not None and not output.as_json:
+        say(f"There may be more: --after {following}")
+
+
+async def show_one(name: str, ticks: int, fires: int, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        found = await queue.app.get_schedule(name)
+        last = await queue.app.schedule_fires(name, limit=fires) if fires else []
+    upcoming = found.upcoming(ticks) if found.next_at else []
+    document = msgspec.to_builtins(found) | {"upcoming": upcoming, "fires": last}
+    output.show(document, lambda: screen.schedule_page(found, upcoming, last))
+
+
+async def change(
+    name: str,
+    changes: dict[str, Any],
+    what: What,
+    options: dict[str, Any],
+    where: Where,
+    output: Output,
+) -> None:
+    async with reached_making(what.app, where) as (queue, make):
+        if what.task is not None:
+            arguments = object_from(what.args or "{}", "What is given as arguments")
+            changes["what"] = make(what.task, arguments, options)
+        found = await queue.for_owner().app.set_schedule(name, **changes, by=user())
+    _remark_on(found)
+    output.show(found, lambda: screen.sentence(found))
+
+
+async def pause(name: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        await queue.app.pause_schedule(name, by=user())
+    document = {"name": name, "paused": True}
+    output.show(document, lambda: f"The schedule {name} is paused.")
+
+
+async def resume(name: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        await queue.app.resume_schedule(name, by=user())
+        found = await queue.app.get_schedule(name)
+    _remark_on(found)
+    output.show({"name": name, "paused": False}, lambda: screen.sentence(found))
+
+
+async def run(name: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        job = await queue.app.run_schedule(name, by=user())
+    document = {"name": name, "job": job.id}
+    output.show(document, lambda: f"Job {job.id} of the schedule {name} was enqueued.")
+
+
+async def reset(name: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        found = await queue.app.reset_schedule(name, by=user())
+    _remark_on(found)
+    output.show(found, lambda: screen.sentence(found))
+
+
+async def remove(name: str, where: Where, output: Output) -> None:
+    async with reached(where) as queue:
+        found = await queue.app.get_schedule(name)
+        if not await queue.app.remove_schedule(name, by=user()):
+            raise ScheduleNotFound(name)
+    output.show({"name": name, "removed": True}, lambda: f"The schedule {name} was removed.")
+    if found.source == "code":
+        say(
+            f"Code declares {name}: the next worker with that code brings it back when it starts. "
+            "Take it out of the code, or pause it instead."
+        )
+
+
+def _remark_on(found: Schedule) -> None:
+    if found.paused_at is not None:
+        say(f"It is paused: `penstock schedules resume {found.name}` lets it fire.")
+    elif not found.is_active:
+        say("No living worker declares it: it fires once a worker with its code has started.")

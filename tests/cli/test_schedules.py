@@ -1,0 +1,131 @@
+"""`penstock schedules`: what it changes, and what it says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock import Penstock
+from penstock.cli import app
+from tests.fixtures.database import Database
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(database: Database) -> Run:
+    """Runs a command in this process."""
+
+    def run(line: str, *more: str) -> Result:
+        environment = {"PENSTOCK_DATABASE_URL": database.url, "NO_COLOR": "1"}
+        return CliRunner().invoke(app, ["schedules", *line.split(), *more], env=environment)
+
+    return run
+
+
+@pytest.fixture
+def nightly(database: Database) -> None:
+    """A schedule that code declares."""
+    shop = Penstock(database.url)
+
+    @shop.task(name="shop.report", queue="reports")
+    def report(kind: str) -> None: ...
+
+    shop.schedule("nightly", report.prepare("sales"), cron="0 3 * * *", timezone="Asia/Tokyo")
+    with shop.sync as jobs:
+        jobs.sync_schedules()
+
+
+def said(done: Result, code: int = 0) -> str:
+    assert done.exit_code == code, done.output
+    return done.stdout.strip() if code == 0 else done.stderr.strip()
+
+
+def document(done: Result) -> Any:
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_schedule_is_made_changed_run_and_removed(run: Run) -> None:
+    made = said(run("set hello --task shop.greet --every 10m --args", '{"name": "Ada"}'))
+    assert made.startswith("The schedule hello enqueues shop.greet every 10m 00s, next at 20")
+    changed = document(run("set hello --timezone Europe/Berlin --json --cron", "0 3 * * *"))
+    assert (changed["cron"], changed["every"], changed["args"]) == (
+        "0 3 * * *",
+        None,
+        {"name": "Ada"},
+    )
+    job = document(run("run hello --json"))["job"]
+    assert said(run("run hello")) == f"Job {int(job) + 1} of the schedule hello was enqueued."
+    assert said(run("remove hello")) == "The schedule hello was removed."
+    assert "There is no schedule 'hello'" in said(run("remove hello"), 3)
+
+
+def test_the_list_says_what_each_does_and_what_is_the_matter(run: Run, nightly: None) -> None:
+    run("set hello --task shop.greet --every 10m")
+    run("pause hello")
+    lines = said(run("list")).splitlines()
+    assert lines[0].split() == ["schedule", "task", "when", "next", "(UTC)", "last", "(UTC)"]
+    assert lines[1].split()[:6] == ["hello", "shop.greet", "every", "10m", "00s", "never"]
+    assert lines[1].endswith("paused")
+    assert "by 0 3 * * * in Asia/Tokyo" in lines[2]
+    assert lines[2].endswith("no worker declares it")
+    found = document(run("list --json"))
+    assert [each["name"] for each in found["schedules"]] == ["hello", "nightly"]
+
+
+def test_one_is_shown_with_its_next_ticks_and_what_came_of_the_last(run: Run) -> None:
+    run("set hello --task shop.greet --jitter 30s --cron", "0 3 * * *")
+    run("run hello")
+    page = said(run("show hello"))
+    assert page.count(" 03:00:00 UTC\n") == 5
+    assert "up to 30.0 s" in page
+    assert "manual  job 1 ready" in page
+    found = document(run("show hello --ticks 2 --json"))
+    assert len(found["upcoming"]) == 2
+    [fire] = found["fires"]
+    assert (fire["kind"], fire["state"]) == ("manual", "ready")
+
+
+def test_a_change_of_one_from_code_is_undone_by_a_reset(run: Run, nightly: None) -> None:
+    changed = run("set nightly --json --cron", "0 5 * * *")
+    assert document(changed)["edited_at"] is not None
+    assert "No living worker declares it" in changed.stderr
+    again = document(run("reset nightly --json"))
+    assert (again["cron"], again["edited_at"]) == ("0 3 * * *", None)
+    removed = run("remove nightly")
+    assert "the next worker with that code brings it back" in removed.stderr
+
+
+def test_a_pause_is_said_and_lasts_until_it_is_resumed(run: Run) -> None:
+    run("set hello --task shop.greet --every 10m")
+    assert said(run("pause hello")) == "The schedule hello is paused."
+    assert "It is paused" in run("set hello --every 5m").stderr
+    assert said(run("resume hello")).startswith("The schedule hello enqueues shop.greet every 5m")
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "code", "told"),
+    [
+        ("set hello", (), 2, "nothing is to change"),
+        ("set hello --queue mail --every 10m", (), 2, "give --task as well"),
+        ("set hello --every 10m", (), 3, "There is no schedule 'hello'"),
+        ("set hello --task shop.greet --cron", ("every night",), 2, "The setting cron is"),
+        ("set hello --task shop.greet --cron @daily --timezone Mars", (), 2, "time zone"),
+        ("set hello --task shop.greet --every 1m --overlap maybe", (), 2, "skip or queue_one"),
+        ("show hello", (), 3, "There is no schedule 'hello'"),
+        ("pause hello", (), 3, "There is no schedule 'hello'"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    run: Run, line: str, more: tuple[str, ...], code: int, told: str
+) -> None:
+    done = run(line, *more)
+    assert done.exit_code == code, done.output
+    assert told in " ".join(done.stderr.split())
+
+
+def test_where_there_is_none_the_list_says_so(run: Run) -> None:
+    assert said(run("list")) == "There are no schedules."
