@@ -76,6 +76,7 @@ async def test_a_database_that_is_serializable_by_default_can_be_examined(
 EXAMINED_JOBS = [
     ("examine_stuck_jobs", [10_000]),
     ("examine_overdue_jobs", [10_000]),
+    ("examine_schedules", [10_000]),
     ("examine_ready_jobs", [100]),
     ("examine_lost_jobs", [10_000]),
     ("examine_overtime_jobs", [60.0, 10_000]),

@@ -23,6 +23,7 @@ from penstock.doctor.checks.paused_lanes import PAUSED_LANES
 from penstock.doctor.checks.pooler import POOLER
 from penstock.doctor.checks.resources import RESOURCES
 from penstock.doctor.checks.rights import RIGHTS
+from penstock.doctor.checks.schedules import SCHEDULES
 from penstock.doctor.checks.schema import SCHEMA
 from penstock.doctor.checks.settings import SETTINGS
 from penstock.doctor.checks.shut_limits import SHUT_LIMITS
@@ -58,6 +59,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     LOST,
     OVERTIME,
     OVERDUE,
+    SCHEDULES,
     PAUSED,
     PAUSED_LANES,
     WINDOWS,
