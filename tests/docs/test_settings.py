@@ -81,6 +81,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "Upkeep": of_dataclass(config.Upkeep),
     "Settings of a task": of_task(),
     "Options of a job": of_job(),
+    "A schedule": of_call(penstock.Penstock.schedule),
     "A queue": of_call(penstock.Penstock.set_queue),
     "A lane": of_call(penstock.Penstock.set_lane),
     "A limit": of_call(penstock.Penstock.set_limit),

@@ -42,6 +42,12 @@ SAID = {
         "12 chapters for 1440 tokens",
         "the service refused 1 call, and 0 attempts failed",
     ],
+    "schedules": [
+        "ticks are skipped while the last job runs",
+        "nightly now fires by 0 5 * * * in Europe/Berlin",
+        "and by 0 3 * * * again, as the code says",
+        "stock for nightly",
+    ],
     "off_peak": [
         "answered: what time is it?",
         "by day the reports are ready",

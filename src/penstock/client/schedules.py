@@ -203,7 +203,9 @@ class ScheduleCalls:
         return answer
 
     async def _not_found(self, name: str) -> ScheduleNotFound:
-        return ScheduleNotFound(name, [each.name for each in await self.schedules()])
+        return ScheduleNotFound(
+            name, [each.name for each in await self.schedules() if each.name != name]
+        )
 
 
 def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:

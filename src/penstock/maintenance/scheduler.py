@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from penstock.lifecycle import Health, Service
 from penstock.maintenance.firing import firing
@@ -47,10 +49,17 @@ class Scheduler(Service):
         self._leads = leads
         self._most = most
         self._grace = grace
-        self._unwritten = list(timetable)
+        self._timetable = timetable
+        self._written = asyncio.Event()
         # Until when to leave which schedule alone.
         self._aside: dict[str, float] = {}
         self._broken: dict[str, str] = {}
+
+    async def written(self, seconds: float) -> None:
+        """Wait until what the code declares is in the database, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._written.wait()
 
     async def tick(self) -> float:
         await self._declare()
@@ -66,11 +75,13 @@ class Scheduler(Service):
         return max(min(waits), 0.001)
 
     async def _declare(self) -> None:
-        if self._unwritten:
-            changed = await self._schedules.sync(self._pool, self._unwritten)
-            self._unwritten = []
+        if self._written.is_set():
+            return
+        if self._timetable:
+            changed = await self._schedules.sync(self._pool, list(self._timetable))
             if changed:
                 logger.info("Schedules are now as the code says: %s.", ", ".join(changed))
+        self._written.set()
 
     def _worked_out(self, look: Look) -> Iterable[Firing]:
         for due in look.due:

@@ -33,6 +33,8 @@ logger = logging.getLogger("penstock.worker")
 POOL = 5
 # Resources that take longer open while the worker already works; their tasks wait.
 RESOURCES_WAIT = 5.0
+# A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
+SCHEDULES_WAIT = 5.0
 
 
 class Worker:
@@ -99,6 +101,7 @@ class Worker:
             for service in crew.services:
                 service.start()
             await crew.session.held()
+            await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
         except BaseException as error:
             refused = await self._refusal(error) if failures.is_refused(error) else None
             await self.stop()
