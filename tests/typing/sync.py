@@ -4,9 +4,20 @@ Checked by mypy and pyright, never run: an ignore that is not needed any more is
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, assert_type
 
-from penstock import Context, Enqueued, Job, JobStatus, Page, Penstock, Windows
+from penstock import (
+    Context,
+    Enqueued,
+    Fire,
+    Job,
+    JobStatus,
+    Page,
+    Penstock,
+    Schedule,
+    Windows,
+)
 from penstock.client import Limit, QueueSettings, Tenant
 
 app = Penstock()
@@ -42,6 +53,12 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.set_limit("openai", rate="500/min"), Limit)
     assert_type(app.sync.remove_limit("openai"), bool)
     assert_type(app.sync.tenants(plan="gold"), Sequence[Tenant])
+    app.schedule("sizes", size.prepare("a"), cron="@daily", overlap="queue_one", wins="code")
+    app.schedule("sizes", size.prepare("a"), every=5, overlap="maybe")  # type: ignore[arg-type]
+    assert_type(app.sync.set_schedule("sizes", every=timedelta(hours=1)), Schedule)
+    assert_type(app.sync.schedules(), Sequence[Schedule])
+    assert_type(app.sync.schedule_fires("sizes", limit=5), Sequence[Fire])
+    assert_type(app.sync.run_schedule("sizes"), Enqueued[Any])
 
     app.sync.enqueue(size, 5)  # type: ignore[arg-type]
     app.sync.enqueue(size, "a", deep=1)  # type: ignore[call-arg]
