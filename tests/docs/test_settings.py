@@ -87,6 +87,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "A limit": of_call(penstock.Penstock.set_limit),
     "A plan": of_call(penstock.Penstock.set_plan),
     "A tenant": of_call(penstock.Penstock.set_tenant),
+    "Retention": of_call(penstock.Penstock.set_retention),
     "Exponential": of_struct(penstock.Exponential),
     "Fixed": of_struct(penstock.Fixed),
     "Listed": of_struct(penstock.Listed),

@@ -61,6 +61,14 @@ SAID = {
         "globex finds no job of acme",
         "globex enqueues none for acme",
     ],
+    "dead_letters": [
+        "8 × ConnectionError: no route to the mail server",
+        "2 × LookupError: there is no order 10",
+        "8 came back",
+        "invoice 1 sent",
+        "invoice 9 sent",
+        "2 were let go",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 

@@ -18,7 +18,7 @@ from penstock import (
     Schedule,
     Windows,
 )
-from penstock.client import Limit, QueueSettings, Tenant
+from penstock.client import Limit, Purged, QueueSettings, Redriven, Retention, Tenant
 
 app = Penstock()
 
@@ -59,10 +59,17 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.schedules(), Sequence[Schedule])
     assert_type(app.sync.schedule_fires("sizes", limit=5), Sequence[Fire])
     assert_type(app.sync.run_schedule("sizes"), Enqueued[Any])
+    assert_type(app.sync.dead_letters(task=size, error="ValueError", limit=5), Page)
+    assert_type(app.sync.redrive(job, "7", rate="10/s"), Redriven)
+    assert_type(app.sync.redrive(queue="mail", limit=5), Redriven)
+    assert_type(app.sync.purge(tenant="acme"), Purged)
+    assert_type(app.sync.set_retention("failed", 90, queue="mail"), Retention)
 
     app.sync.enqueue(size, 5)  # type: ignore[arg-type]
     app.sync.enqueue(size, "a", deep=1)  # type: ignore[call-arg]
     app.sync.list(stat="failed")  # type: ignore[call-arg]
     app.sync.wait(job, 5, 6)  # type: ignore[call-arg]
+    app.sync.redrive(tasks="mail")  # type: ignore[call-arg]
+    app.sync.redrive(since="1h")  # type: ignore[arg-type]
     app.sync.set_queue("reports", windows="22:00-06:00")  # type: ignore[arg-type]
     app.sync.set_lane("imports", "acme", weight=None)  # type: ignore[arg-type]

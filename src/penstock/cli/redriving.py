@@ -204,7 +204,7 @@ def _number(found: DeadSummary, wanted: Wanted) -> str:
 
 
 def _pace(found: DeadSummary, wanted: Wanted) -> str:
-    if wanted.rate is None:
+    if wanted.rate is None or not found.number:
         return ""
     number = min(found.number, wanted.limit or found.number)
     least = "" if found.is_exact or wanted.limit else " or more"

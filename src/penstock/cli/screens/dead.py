@@ -56,8 +56,8 @@ def groups_table(summary: DeadSummary, width: int) -> RenderableType:
     sheet.column("jobs", right=True)
     sheet.column("task", most=max(16, width // 4))
     sheet.column("reason", most=16)
-    sheet.column("first", right=True)
-    sheet.column("last", right=True)
+    sheet.column("first failed", right=True)
+    sheet.column("last failed", right=True)
     sheet.column("such as", right=True)
     sheet.column("last error", elastic=True)
     for group in summary.groups:
