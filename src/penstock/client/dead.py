@@ -155,7 +155,7 @@ class DeadCalls:
         """Those that are meant, a page at a time; ids that can be no job's are `left` at once."""
         which = Which.of(given, self._tenant)
         most = MOST if limit is None else whole("limit", limit, 1, MOST)
-        if bool(jobs) == bool(given):
+        if bool(jobs) == any(value is not None for value in given.values()):
             raise TypeError("Name the jobs, or give at least one filter; not both.")
         if not jobs:
             async for keys in self._found(which, most):

@@ -67,10 +67,6 @@ class Which:
         return which
 
     @property
-    def is_given(self) -> bool:
-        return any(getattr(self, each.name) is not None for each in fields(self))
-
-    @property
     def values(self) -> list[Any]:
         """What goes to the statements' places."""
         batch = None if self.batch is None else key_of(self.batch)

@@ -49,9 +49,10 @@ def _finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Finding:
         f"{counted(jobs, 'job', limits.sample_jobs)} of the task {task} failed for good in the "
         f"last hour; {common.jobs:,} of them ({common.reason}) with "
         f"{common.error or 'no error'}{detail}",
-        "Look at one, mend the cause, then retry them:",
+        "Look at one, mend the cause, then redrive them:",
         f"penstock jobs show {common.example}",
-        f"penstock jobs list --state failed --task {task}",
+        f"penstock dead summary --task {task}",
+        f"penstock dead redrive --task {task} --rate 10/s",
     )
 
 
