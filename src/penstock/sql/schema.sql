@@ -2493,12 +2493,13 @@ DECLARE
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v2(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
+        -- Not "ready": that would lead the planner to the index of all that are.
         UPDATE job AS j
            SET state = 'scheduled', ready_at = NULL, run_at = d.due,
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
           FROM (SELECT g.id, v_start + make_interval(secs => (g.ord - 1) * p_spacing) AS due
                   FROM unnest(v_dead) WITH ORDINALITY AS g (id, ord)) AS d
-         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state = 'ready';
+         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state <> 'blocked';
         PERFORM notify_due_v1(v_start) WHERE cardinality(v_dead) > cardinality(v_held);
     END IF;
     RETURN QUERY

@@ -3,8 +3,8 @@
 -- With a spacing they come back scheduled, in the order given: the first is due at p_start (now, if that is over),
 -- each next one so many seconds later. Who redrives many in several calls passes where the last one ended.
 --
--- Answers ready or scheduled with when it is due; what was not brought back is held (its unique key belongs to
--- another job now), in the state in which it is, or missing.
+-- Answers ready, scheduled or blocked (it waits for its parents again) with when it is due; what was not brought back
+-- is held (its unique key belongs to another job now), in the state in which it is, or missing.
 CREATE FUNCTION :"schema".redrive_v1(
     p_ids bigint[], p_spacing double precision DEFAULT NULL, p_start timestamptz DEFAULT NULL,
     p_now timestamptz DEFAULT NULL
@@ -26,12 +26,13 @@ DECLARE
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v2(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
+        -- Not "ready": that would lead the planner to the index of all that are.
         UPDATE job AS j
            SET state = 'scheduled', ready_at = NULL, run_at = d.due,
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
           FROM (SELECT g.id, v_start + make_interval(secs => (g.ord - 1) * p_spacing) AS due
                   FROM unnest(v_dead) WITH ORDINALITY AS g (id, ord)) AS d
-         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state = 'ready';
+         WHERE j.id = ANY (v_dead) AND j.id = d.id AND j.state <> 'blocked';
         PERFORM notify_due_v1(v_start) WHERE cardinality(v_dead) > cardinality(v_held);
     END IF;
     RETURN QUERY
