@@ -245,6 +245,23 @@ async def test_a_job_whose_unique_key_is_held_stays_and_is_told(
     assert (await app.get(free)).state == "ready"
 
 
+async def test_what_failed_of_a_batch_comes_back_and_is_pending_again(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    batch = await connection.fetchval(
+        "INSERT INTO penstock.batch (total, failed) VALUES (2, 2) RETURNING id"
+    )
+    chosen = await dead(connection, 2, batch=batch)
+    [other] = await dead(connection, 1)
+    assert sorted(ids((await app.dead_letters(batch=str(batch))).jobs)) == sorted(chosen)
+    assert (await app.redrive(batch=str(batch), rate="1/s")).number == 2
+    assert ids((await app.dead_letters()).jobs) == [other]
+    changed = await connection.fetchrow(
+        "SELECT sum(pending), sum(failed) FROM penstock.batch_delta"
+    )
+    assert tuple(changed) == (2, -2)
+
+
 async def test_at_a_rate_jobs_come_back_one_after_the_other_over_all_pages(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
