@@ -118,6 +118,28 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
                 )
                 await ctx.complete(connection)
 
+    @app.task(name="steps")
+    async def steps(ctx: Context, count: int, seconds: float) -> None:
+        """Does its work in durable steps, each of which tells when it has done its part."""
+
+        async def part(number: int) -> int:
+            await asyncio.sleep(seconds)
+            effects.write(ctx, f"step {number}")
+            return number
+
+        with effects.run(ctx):
+            for number in range(count):
+                assert await ctx.step(f"part {number}", part, number) == number
+
+    @app.task(name="waits")
+    async def waits(ctx: Context, name: str) -> None:
+        """Waits for an event, twice, and sleeps a little in between."""
+        for number in (1, 2):
+            got = await ctx.wait_for_event(name)
+            assert got == number, f"{got} is not event {number}"
+            await ctx.sleep(0.05)
+        effects.write(ctx, "got")
+
     @app.task(name="timed", resources=(asyncpg.Pool,))
     async def timed(ctx: Context, seconds: float) -> None:
         """Writes down by the database's clock from when to when it ran."""

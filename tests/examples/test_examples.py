@@ -69,6 +69,22 @@ SAID = {
         "invoice 9 sent",
         "2 were let go",
     ],
+    "steps": [
+        "order 1: reserved",
+        "described kettle",
+        "order 1: event:paid:1",
+        "order 1: shipped from shelf-1",
+        "a very good kettle, paid by card, in 3 attempts",
+        "order 2: reserved",
+        "order 2: shipped from shelf-2",
+        "a very good kettle, paid by cash, in 2 attempts",
+    ],
+    "poll_operation": [
+        "water under the bridge",
+        "1 operation started, 1 failure",
+        "more than one poll: True",
+        "gave up after 1 poll",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 
