@@ -28,11 +28,12 @@ from penstock.errors import (
     Retryable,
     ScheduleNotFound,
     StaleAttempt,
+    UniqueConflict,
     WaitTimeout,
 )
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
-from penstock.tasks import Budget, Context, NotNow, Request, Suspended, Task, task
+from penstock.tasks import Budget, Context, NotNow, Request, Suspended, Task, Unique, task
 from penstock.tasks.cache import Cache
 from penstock.tasks.poll import Pending
 from penstock.windows import Windows
@@ -85,6 +86,8 @@ __all__ = [
     "Suspended",
     "Tally",
     "Task",
+    "Unique",
+    "UniqueConflict",
     "Upkeep",
     "WaitTimeout",
     "Windows",

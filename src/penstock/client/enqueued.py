@@ -14,7 +14,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Enqueued(Struct, Generic[T_co], frozen=True):
     """A job that is durably stored; T is what its handler returns.
 
-    `duplicate` says that an idempotency key already belonged to this job, and nothing was added.
+    `duplicate` says that nothing was added: its idempotency key, or its unique key, already
+    belonged to this job.
     """
 
     id: str

@@ -15,6 +15,7 @@ from penstock.tasks.settings import Settings, TaskValues
 from penstock.tasks.suspended import Suspended
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 from penstock.tasks.timetable import Timetable
+from penstock.tasks.unique import Unique
 
 __all__ = [
     "Arguments",
@@ -40,6 +41,7 @@ __all__ = [
     "TaskDecorator",
     "TaskValues",
     "Timetable",
+    "Unique",
     "Upcaster",
     "Wins",
     "declare",

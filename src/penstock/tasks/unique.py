@@ -24,9 +24,9 @@ class Unique(Struct, frozen=True, kw_only=True):
         async def index(document: int, text: str) -> None: ...
 
     The key is made of the task, its tenant and the `args` that are named, all of them by default;
-    or it is the `key` that you give. A key is held while its job lives, or only while it waits
-    (`hold="waiting"`); for `keep` seconds after its end, too; with a `period` until that part of
-    time is over, whatever becomes of the job.
+    or it is the `key` that you give, in which `{document}` becomes that argument. A key is held
+    while its job lives, or only while it waits (`hold="waiting"`); for `keep` seconds after its
+    end, too; with a `period` until that part of time is over, whatever becomes of the job.
     """
 
     args: tuple[str, ...] | None = None
@@ -47,6 +47,8 @@ class Unique(Struct, frozen=True, kw_only=True):
             raise ConfigError("hold", self.hold, " or ".join(get_args(Hold)))
         if self.on_conflict not in get_args(OnConflict):
             raise ConfigError("on_conflict", self.on_conflict, ", ".join(get_args(OnConflict)))
+        if self.hold == "waiting" and (self.keep or self.period):
+            raise ConfigError("hold", self.hold, "live, if a key is kept beyond the job's start")
         if self.key is not None:
             if self.args is not None:
                 raise ConfigError("key", self.key, "either key or args, not both")
