@@ -135,12 +135,17 @@ BEGIN
       LEFT JOIN hold_unique_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
         ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
 
-    -- An idempotency key that was new stands for the job that there is.
+    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
     IF p_idempotency_keys IS NOT NULL THEN
         UPDATE unique_claim AS u SET job = g.job
           FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
          WHERE u.kind = 'idempotency' AND u.tenant = coalesce(g.tenant, '') AND u.key = g.key
            AND u.job = g.was AND g.job <> g.was;
+        jobs := ARRAY(SELECT coalesce(m.job, g.job)
+                        FROM unnest(jobs, p_jobs) WITH ORDINALITY AS g (job, was, ord)
+                        LEFT JOIN (SELECT DISTINCT o.was, o.job FROM unnest(jobs, p_jobs) AS o (job, was)
+                                    WHERE o.job <> o.was) AS m ON m.was = g.was
+                       ORDER BY g.ord);
     END IF;
 END
 $$;
@@ -1911,25 +1916,42 @@ CREATE FUNCTION penstock.hold_unique_v1(p_jobs bigint[], p_keys text[], p_tenant
     AS $$
 #variable_conflict use_column
 DECLARE
-    v       record;
-    v_claim record;
-    v_state text;
-    v_won   bigint[];
+    v        record;
+    v_claim  record;
+    v_state  text;
+    v_passes boolean;
+    v_won    bigint[];
+    v_lost   bigint[];
+    v_older  bigint[] := '{}';
 BEGIN
-    WITH won AS (
+    WITH chosen AS MATERIALIZED (
+        SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+    ), taken AS (
         INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
-        SELECT 'unique', g.tenant, g.key, g.job, g.keep, g.until
-          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key
+        SELECT 'unique', c.tenant, c.key, c.job, c.keep, c.until FROM chosen AS c ORDER BY c.tenant, c.key
         ON CONFLICT DO NOTHING
         RETURNING u.job
     )
-    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+    SELECT array_agg(c.ord) FILTER (WHERE t.job IS NOT NULL), array_agg(c.ord) FILTER (WHERE t.job IS NULL)
+      INTO v_won, v_lost
+      FROM chosen AS c LEFT JOIN taken AS t ON t.job = c.job;
+    RETURN QUERY
+    SELECT g.ord, coalesce(g.tenant, ''), g.key, g.job, true, false
+      FROM unnest(p_jobs, p_keys, p_tenants) WITH ORDINALITY AS g (job, key, tenant, ord)
+      JOIN unnest(v_won) AS w (ord) ON w.ord = g.ord;
+    IF v_lost IS NULL THEN
+        RETURN;
+    END IF;
 
-    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key LOOP
+    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+              WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
         ord := v.ord; tenant := v.tenant; key := v.key;
-        job := v.job; is_new := v.job = ANY (v_won); is_replaced := false;
+        job := v.job; is_new := false; is_replaced := false;
         WHILE NOT is_new LOOP
-            SELECT u.job, u.expires_at INTO v_claim FROM unique_claim AS u
+            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
+            SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
+              INTO v_claim
+              FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
              WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
             IF NOT FOUND THEN  -- let go of in between
                 INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
@@ -1938,21 +1960,24 @@ BEGIN
                 CONTINUE;
             END IF;
             v_state := NULL;
-            IF v_claim.expires_at IS NULL AND (v.hold = 'waiting' OR v.on_conflict = 'replace') THEN
-                IF v.on_conflict = 'replace' THEN
-                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR NO KEY UPDATE;
-                ELSE
+            IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
+                IF v.on_conflict IN ('replace', 'supersede') THEN
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
+                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+                ELSIF v.hold = 'waiting' THEN
                     SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                    CONTINUE WHEN NOT FOUND;
                 END IF;
-                CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
             END IF;
-            IF v_claim.expires_at <= p_now OR v_state = 'running' OR v.on_conflict = 'supersede' THEN
+            v_passes := v_claim.is_over
+                OR coalesce(v_state = 'running' AND (v.hold = 'waiting' OR v.on_conflict = 'replace'), false);
+            IF v_passes OR v.on_conflict = 'supersede' THEN
                 UPDATE unique_claim AS u
                    SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
                  WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
                 is_new := FOUND;
-                IF is_new AND v.on_conflict = 'supersede' THEN
-                    PERFORM cancel_v1(ARRAY[v_claim.job], 'superseded', p_now);
+                IF is_new AND NOT v_passes THEN
+                    v_older := v_older || v_claim.job;
                 END IF;
                 CONTINUE;
             END IF;
@@ -1967,6 +1992,9 @@ BEGIN
         END LOOP;
         RETURN NEXT;
     END LOOP;
+    IF v_older <> '{}' THEN
+        PERFORM cancel_v1(v_older, 'superseded', p_now);
+    END IF;
 END
 $$;
 
@@ -2601,10 +2629,10 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
            ready_at = CASE WHEN j.state = 'blocked' OR g.due > p_now THEN NULL ELSE clock_timestamp() END,
            task = g.task, args = g.args::jsonb, args_version = coalesce(g.args_version, 1),
            queue = coalesce(g.queue, 'default'), lane = coalesce(g.lane, ''), priority = coalesce(g.priority, 0),
-           max_attempts = greatest(coalesce(g.max_attempts, 5), j.failures + 1), timeout = g.timeout, subject = g.subject,
+           failures = 0, losses = 0, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
            requested_by = g.requested_by, meta = g.meta::jsonb, retry = g.retry::jsonb, deadline = g.deadline,
            tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
-           stuck_since = NULL
+           reason = CASE WHEN j.state = 'blocked' THEN j.reason END, stuck_since = NULL
       FROM (SELECT r.*, coalesce(r.run_at, p_now + make_interval(secs => coalesce(r.delay, 0))) AS due
               FROM unnest(p_jobs, p_replaced, p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
                           p_run_ats, p_max_attempts, p_timeouts, p_subjects, p_requested_bys, p_tags, p_metas,
@@ -2612,6 +2640,10 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
                 AS r (job, is_replaced, task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                       timeout, subject, requested_by, tags, meta, retry, deadline)) AS g
      WHERE g.is_replaced AND j.id = g.job AND j.state <> 'running';
+    DELETE FROM step AS s
+     WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
+    DELETE FROM progress AS p
+     WHERE p.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
 $$;
 
 CREATE FUNCTION penstock.rescue_overtime_v1(p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
@@ -2823,6 +2855,10 @@ BEGIN
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
              WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+               -- A conflict would lock the key of a job that has nothing to do with this.
+               AND NOT EXISTS (SELECT FROM unique_claim AS o
+                                WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
+                                  AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE)
              ORDER BY h.tenant, h.unique_key, h.id
             ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
              WHERE u.job = excluded.job OR u.expires_at <= v_now

@@ -28,12 +28,17 @@ BEGIN
       LEFT JOIN hold_unique_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
         ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
 
-    -- An idempotency key that was new stands for the job that there is.
+    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
     IF p_idempotency_keys IS NOT NULL THEN
         UPDATE unique_claim AS u SET job = g.job
           FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
          WHERE u.kind = 'idempotency' AND u.tenant = coalesce(g.tenant, '') AND u.key = g.key
            AND u.job = g.was AND g.job <> g.was;
+        jobs := ARRAY(SELECT coalesce(m.job, g.job)
+                        FROM unnest(jobs, p_jobs) WITH ORDINALITY AS g (job, was, ord)
+                        LEFT JOIN (SELECT DISTINCT o.was, o.job FROM unnest(jobs, p_jobs) AS o (job, was)
+                                    WHERE o.job <> o.was) AS m ON m.was = g.was
+                       ORDER BY g.ord);
     END IF;
 END
 $$;

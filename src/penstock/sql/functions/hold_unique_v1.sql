@@ -1,13 +1,15 @@
 -- Take unique keys for jobs about to be inserted, one row for each key: whose it is, whether by this call, and
 -- whether the job that has it is to get the new one's arguments and time instead.
 --
--- A rule is {"key", "hold", "keep", "until", "on_conflict"}; hold says what a key stands against: a job that lives,
--- or only one that still waits. Within one call the first of a key wins, with replace or supersede the last.
+-- A rule is {"key", "hold", "keep", "until", "on_conflict"}; hold says which job of the key is in the way: one that
+-- lives, or only one that still waits (for replace, too: what runs has its arguments already). Within one call the
+-- first of a key wins, with replace or supersede the last.
 -- Two open transactions with the same key: the second waits for the first one's end. Keys are taken in one order,
 -- so that two calls with many of the same do not wait for each other.
 --
 -- Whether a job still waits is asked with its row locked: a claim that is under way is waited for, and one that
--- comes later comes after this transaction's end, so that the job sees what the transaction has written.
+-- comes later comes after this transaction's end, so that the job sees what the transaction has written. The job is
+-- locked before its key, as by everybody who ends a job; so whoever skips locked jobs never waits for a key.
 CREATE FUNCTION :"schema".hold_unique_v1(
     p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamptz
 ) RETURNS TABLE (ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
@@ -19,25 +21,42 @@ SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v       record;
-    v_claim record;
-    v_state text;
-    v_won   bigint[];
+    v        record;
+    v_claim  record;
+    v_state  text;
+    v_passes boolean;
+    v_won    bigint[];
+    v_lost   bigint[];
+    v_older  bigint[] := '{}';
 BEGIN
-    WITH won AS (
+    WITH chosen AS MATERIALIZED (
+        SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+    ), taken AS (
         INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
-        SELECT 'unique', g.tenant, g.key, g.job, g.keep, g.until
-          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key
+        SELECT 'unique', c.tenant, c.key, c.job, c.keep, c.until FROM chosen AS c ORDER BY c.tenant, c.key
         ON CONFLICT DO NOTHING
         RETURNING u.job
     )
-    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+    SELECT array_agg(c.ord) FILTER (WHERE t.job IS NOT NULL), array_agg(c.ord) FILTER (WHERE t.job IS NULL)
+      INTO v_won, v_lost
+      FROM chosen AS c LEFT JOIN taken AS t ON t.job = c.job;
+    RETURN QUERY
+    SELECT g.ord, coalesce(g.tenant, ''), g.key, g.job, true, false
+      FROM unnest(p_jobs, p_keys, p_tenants) WITH ORDINALITY AS g (job, key, tenant, ord)
+      JOIN unnest(v_won) AS w (ord) ON w.ord = g.ord;
+    IF v_lost IS NULL THEN
+        RETURN;
+    END IF;
 
-    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g ORDER BY g.tenant, g.key LOOP
+    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+              WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
         ord := v.ord; tenant := v.tenant; key := v.key;
-        job := v.job; is_new := v.job = ANY (v_won); is_replaced := false;
+        job := v.job; is_new := false; is_replaced := false;
         WHILE NOT is_new LOOP
-            SELECT u.job, u.expires_at INTO v_claim FROM unique_claim AS u
+            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
+            SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
+              INTO v_claim
+              FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
              WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
             IF NOT FOUND THEN  -- let go of in between
                 INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
@@ -46,21 +65,24 @@ BEGIN
                 CONTINUE;
             END IF;
             v_state := NULL;
-            IF v_claim.expires_at IS NULL AND (v.hold = 'waiting' OR v.on_conflict = 'replace') THEN
-                IF v.on_conflict = 'replace' THEN
-                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR NO KEY UPDATE;
-                ELSE
+            IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
+                IF v.on_conflict IN ('replace', 'supersede') THEN
+                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
+                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+                ELSIF v.hold = 'waiting' THEN
                     SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                    CONTINUE WHEN NOT FOUND;
                 END IF;
-                CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
             END IF;
-            IF v_claim.expires_at <= p_now OR v_state = 'running' OR v.on_conflict = 'supersede' THEN
+            v_passes := v_claim.is_over
+                OR coalesce(v_state = 'running' AND (v.hold = 'waiting' OR v.on_conflict = 'replace'), false);
+            IF v_passes OR v.on_conflict = 'supersede' THEN
                 UPDATE unique_claim AS u
                    SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
                  WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
                 is_new := FOUND;
-                IF is_new AND v.on_conflict = 'supersede' THEN
-                    PERFORM cancel_v1(ARRAY[v_claim.job], 'superseded', p_now);
+                IF is_new AND NOT v_passes THEN
+                    v_older := v_older || v_claim.job;
                 END IF;
                 CONTINUE;
             END IF;
@@ -75,5 +97,8 @@ BEGIN
         END LOOP;
         RETURN NEXT;
     END LOOP;
+    IF v_older <> '{}' THEN
+        PERFORM cancel_v1(v_older, 'superseded', p_now);
+    END IF;
 END
 $$;

@@ -1,4 +1,5 @@
--- Give waiting jobs the arguments, the time and the options of newer requests. Their rows are locked already.
+-- Give waiting jobs the arguments, the time and the options of newer requests, and fresh chances. Their rows are
+-- locked already. What an attempt with the old arguments has stored of its steps is no good for the new ones.
 CREATE FUNCTION :"schema".replace_v1(
     p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[],
     p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamptz[],
@@ -17,10 +18,10 @@ AS $$
            ready_at = CASE WHEN j.state = 'blocked' OR g.due > p_now THEN NULL ELSE clock_timestamp() END,
            task = g.task, args = g.args::jsonb, args_version = coalesce(g.args_version, 1),
            queue = coalesce(g.queue, 'default'), lane = coalesce(g.lane, ''), priority = coalesce(g.priority, 0),
-           max_attempts = greatest(coalesce(g.max_attempts, 5), j.failures + 1), timeout = g.timeout, subject = g.subject,
+           failures = 0, losses = 0, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
            requested_by = g.requested_by, meta = g.meta::jsonb, retry = g.retry::jsonb, deadline = g.deadline,
            tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
-           stuck_since = NULL
+           reason = CASE WHEN j.state = 'blocked' THEN j.reason END, stuck_since = NULL
       FROM (SELECT r.*, coalesce(r.run_at, p_now + make_interval(secs => coalesce(r.delay, 0))) AS due
               FROM unnest(p_jobs, p_replaced, p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
                           p_run_ats, p_max_attempts, p_timeouts, p_subjects, p_requested_bys, p_tags, p_metas,
@@ -28,4 +29,8 @@ AS $$
                 AS r (job, is_replaced, task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                       timeout, subject, requested_by, tags, meta, retry, deadline)) AS g
      WHERE g.is_replaced AND j.id = g.job AND j.state <> 'running';
+    DELETE FROM step AS s
+     WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
+    DELETE FROM progress AS p
+     WHERE p.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
 $$;
