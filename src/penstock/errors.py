@@ -18,6 +18,7 @@ PenstockError
 ├── UniqueConflict           another job holds the unique key, and the caller wants to hear of it
 ├── BatchNotFound
 ├── BatchClosed              no job can be added to it any more
+├── BatchTimeout             the batch was not finished in the time given to wait
 ├── WorkflowNotFound
 ├── WorkflowRefused          jobs cannot wait for each other like this
 │   ├── WorkflowCycle        they would wait for each other in a circle
@@ -241,6 +242,19 @@ class BatchClosed(PenstockError):
             f"Batch {batch_id} is closed: no job can be added to it any more. Add jobs before "
             "closing it, or begin another batch."
         )
+
+
+class BatchTimeout(PenstockError):
+    def __init__(self, batch_id: str, state: str, pending: int, seconds: float) -> None:
+        self.batch_id = batch_id
+        self.state = state
+        self.pending = pending
+        self.seconds = seconds
+        what = "still open" if state == "open" else f"still running, with {pending:,} jobs to go,"
+        remedy = (
+            "Close it, or nothing finishes it." if state == "open" else "It goes on regardless."
+        )
+        super().__init__(f"Batch {batch_id} is {what} after a wait of {seconds:g} s. {remedy}")
 
 
 class WorkflowNotFound(PenstockError):

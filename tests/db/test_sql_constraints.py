@@ -100,6 +100,7 @@ BROKEN: list[tuple[str, str, dict[str, str]]] = [
     ("batch", "batch_finished_only_when_closed", {"finished_at": "now()"}),
     ("batch", "batch_meta_is_object", {"meta": "'[]'"}),
     ("batch", "batch_callbacks_is_object", {"callbacks": "'[]'"}),
+    ("batch", "batch_cancelled_only_when_closed", {"cancelled_at": "now()"}),
     ("workflow", "workflow_meta_is_object", {"meta": "'[]'"}),
     ("dependency", "dependency_not_on_itself", {"child": "1"}),
     ("dependency", "dependency_on_failure_known", {"on_failure": "'explode'"}),

@@ -13,6 +13,8 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
+from penstock.client.batch import BatchId, batch_id_of, batch_key
+from penstock.client.batches import BatchCalls
 from penstock.client.dead import DeadCalls
 from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.client.event_calls import EventCalls
@@ -71,7 +73,7 @@ _REFUSALS: dict[str, Callable[..., PenstockError]] = {
 }
 
 
-class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
+class Client(BatchCalls, TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
     def __init__(
@@ -217,6 +219,7 @@ class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
         tenant: str | None = None,
         subject: str | None = None,
         tag: str | None = None,
+        batch: BatchId | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
@@ -229,7 +232,10 @@ class Client(TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
         name = task.name if isinstance(task, Task) else task
         texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
-        jobs = await self._ask(lambda on: self.store.list_jobs(on, states, *texts, start, limit))
+        within = None if batch is None else batch_key(batch_id_of(batch))
+        jobs = await self._ask(
+            lambda on: self.store.list_jobs(on, states, *texts, start, limit, batch=within)
+        )
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:

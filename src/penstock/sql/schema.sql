@@ -154,7 +154,7 @@ CREATE FUNCTION penstock.call_back_v1(p_batch bigint, p_tenant text, p_moment te
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(p_callbacks -> p_moment ->> 'tenant', p_tenant),
+    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(nullif(p_tenant, ''), p_callbacks -> p_moment ->> 'tenant', ''),
                              jsonb_build_object('batch', p_batch::text, 'moment', p_moment), NULL, p_now)
      WHERE p_callbacks ? p_moment;
 $$;
@@ -412,7 +412,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_cancel boolean DEFAULT false, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
@@ -423,6 +423,8 @@ BEGIN
     -- Waits for whoever is adding jobs to it.
     PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE;
     UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
+    UPDATE batch AS b SET cancelled_at = v_now
+     WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
     -- One that is empty, or done already, has no delta to come that would finish it.
     INSERT INTO batch_delta (batch)
     SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;
@@ -1123,7 +1125,8 @@ BEGIN
           FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
-        PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants);
+        PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants,
+                              (p_options ->> 'adder')::bigint);
     END IF;
 
     RETURN QUERY
@@ -1565,6 +1568,7 @@ DECLARE
     v_batches bigint[];
     v_batch   record;
     v_moved   integer;
+    v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
     v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
@@ -1574,12 +1578,15 @@ BEGIN
     ), sums AS (
         SELECT g.batch, sum(g.total) AS total, sum(g.pending) AS pending, sum(g.completed) AS completed,
                sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
-               greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended
+               greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended,
+               -- Even if it has come back since.
+               bool_or(g.failed > 0) AS has_failed, bool_or(g.pending > 0) AS goes_on
           FROM gone AS g GROUP BY g.batch
     ), folded AS (
         UPDATE batch AS b
            SET total = b.total + s.total, pending = b.pending + s.pending, completed = b.completed + s.completed,
                failed = b.failed + s.failed, cancelled = b.cancelled + s.cancelled, folded_at = p_now,
+               finished_at = CASE WHEN NOT s.goes_on THEN b.finished_at END,
                rate = b.rate * a.fading + (1 - a.fading) * s.ended / a.seconds,
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
@@ -1588,27 +1595,38 @@ BEGIN
                  FROM batch AS o WHERE o.id = s.batch) AS t
          CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / c_memory) AS fading) AS a
          WHERE b.id = s.batch
-        RETURNING s.deltas
+        RETURNING b.id, s.deltas, s.has_failed
     )
-    SELECT coalesce(sum(f.deltas), 0) INTO v_moved FROM folded AS f;
+    SELECT coalesce(sum(f.deltas), 0), coalesce(array_agg(f.id) FILTER (WHERE f.has_failed), '{}')
+      INTO v_moved, v_failed FROM folded AS f;
 
     FOR v_batch IN
-        SELECT b.id, b.tenant, b.callbacks, b.failed > 0 AND b.failure_job IS NULL AS has_failed,
-               b.pending = 0 AND b.closed_at IS NOT NULL AND b.finished_at IS NULL AS is_over,
-               b.completed = b.total AS is_well, b.success_job, b.end_job
-          FROM batch AS b WHERE b.id = ANY (v_batches)
+        SELECT m.* FROM (
+            SELECT b.id, b.tenant, b.callbacks,
+                   (b.failed > 0 OR b.id = ANY (v_failed)) AND b.failure_job IS NULL AND b.callbacks ? 'failure' AS has_failed,
+                   b.pending = 0 AND b.closed_at IS NOT NULL AND b.finished_at IS NULL AS is_over,
+                   b.completed = b.total AND b.cancelled_at IS NULL AS is_well
+              FROM batch AS b WHERE b.id = ANY (v_batches)) AS m
+         WHERE m.has_failed OR m.is_over
     LOOP
-        IF v_batch.has_failed AND v_batch.callbacks ? 'failure' THEN
-            UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
-             WHERE b.id = v_batch.id;
-        END IF;
-        CONTINUE WHEN NOT v_batch.is_over;
-        UPDATE batch AS b
-           SET finished_at = p_now,
-               success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
-                   call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
-               end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
-         WHERE b.id = v_batch.id;
+        BEGIN
+            IF v_batch.has_failed THEN
+                UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
+                 WHERE b.id = v_batch.id;
+            END IF;
+            IF v_batch.is_over THEN
+                UPDATE batch AS b
+                   SET finished_at = p_now,
+                       success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
+                           call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
+                       end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
+                 WHERE b.id = v_batch.id;
+            END IF;
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
+            INSERT INTO batch_delta (batch) VALUES (v_batch.id);
+            v_moved := v_moved - 1;  -- nothing for which to fold again at once
+        END;
     END LOOP;
     RETURN v_moved;
 END
@@ -2036,7 +2054,7 @@ CREATE FUNCTION penstock.is_paused_v1(p_queue text) RETURNS boolean
     SELECT EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL);
 $$;
 
-CREATE FUNCTION penstock.join_batch_v1(p_batch bigint, p_count integer, p_tenants text[]) RETURNS void
+CREATE FUNCTION penstock.join_batch_v1(p_batch bigint, p_count integer, p_tenants text[], p_adder bigint DEFAULT NULL::bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
@@ -2048,7 +2066,8 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
     END IF;
-    IF v_batch.closed_at IS NOT NULL THEN
+    IF v_batch.closed_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM job AS j WHERE j.id = p_adder AND j.batch = p_batch AND j.state = 'running') THEN
         RAISE EXCEPTION 'Batch % is closed: no job can be added to it any more.', p_batch
             USING ERRCODE = 'PS012', DETAIL = json_build_array(p_batch::text)::text, HINT = 'Add jobs before closing it, or begin another batch.';
     END IF;
@@ -2836,7 +2855,6 @@ DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
     v_held    bigint[] := '{}';
     v_answers text[];
-    v_batches bigint[];
     v_linked  bigint[];
     v_parents bigint[];
 BEGIN
@@ -2846,10 +2864,6 @@ BEGIN
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
         PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
-        -- Before the deltas: nobody may finish a batch that goes on.
-        v_batches := ARRAY(SELECT b.id FROM batch AS b
-                            WHERE b.id = ANY (ARRAY(SELECT h.batch FROM job_history AS h WHERE h.id = ANY (p_ids)))
-                            ORDER BY b.id FOR NO KEY UPDATE);
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
@@ -2889,11 +2903,10 @@ BEGIN
             INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
             SELECT b.batch, count(*), -count(*) FILTER (WHERE b.state = 'completed'),
                    -count(*) FILTER (WHERE b.state = 'failed'), -count(*) FILTER (WHERE b.state = 'cancelled')
-              FROM back AS b WHERE b.batch = ANY (v_batches) GROUP BY b.batch
+              FROM back AS b WHERE b.batch IS NOT NULL GROUP BY b.batch
         )
         SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
           FROM back AS b WHERE b.workflow IS NOT NULL;
-        UPDATE batch AS b SET finished_at = NULL WHERE b.id = ANY (v_batches) AND b.finished_at IS NOT NULL;
         IF v_linked IS NOT NULL THEN
             PERFORM wait_again_v1(v_linked, v_parents);
         END IF;
@@ -3910,7 +3923,9 @@ CREATE TABLE penstock.batch (
     failure_job bigint,
     success_job bigint,
     end_job bigint,
+    cancelled_at timestamp with time zone,
     CONSTRAINT batch_callbacks_is_object CHECK ((jsonb_typeof(callbacks) = 'object'::text)),
+    CONSTRAINT batch_cancelled_only_when_closed CHECK (((cancelled_at IS NULL) OR (closed_at IS NOT NULL))),
     CONSTRAINT batch_finished_only_when_closed CHECK (((finished_at IS NULL) OR (closed_at IS NOT NULL))),
     CONSTRAINT batch_meta_is_object CHECK ((jsonb_typeof(meta) = 'object'::text))
 );
@@ -4518,11 +4533,11 @@ CREATE INDEX event_wait_until ON penstock.event_wait USING btree (until) WHERE (
 
 CREATE INDEX grant_lease ON penstock."grant" USING btree (lease);
 
-CREATE INDEX job_batch ON penstock.job USING btree (batch) WHERE (batch IS NOT NULL);
+CREATE INDEX job_batch ON penstock.job USING btree (batch, id) WHERE (batch IS NOT NULL);
 
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
 
-CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch) WHERE (batch IS NOT NULL);
+CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch, id) WHERE (batch IS NOT NULL);
 
 CREATE INDEX job_history_failed ON ONLY penstock.job_history USING btree (finished_at) WHERE (state = 'failed'::text);
 

@@ -29,13 +29,17 @@ class Stored(NamedTuple):
 
 
 class Links(NamedTuple):
-    """What jobs that are enqueued together belong to and wait for; a list has one entry a job."""
+    """What jobs that are enqueued together belong to and wait for; a list has one entry a job.
+
+    `adder` is the running job of the batch that adds them, if one does.
+    """
 
     batch: int | None = None
     workflow: int | None = None
     steps: list[str | None] | None = None
     parents: list[str | None] | None = None
     children: list[str | None] | None = None
+    adder: int | None = None
 
 
 ALONE = Links()
@@ -81,7 +85,7 @@ def parameters(
         options,
         column("limits", _texts),
         column("unique", _rule),
-        *links,
+        *links[:-1],
     )
 
 

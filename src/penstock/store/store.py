@@ -50,7 +50,8 @@ class Store:
         links: enqueue.Links = enqueue.ALONE,
     ) -> Statement:
         """The statement that inserts jobs; see `enqueue.sql` for what it answers."""
-        options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}}}'
+        adder = "" if links.adder is None else f', "adder": {links.adder}'
+        options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}{adder}}}'
         return Statement(self.statement("enqueue"), enqueue.parameters(requests, options, links))
 
     async def enqueue(
@@ -230,8 +231,12 @@ class Store:
     async def states(self, on: Executor, ids: Sequence[int]) -> list[dict[str, Any]]:
         return [dict(row) for row in await on.fetch(self.statement("states"), list(ids))]
 
-    async def list_jobs(self, on: Executor, *filters: Any) -> list[Job]:
-        return [job_from(row) for row in await on.fetch(self.statement("list"), *filters)]
+    async def list_jobs(self, on: Executor, *filters: Any, batch: int | None = None) -> list[Job]:
+        if batch is None:
+            rows = await on.fetch(self.statement("list"), *filters)
+        else:
+            rows = await on.fetch(self.statement("list_of_batch"), *filters, batch)
+        return [job_from(row) for row in rows]
 
     async def cancel(self, on: Executor, ids: Sequence[int], reason: str) -> dict[int, str]:
         rows = await on.fetch(self.statement("cancel"), list(ids), reason)

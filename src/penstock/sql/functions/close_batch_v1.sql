@@ -1,6 +1,7 @@
--- No job is added to these batches any more: each is finished as soon as nothing of it is pending.
+-- No job is added to these batches any more, but by their own: each is finished as soon as nothing of it is pending.
+-- One that is cancelled has no success, whatever its jobs came to: nobody knows what else was to be in it.
 -- Answers closed, or missing.
-CREATE FUNCTION :"schema".close_batch_v1(p_batches bigint[], p_now timestamptz DEFAULT NULL)
+CREATE FUNCTION :"schema".close_batch_v1(p_batches bigint[], p_cancel boolean DEFAULT false, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -12,6 +13,8 @@ BEGIN
     -- Waits for whoever is adding jobs to it.
     PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE;
     UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
+    UPDATE batch AS b SET cancelled_at = v_now
+     WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
     -- One that is empty, or done already, has no delta to come that would finish it.
     INSERT INTO batch_delta (batch)
     SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;

@@ -89,7 +89,8 @@ BEGIN
           FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
-        PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants);
+        PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants,
+                              (p_options ->> 'adder')::bigint);
     END IF;
 
     RETURN QUERY

@@ -1,8 +1,11 @@
 -- Move the deltas of these batches into their counts; those that are closed and have nothing pending are finished.
 -- Their callbacks are enqueued here, in the same transaction, each once. How many deltas were moved.
 --
--- A batch whose row is held is left for later. Who adds jobs to it, or brings some back, holds its row until his
--- deltas can be seen: so nothing is pending for anybody when it is finished.
+-- A batch whose row is held is left for later. Who adds jobs to it holds its row until his deltas can be seen: so
+-- nothing is pending for anybody when it is finished. A job that comes back begins it anew.
+--
+-- A callback that the database refuses keeps its batch from being finished, and no other: it is tried again with the
+-- next fold.
 CREATE FUNCTION :"schema".fold_batches_v1(p_batches bigint[], p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -15,6 +18,7 @@ DECLARE
     v_batches bigint[];
     v_batch   record;
     v_moved   integer;
+    v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
     v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
@@ -24,12 +28,15 @@ BEGIN
     ), sums AS (
         SELECT g.batch, sum(g.total) AS total, sum(g.pending) AS pending, sum(g.completed) AS completed,
                sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
-               greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended
+               greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended,
+               -- Even if it has come back since.
+               bool_or(g.failed > 0) AS has_failed, bool_or(g.pending > 0) AS goes_on
           FROM gone AS g GROUP BY g.batch
     ), folded AS (
         UPDATE batch AS b
            SET total = b.total + s.total, pending = b.pending + s.pending, completed = b.completed + s.completed,
                failed = b.failed + s.failed, cancelled = b.cancelled + s.cancelled, folded_at = p_now,
+               finished_at = CASE WHEN NOT s.goes_on THEN b.finished_at END,
                rate = b.rate * a.fading + (1 - a.fading) * s.ended / a.seconds,
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
@@ -38,27 +45,38 @@ BEGIN
                  FROM batch AS o WHERE o.id = s.batch) AS t
          CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / c_memory) AS fading) AS a
          WHERE b.id = s.batch
-        RETURNING s.deltas
+        RETURNING b.id, s.deltas, s.has_failed
     )
-    SELECT coalesce(sum(f.deltas), 0) INTO v_moved FROM folded AS f;
+    SELECT coalesce(sum(f.deltas), 0), coalesce(array_agg(f.id) FILTER (WHERE f.has_failed), '{}')
+      INTO v_moved, v_failed FROM folded AS f;
 
     FOR v_batch IN
-        SELECT b.id, b.tenant, b.callbacks, b.failed > 0 AND b.failure_job IS NULL AS has_failed,
-               b.pending = 0 AND b.closed_at IS NOT NULL AND b.finished_at IS NULL AS is_over,
-               b.completed = b.total AS is_well, b.success_job, b.end_job
-          FROM batch AS b WHERE b.id = ANY (v_batches)
+        SELECT m.* FROM (
+            SELECT b.id, b.tenant, b.callbacks,
+                   (b.failed > 0 OR b.id = ANY (v_failed)) AND b.failure_job IS NULL AND b.callbacks ? 'failure' AS has_failed,
+                   b.pending = 0 AND b.closed_at IS NOT NULL AND b.finished_at IS NULL AS is_over,
+                   b.completed = b.total AND b.cancelled_at IS NULL AS is_well
+              FROM batch AS b WHERE b.id = ANY (v_batches)) AS m
+         WHERE m.has_failed OR m.is_over
     LOOP
-        IF v_batch.has_failed AND v_batch.callbacks ? 'failure' THEN
-            UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
-             WHERE b.id = v_batch.id;
-        END IF;
-        CONTINUE WHEN NOT v_batch.is_over;
-        UPDATE batch AS b
-           SET finished_at = p_now,
-               success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
-                   call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
-               end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
-         WHERE b.id = v_batch.id;
+        BEGIN
+            IF v_batch.has_failed THEN
+                UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
+                 WHERE b.id = v_batch.id;
+            END IF;
+            IF v_batch.is_over THEN
+                UPDATE batch AS b
+                   SET finished_at = p_now,
+                       success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
+                           call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
+                       end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
+                 WHERE b.id = v_batch.id;
+            END IF;
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
+            INSERT INTO batch_delta (batch) VALUES (v_batch.id);
+            v_moved := v_moved - 1;  -- nothing for which to fold again at once
+        END;
     END LOOP;
     RETURN v_moved;
 END

@@ -1,5 +1,8 @@
--- So many more jobs belong to a batch, if it is still open. It cannot be closed before this transaction ends.
-CREATE FUNCTION :"schema".join_batch_v1(p_batch bigint, p_count integer, p_tenants text[]) RETURNS void
+-- So many more jobs belong to a batch, if it is still open. It is neither closed nor finished before this transaction
+-- ends. Into one that is closed a running job of its own (p_adder) may add: it is not finished before that job is.
+CREATE FUNCTION :"schema".join_batch_v1(
+    p_batch bigint, p_count integer, p_tenants text[], p_adder bigint DEFAULT NULL
+) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
@@ -11,7 +14,8 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
     END IF;
-    IF v_batch.closed_at IS NOT NULL THEN
+    IF v_batch.closed_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM job AS j WHERE j.id = p_adder AND j.batch = p_batch AND j.state = 'running') THEN
         RAISE EXCEPTION 'Batch % is closed: no job can be added to it any more.', p_batch
             USING ERRCODE = 'PS012', DETAIL = json_build_array(p_batch::text)::text, HINT = 'Add jobs before closing it, or begin another batch.';
     END IF;

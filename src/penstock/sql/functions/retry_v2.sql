@@ -1,7 +1,7 @@
 -- Run jobs again: a final one comes back under its id with fresh chances, a scheduled one is due now.
 -- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing.
 --
--- Its batch counts it as pending again; it waits for parents that live, as those do that come back in the same call;
+-- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that come back in the same call;
 -- and a job that still waits waits for it again, if it had counted its end.
 CREATE FUNCTION :"schema".retry_v2(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
@@ -19,7 +19,6 @@ DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
     v_held    bigint[] := '{}';
     v_answers text[];
-    v_batches bigint[];
     v_linked  bigint[];
     v_parents bigint[];
 BEGIN
@@ -29,10 +28,6 @@ BEGIN
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
         PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
-        -- Before the deltas: nobody may finish a batch that goes on.
-        v_batches := ARRAY(SELECT b.id FROM batch AS b
-                            WHERE b.id = ANY (ARRAY(SELECT h.batch FROM job_history AS h WHERE h.id = ANY (p_ids)))
-                            ORDER BY b.id FOR NO KEY UPDATE);
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
@@ -72,11 +67,10 @@ BEGIN
             INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
             SELECT b.batch, count(*), -count(*) FILTER (WHERE b.state = 'completed'),
                    -count(*) FILTER (WHERE b.state = 'failed'), -count(*) FILTER (WHERE b.state = 'cancelled')
-              FROM back AS b WHERE b.batch = ANY (v_batches) GROUP BY b.batch
+              FROM back AS b WHERE b.batch IS NOT NULL GROUP BY b.batch
         )
         SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
           FROM back AS b WHERE b.workflow IS NOT NULL;
-        UPDATE batch AS b SET finished_at = NULL WHERE b.id = ANY (v_batches) AND b.finished_at IS NOT NULL;
         IF v_linked IS NOT NULL THEN
             PERFORM wait_again_v1(v_linked, v_parents);
         END IF;

@@ -125,6 +125,7 @@ DROP TABLE :"schema".workflow;
 DROP INDEX :"schema".batch_created;
 ALTER TABLE :"schema".batch
     DROP CONSTRAINT batch_meta_is_object, DROP CONSTRAINT batch_callbacks_is_object,
+    DROP CONSTRAINT batch_cancelled_only_when_closed, DROP COLUMN cancelled_at,
     DROP COLUMN folded_at, DROP COLUMN rate, DROP COLUMN rate_weight,
     DROP COLUMN failure_job, DROP COLUMN success_job, DROP COLUMN end_job;
 ALTER TABLE :"schema".unique_claim DROP COLUMN keep, DROP COLUMN until;

@@ -13,10 +13,12 @@ ALTER TABLE :"schema".batch
     ADD COLUMN rate_weight double precision NOT NULL DEFAULT 0,
     ADD COLUMN failure_job bigint,
     ADD COLUMN success_job bigint,
-    ADD COLUMN end_job bigint;
+    ADD COLUMN end_job bigint,
+    ADD COLUMN cancelled_at timestamptz;
 ALTER TABLE :"schema".batch
     ADD CONSTRAINT batch_meta_is_object CHECK (jsonb_typeof(meta) = 'object'),
-    ADD CONSTRAINT batch_callbacks_is_object CHECK (jsonb_typeof(callbacks) = 'object');
+    ADD CONSTRAINT batch_callbacks_is_object CHECK (jsonb_typeof(callbacks) = 'object'),
+    ADD CONSTRAINT batch_cancelled_only_when_closed CHECK (cancelled_at IS NULL OR closed_at IS NOT NULL);
 CREATE INDEX batch_created ON :"schema".batch (tenant, id);
 
 -- Jobs with dependencies between them. How far it is, is read from its jobs.
@@ -40,10 +42,10 @@ CREATE INDEX dependency_workflow ON :"schema".dependency (workflow);
 ALTER TABLE :"schema".job ADD COLUMN step text COLLATE "C";
 ALTER TABLE :"schema".job_history ADD COLUMN step text COLLATE "C";
 
--- Only jobs of batches and workflows pay for these.
-CREATE INDEX job_batch ON :"schema".job (batch) WHERE batch IS NOT NULL;
+-- Only jobs of batches and workflows pay for these. In the order of ids, so that many are changed in pieces.
+CREATE INDEX job_batch ON :"schema".job (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_workflow ON :"schema".job (workflow) WHERE workflow IS NOT NULL;
-CREATE INDEX job_history_batch ON :"schema".job_history (batch) WHERE batch IS NOT NULL;
+CREATE INDEX job_history_batch ON :"schema".job_history (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_history_workflow ON :"schema".job_history (workflow) WHERE workflow IS NOT NULL;
 
 CREATE OR REPLACE VIEW :"schema".job_all AS

@@ -1,0 +1,76 @@
+"""The statements for batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from penstock.store.pool import Executor
+from penstock.store.store import Store
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Piece(NamedTuple):
+    """What came of a change to some jobs of a batch; `last` is the id behind which to go on."""
+
+    found: int
+    cancelled: int
+    last: int
+
+
+class Batches:
+    """Statements for batches, on whatever connection the caller has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def open(
+        self,
+        on: Executor,
+        tenant: str,
+        name: str | None,
+        callbacks: Mapping[str, Any],
+        meta: str | None,
+    ) -> int:
+        """A new batch's id; callbacks are stored forms of requests by their moments."""
+        stored = msgspec.json.encode(callbacks).decode() if callbacks else None
+        return int(
+            await on.fetchval(self._store.statement("open_batch"), tenant, name, stored, meta)
+        )
+
+    async def get(self, on: Executor, ids: Sequence[int]) -> list[Row]:
+        """Those that are there, newest first, with their counts as of one moment."""
+        return [
+            dict(row) for row in await on.fetch(self._store.statement("get_batches"), list(ids))
+        ]
+
+    async def page(
+        self,
+        on: Executor,
+        tenant: str | None,
+        name: str | None,
+        state: str | None,
+        after: int | None,
+        limit: int,
+    ) -> list[Row]:
+        """Some batches, newest first."""
+        found = await on.fetch(
+            self._store.statement("list_batches"), tenant, name, state, after, limit
+        )
+        return await self.get(on, [row["id"] for row in found])
+
+    async def close(self, on: Executor, batch: int, *, cancel: bool) -> bool:
+        """Whether it was there to be closed; with `cancel` as one that is given up."""
+        answer = await on.fetchval(self._store.statement("close_batch"), batch, cancel)
+        return bool(answer == "closed")
+
+    async def cancel(self, on: Executor, batch: int, after: int, limit: int, reason: str) -> Piece:
+        """End some jobs of it, in the order of their ids."""
+        row = await on.fetchrow(
+            self._store.statement("cancel_of_batch"), batch, after, limit, reason
+        )
+        assert row is not None
+        return Piece(row["found"], row["cancelled"], row["last"] or after)
