@@ -11,9 +11,22 @@ async def greet(name: str) -> str:
 
 from penstock.app import Penstock
 from penstock.backoff import Exponential, Fixed, Function, Listed
-from penstock.client import Client, Enqueued, Fire, JobStatus, Page, Schedule
+from penstock.client import (
+    Batch,
+    BatchPage,
+    BatchStatus,
+    Client,
+    Enqueued,
+    Fire,
+    JobStatus,
+    Page,
+    Schedule,
+)
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import (
+    BatchClosed,
+    BatchNotFound,
+    BatchTimeout,
     DatabaseLost,
     EventTimeout,
     IdempotencyMismatch,
@@ -43,6 +56,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttemptError",
+    "Batch",
+    "BatchClosed",
+    "BatchNotFound",
+    "BatchPage",
+    "BatchStatus",
+    "BatchTimeout",
     "Budget",
     "Cache",
     "Cancel",

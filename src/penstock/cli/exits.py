@@ -6,6 +6,8 @@ from enum import IntEnum
 
 from penstock.cli.errors import Interrupted, SettingNotFound, reason_of
 from penstock.errors import (
+    BatchNotFound,
+    BatchTimeout,
     ConfigError,
     IdempotencyMismatch,
     JobCancelled,
@@ -43,6 +45,7 @@ class Exit(IntEnum):
 _CODES: dict[type[PenstockError], Exit] = {
     ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
+    BatchNotFound: Exit.NO,
     ScheduleNotFound: Exit.NO,
     SettingNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
@@ -50,6 +53,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     JobFailed: Exit.FAILED,
     JobCancelled: Exit.FAILED,
     WaitTimeout: Exit.TIMEOUT,
+    BatchTimeout: Exit.TIMEOUT,
     Interrupted: Exit.INTERRUPTED,
 }
 

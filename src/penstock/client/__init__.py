@@ -1,5 +1,6 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
+from penstock.client.batch import Batch, BatchPage, BatchStatus
 from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobStatus, Page
 from penstock.client.event_calls import KeptEvent, SentEvent
@@ -9,8 +10,12 @@ from penstock.client.portal import Portal
 from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
+from penstock.client.sync_batch import SyncBatch
 
 __all__ = [
+    "Batch",
+    "BatchPage",
+    "BatchStatus",
     "Client",
     "DeadGroup",
     "DeadSummary",
@@ -30,6 +35,7 @@ __all__ = [
     "Retention",
     "Schedule",
     "SentEvent",
+    "SyncBatch",
     "SyncClient",
     "Tenant",
 ]

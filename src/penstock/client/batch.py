@@ -34,7 +34,7 @@ SLOWEST: Final = 1e-5
 
 
 class BatchStatus(Struct, frozen=True, kw_only=True):
-    """A batch as it is now. The counts are exact: those that pend and those that ended make `total`.
+    """A batch as it is now. The counts are exact: what pends and what has ended makes `total`.
 
     `running` are those of the pending that run. `state` is `open` while jobs are added, `running`
     once it is closed, `finished` when nothing pends any more. `rate` is how many end a second, as
@@ -120,7 +120,7 @@ class Batch:
 
     def _signed(self, request: Request[T]) -> Request[T]:
         """The request as one of the batch's tenant, if it names none."""
-        if not isinstance(request, Request) or request.options.tenant:
+        if request.options.tenant:
             return request
         return replace(request, options=replace(request.options, tenant=self.tenant))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from penstock.client.batch import (
     status_from,
 )
 from penstock.client.callbacks import Callback, callbacks_of
+from penstock.client.dead import DeadCalls
 from penstock.client.letters import Redriven
 from penstock.client.waiting import Patience
 from penstock.errors import BatchNotFound, BatchTimeout, ConfigError
@@ -31,9 +32,7 @@ from penstock.tasks import Request
 from penstock.tasks.options import CHECKS, whole
 
 if TYPE_CHECKING:
-    from penstock.client.as_tenant import AsTenant
     from penstock.client.enqueued import Enqueued
-    from penstock.store import Executor, Store
 
 T = TypeVar("T")
 
@@ -45,24 +44,14 @@ CANCELLED_AT_ONCE: Final = 500
 STATES: Final = ("open", "running", "finished")
 
 
-class BatchCalls:
-    """The calls for batches. A batch is named by its id, or by a job of it."""
+class BatchCalls(DeadCalls):
+    """The calls for batches. What failed in one are dead letters; they are run again as such."""
 
     if TYPE_CHECKING:  # what Client brings
-        _tenant: AsTenant | None
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
         async def _enqueue(
             self, requests: Iterable[Request[T]], links: Links
         ) -> list[Enqueued[T]]: ...
-
-        async def redrive(self, *, batch: str, rate: float | str | None) -> Redriven: ...
 
     async def open_batch(
         self,
@@ -171,9 +160,11 @@ class BatchCalls:
             raise ConfigError("state", state, f"one of {', '.join(STATES)}")
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        texts = filters.texts(tenant=tenant, name=name)
+        filters.texts(tenant=tenant, name=name)
         start = batch_key(after) if after else None
-        rows = await self._ask(lambda on: Batches(self.store).page(on, *texts, state, start, limit))
+        rows = await self._ask(
+            lambda on: Batches(self.store).page(on, tenant, name, state, start, limit)
+        )
         found = tuple(status_from(row) for row in rows)
         return BatchPage(found, found[-1].id if len(found) == limit else None)
 
@@ -198,10 +189,7 @@ class BatchCalls:
 
         `on_end` comes all the same, `on_success` never.
         """
-        number = 0
-        async for number in self.cancelling_batch(batch, reason):
-            pass
-        return number
+        return [number async for number in self.cancelling_batch(batch, reason)][-1]
 
     async def cancelling_batch(
         self, batch: BatchId, reason: str = "requested"

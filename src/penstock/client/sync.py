@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from penstock.client.batch import Batch, BatchId
+from penstock.client.batches import BatchCalls
+from penstock.client.callbacks import Callback
 from penstock.client.client import Client
 from penstock.client.dead import DeadCalls
 from penstock.client.event_calls import EventCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
+from penstock.client.sync_batch import Run, SyncBatch
 from penstock.client.tuning import TuningCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
 # A client is each of them.
-C = TypeVar("C", bound=TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls | EventCalls)
-
-
-class Run(Protocol):
-    """What brings a coroutine to its end."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
+C = TypeVar(
+    "C",
+    bound=BatchCalls | TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls | EventCalls,
+)
 
 
 def blocking(
@@ -102,6 +104,66 @@ class SyncClient:
     remove_schedule = blocking(Client.remove_schedule)
     run_schedule = blocking(Client.run_schedule)
 
+    batch_status = blocking(Client.batch_status)
+    batches = blocking(Client.batches)
+    wait_batch = blocking(Client.wait_batch)
+    close_batch = blocking(Client.close_batch)
+    cancel_batch = blocking(Client.cancel_batch)
+    retry_batch = blocking(Client.retry_batch)
+
+    def open_batch(
+        self,
+        name: str | None = None,
+        *,
+        on_success: Callback | None = None,
+        on_end: Callback | None = None,
+        on_failure: Callback | None = None,
+        tenant: str = "",
+        meta: Mapping[str, Any] | None = None,
+    ) -> SyncBatch:
+        """Begin a batch; it stays open until `close`. See `Client.open_batch`."""
+        opening = self._client.open_batch(
+            name,
+            on_success=on_success,
+            on_end=on_end,
+            on_failure=on_failure,
+            tenant=tenant,
+            meta=meta,
+        )
+        return SyncBatch(self._run(opening), self._run)
+
+    @contextmanager
+    def batch(
+        self,
+        name: str | None = None,
+        *,
+        on_success: Callback | None = None,
+        on_end: Callback | None = None,
+        on_failure: Callback | None = None,
+        tenant: str = "",
+        meta: Mapping[str, Any] | None = None,
+    ) -> Iterator[SyncBatch]:
+        """A batch that is closed at the end of the block, or cancelled if that raises."""
+        batch = self.open_batch(
+            name,
+            on_success=on_success,
+            on_end=on_end,
+            on_failure=on_failure,
+            tenant=tenant,
+            meta=meta,
+        )
+        try:
+            yield batch
+        except BaseException:
+            self._run(self._client._give_up(batch._batch))
+            raise
+        batch.close()
+
+    def get_batch(self, batch: BatchId) -> SyncBatch:
+        """A batch to add to, by its id, or by a job of it. See `Client.get_batch`."""
+        found: Batch = self._run(self._client.get_batch(batch))
+        return SyncBatch(found, self._run)
+
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
         """The same calls on your own connection: part of your transaction, or not at all.
 
@@ -130,3 +192,5 @@ class _SyncInside(SyncClient):
             "Inside your transaction nothing can be waited for: a job that it enqueues begins "
             "after your commit. Wait on app.sync, after the commit."
         )
+
+    wait_batch = wait

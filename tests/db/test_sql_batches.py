@@ -1,0 +1,401 @@
+"""The counts of a batch at every moment, and its callbacks, each once, whoever folds."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.db.engine import Engine
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+
+EVERY = {moment: {"task": moment} for moment in ("success", "end", "failure")}
+COUNTS = """
+SELECT b.total + coalesce(sum(d.total), 0) AS total,
+       b.pending + coalesce(sum(d.pending), 0) AS pending,
+       b.completed + coalesce(sum(d.completed), 0) AS completed,
+       b.failed + coalesce(sum(d.failed), 0) AS failed,
+       b.cancelled + coalesce(sum(d.cancelled), 0) AS cancelled
+  FROM penstock.batch AS b LEFT JOIN penstock.batch_delta AS d ON d.batch = b.id
+ WHERE b.id = $1 GROUP BY b.id
+"""
+
+
+async def opened(engine: Engine, callbacks: dict[str, Any] = EVERY, tenant: str = "") -> int:
+    return await engine.connection.fetchval(
+        "INSERT INTO penstock.batch (tenant, callbacks) VALUES ($1, $2) RETURNING id",
+        tenant,
+        json.dumps(callbacks),
+    )
+
+
+async def add(engine: Engine, batch: int, count: int = 1, **more: Any) -> list[int]:
+    rows = await engine.call(
+        "enqueue_v3", tasks=["work"] * count, args=["{}"] * count, batch=batch, **more
+    )
+    return [row["id"] for row in rows]
+
+
+async def close(engine: Engine, *batches: int, cancel: bool = False) -> None:
+    await engine.call("close_batch_v1", batches=list(batches), cancel=cancel)
+
+
+async def fold(engine: Engine) -> int:
+    return await engine.value("fold_v1")
+
+
+async def counts(engine: Engine, batch: int) -> tuple[int, ...]:
+    """Total, pending, completed, failed, cancelled, as of one moment."""
+    row = await engine.connection.fetchrow(COUNTS, batch)
+    assert row is not None
+    assert row["total"] == sum(list(row)[1:])
+    return tuple(int(each) for each in row)
+
+
+async def called(engine: Engine) -> list[str]:
+    """The callbacks that were enqueued, live or final."""
+    rows = await engine.connection.fetch(
+        "SELECT task FROM penstock.job_all WHERE task <> 'work' ORDER BY task"
+    )
+    return [row["task"] for row in rows]
+
+
+async def is_finished(engine: Engine, batch: int) -> bool:
+    return await engine.connection.fetchval(
+        "SELECT finished_at IS NOT NULL FROM penstock.batch WHERE id = $1", batch
+    )
+
+
+async def settled(engine: Engine, ids: list[int], **columns: Any) -> None:
+    """Run these and no others."""
+    claimed = await engine.claim(await engine.lease())
+    mine = [each for each in claimed if each["id"] in ids]
+    assert len(mine) == len(ids)
+    assert await engine.settle(mine, **columns) == {}
+
+
+async def test_counts_move_at_once_and_the_fold_changes_none(engine: Engine) -> None:
+    batch = await opened(engine)
+    one, two, three = await add(engine, batch, 3)
+    assert await counts(engine, batch) == (3, 3, 0, 0, 0)
+    attempts = {each["id"]: each for each in await engine.claim(await engine.lease())}
+    await engine.settle([attempts[one]])
+    assert await counts(engine, batch) == (3, 2, 1, 0, 0)
+    await engine.settle([attempts[two]], states="failed", reasons="exhausted")
+    await engine.answers("cancel_v1", three)
+    assert await counts(engine, batch) == (3, 0, 1, 1, 1)
+    assert await fold(engine) == 4
+    assert await counts(engine, batch) == (3, 0, 1, 1, 1)
+    assert await fold(engine) == 0
+
+
+async def test_nothing_is_finished_before_it_is_closed(engine: Engine) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch, 2))
+    await fold(engine)
+    assert not await is_finished(engine, batch)
+    assert await called(engine) == []
+    await close(engine, batch)
+    await fold(engine)
+    assert await is_finished(engine, batch)
+    assert await called(engine) == ["end", "success"]
+
+
+async def test_closing_again_or_folding_again_calls_nobody_back(engine: Engine) -> None:
+    batch = await opened(engine)
+    await close(engine, batch)
+    for _ in range(3):
+        await fold(engine)
+        await close(engine, batch)
+    assert await called(engine) == ["end", "success"]
+
+
+async def test_a_failure_that_was_retried_before_the_fold_has_still_happened(
+    engine: Engine,
+) -> None:
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    await settled(engine, [job], states="failed", reasons="exhausted")
+    await engine.answers("retry_v2", job)
+    await settled(engine, [job])
+    await close(engine, batch)
+    await fold(engine)
+    assert await called(engine) == ["end", "failure", "success"]
+
+
+async def test_a_retry_that_ends_before_the_fold_still_brings_success(engine: Engine) -> None:
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    await settled(engine, [job], states="failed", reasons="exhausted")
+    await close(engine, batch)
+    await fold(engine)
+    assert await called(engine) == ["end", "failure"]
+    await engine.answers("retry_v2", job)
+    await settled(engine, [job])
+    await fold(engine)
+    assert await called(engine) == ["end", "failure", "success"]
+    assert await is_finished(engine, batch)
+
+
+async def test_a_retried_job_reopens_its_batch_and_its_end_finishes_it_again(
+    engine: Engine,
+) -> None:
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    await settled(engine, [job])
+    await close(engine, batch)
+    await fold(engine)
+    await engine.answers("retry_v2", job)
+    await fold(engine)
+    assert not await is_finished(engine, batch)
+    assert await counts(engine, batch) == (1, 1, 0, 0, 0)
+    await settled(engine, [job])
+    await fold(engine)
+    assert await is_finished(engine, batch)
+    assert await called(engine) == ["end", "success"]
+
+
+async def test_a_retry_that_its_unique_key_holds_back_leaves_the_batch_finished(
+    engine: Engine,
+) -> None:
+    batch = await opened(engine)
+    rule = json.dumps({"key": "k"})
+    [job] = await add(engine, batch, uniques=[rule])
+    await settled(engine, [job], states="failed", reasons="exhausted")
+    await close(engine, batch)
+    await fold(engine)
+    await engine.enqueue(uniques=rule)
+    assert await engine.answers("retry_v2", job) == {job: "held"}
+    await fold(engine)
+    assert await is_finished(engine, batch)
+    assert await counts(engine, batch) == (1, 0, 0, 1, 0)
+
+
+async def test_a_batch_that_was_given_up_has_no_success(engine: Engine) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch, 2))
+    await close(engine, batch, cancel=True)
+    await fold(engine)
+    assert await called(engine) == ["end"]
+
+
+async def test_a_close_waits_for_whoever_is_adding(engine: Engine, other: Engine) -> None:
+    batch = await opened(engine)
+    adding = engine.connection.transaction()
+    await adding.start()
+    await add(engine, batch, 2)
+    async with asyncio.TaskGroup() as group:
+        closing = group.create_task(close(other, batch))
+        await until(engine.keeps_waiting, what="the close to wait")
+        assert not closing.done()
+        await adding.commit()
+    assert await counts(engine, batch) == (2, 2, 0, 0, 0)
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await add(engine, batch)
+    assert refused.value.sqlstate == "PS012"
+    assert await counts(engine, batch) == (2, 2, 0, 0, 0)
+
+
+async def test_a_fold_passes_a_batch_that_somebody_adds_to(engine: Engine, other: Engine) -> None:
+    """Its running job adds, ends and is counted; the batch must not end without what was added."""
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    [attempt] = await engine.claim(await engine.lease())
+    await close(engine, batch)
+    adding = engine.connection.transaction()
+    await adding.start()
+    await add(engine, batch, options=json.dumps({"adder": job}))
+    await other.settle([attempt])
+    assert await fold(other) == 0
+    await adding.commit()
+    await fold(other)
+    assert not await is_finished(engine, batch)
+    assert await counts(engine, batch) == (2, 1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("adder", ["another batch's", "waiting", "ended"])
+async def test_only_a_running_job_of_its_own_adds_to_a_closed_batch(
+    engine: Engine, adder: str
+) -> None:
+    batch, another = await opened(engine), await opened(engine)
+    [job] = await add(engine, another if adder == "another batch's" else batch)
+    if adder != "waiting":
+        [attempt] = await engine.claim(await engine.lease())
+        if adder == "ended":
+            await engine.settle([attempt])
+    await close(engine, batch)
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await add(engine, batch, options=json.dumps({"adder": job}))
+    assert refused.value.sqlstate == "PS012"
+
+
+async def test_two_who_fold_at_once_call_back_once(engine: Engine, other: Engine) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch, 2))
+    await close(engine, batch)
+    first = engine.connection.transaction()
+    await first.start()
+    assert await fold(engine) > 0
+    assert await fold(other) == 0  # passes the batch, waits for nobody
+    await first.commit()
+    await fold(other)
+    assert await called(engine) == ["end", "success"]
+
+
+async def test_a_fold_that_is_rolled_back_has_called_nobody(engine: Engine) -> None:
+    batch = await opened(engine)
+    await close(engine, batch)
+    folding = engine.connection.transaction()
+    await folding.start()
+    await fold(engine)
+    await folding.rollback()
+    assert await called(engine) == []
+    await fold(engine)
+    assert await called(engine) == ["end", "success"]
+
+
+async def test_a_retry_while_the_batch_is_finished_comes_after_it(
+    engine: Engine, other: Engine
+) -> None:
+    """Neither waits for the other, and no count and no callback is lost or doubled."""
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    await settled(engine, [job], states="failed", reasons="exhausted")
+    await close(engine, batch)
+    retrying = other.connection.transaction()
+    await retrying.start()
+    await other.answers("retry_v2", job)
+    await fold(engine)
+    assert await is_finished(engine, batch)
+    await retrying.commit()
+    assert await counts(engine, batch) == (1, 1, 0, 0, 0)
+    await fold(engine)
+    assert not await is_finished(engine, batch)
+    await settled(engine, [job])
+    await fold(engine)
+    assert await called(engine) == ["end", "failure", "success"]
+
+
+async def test_a_callback_that_is_refused_holds_up_its_own_batch_alone(engine: Engine) -> None:
+    broken = await opened(engine, {"end": {"task": "end", "priority": 30_000}})
+    sound = await opened(engine)
+    await close(engine, broken, sound)
+    warned: list[str] = []
+    engine.connection.add_log_listener(lambda _, message: warned.append(message.message))
+    await fold(engine)
+    assert await is_finished(engine, sound)
+    assert not await is_finished(engine, broken)
+    assert f"A callback of batch {broken} cannot be enqueued" in warned[0]
+    assert await fold(engine) == 0  # tried again, but no reason to hurry
+    await engine.connection.execute("UPDATE penstock.batch SET callbacks = NULL")
+    await fold(engine)
+    assert await is_finished(engine, broken)
+
+
+async def test_a_tenants_batch_calls_back_as_no_other_tenant(engine: Engine) -> None:
+    crossing = {"end": {"task": "end", "tenant": "b"}}
+    ours, nobodys = await opened(engine, crossing, "a"), await opened(engine, crossing)
+    await close(engine, ours, nobodys)
+    await fold(engine)
+    rows = await engine.connection.fetch(
+        "SELECT meta ->> 'batch' AS batch, tenant FROM penstock.job"
+    )
+    assert {int(row["batch"]): row["tenant"] for row in rows} == {ours: "a", nobodys: "b"}
+
+
+async def test_the_rate_is_that_of_late(engine: Engine) -> None:
+    batch = await opened(engine)
+    ids = await add(engine, batch, 100)
+    await fold(engine)
+    await engine.connection.execute(
+        "UPDATE penstock.batch SET rate = 0, rate_weight = 0, folded_at = now() - interval '10 s'"
+    )
+    await settled(engine, ids)
+    await fold(engine)
+    row = await engine.connection.fetchrow("SELECT rate / rate_weight AS rate FROM penstock.batch")
+    assert row is not None
+    assert row["rate"] == pytest.approx(10, rel=0.1)
+
+
+class Crowd:
+    """Several connections that add to, run, cancel, retry and fold one batch, as they like."""
+
+    def __init__(self, database: Database, batch: int, seed: int) -> None:
+        self._database = database
+        self._batch = batch
+        self._seed = seed
+
+    async def one(self, number: int, steps: int) -> None:
+        chance = random.Random(f"{self._seed} {number}")
+        async with self._database.connect() as connection:
+            engine = Engine(connection)
+            lease = await engine.lease()
+            for _ in range(steps):
+                deed = chance.choice(("add", "run", "run", "cancel", "retry", "fold"))
+                await getattr(self, deed)(engine, lease, chance)
+                await counts(engine, self._batch)
+
+    async def add(self, engine: Engine, lease: int, chance: random.Random) -> None:
+        try:
+            await add(engine, self._batch, chance.randint(1, 5))
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != "PS012":
+                raise
+
+    async def run(self, engine: Engine, lease: int, chance: random.Random) -> None:
+        claimed = await engine.claim(lease, chance.randint(1, 5))
+        state = chance.choice(("completed", "completed", "failed"))
+        await engine.settle(claimed, states=state, reasons=None if state == "completed" else "x")
+
+    async def cancel(self, engine: Engine, lease: int, chance: random.Random) -> None:
+        await engine.answers("cancel_v1", *await self._some(engine, "job", chance))
+
+    async def retry(self, engine: Engine, lease: int, chance: random.Random) -> None:
+        await engine.answers("retry_v2", *await self._some(engine, "job_history", chance))
+
+    async def fold(self, engine: Engine, lease: int, chance: random.Random) -> None:
+        if chance.random() < 0.1:
+            await close(engine, self._batch)
+        await fold(engine)
+
+    async def _some(self, engine: Engine, table: str, chance: random.Random) -> list[int]:
+        rows = await engine.connection.fetch(
+            f"SELECT id FROM penstock.{table} WHERE batch = $1 "
+            "ORDER BY md5(id::text || $2) LIMIT 2",
+            self._batch,
+            str(chance.random()),
+        )
+        return sorted(row["id"] for row in rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_counts_add_up_at_every_moment_whatever_many_do_at_once(
+    engine: Engine, database: Database, seed: int
+) -> None:
+    batch = await opened(engine)
+    await add(engine, batch, 10)
+    crowd = Crowd(database, batch, seed)
+    async with asyncio.TaskGroup() as group:
+        for number in range(6):
+            group.create_task(crowd.one(number, 25))
+    lease = await engine.lease()
+    await close(engine, batch)
+    while claimed := await engine.claim(lease):
+        await engine.settle(claimed)
+        await fold(engine)
+    while await fold(engine):
+        pass
+    total, pending, *ended = await counts(engine, batch)
+    rows = await engine.connection.fetch(
+        "SELECT state, count(*) FROM penstock.job_history WHERE batch = $1 GROUP BY state", batch
+    )
+    states = {row["state"]: row["count"] for row in rows}
+    assert ended == [states.get(name, 0) for name in ("completed", "failed", "cancelled")]
+    assert (pending, total) == (0, sum(states.values()))
+    assert await is_finished(engine, batch)
+    names = await called(engine)
+    assert len(names) == len(set(names))
+    assert "end" in names
