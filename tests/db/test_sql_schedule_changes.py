@@ -1,14 +1,14 @@
 """Schedules that are changed, by people and by the code that declares them."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
 from tests.db.engine import NOON, Engine
-from tests.db.schedules import EVERY, make
+from tests.db.schedules import EVERY, fire, make, ticks_of_jobs
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +34,23 @@ async def test_another_rule_begins_now_and_misses_nothing_before(engine: Engine)
     row = await row_of(engine)
     assert min(row["anchor"], row["done_until"]) > long_ago
     assert row["version"] == 3
+
+
+async def test_after_the_clock_went_back_a_resumed_one_need_not_wait_for_it(engine: Engine) -> None:
+    """And what has fired does not fire again, though its tick comes by once more."""
+    await make(engine)
+    done_until = "UPDATE penstock.schedule SET done_until = now() "
+    now = await engine.connection.fetchval("SELECT now()")
+    tick = now - timedelta(seconds=5)
+    await engine.connection.execute(done_until + "- interval '1 h'")
+    await fire(engine, now, tick)
+    await engine.connection.execute(done_until + "+ interval '1 day', paused_at = now()")
+    await engine.connection.execute("UPDATE penstock.schedule SET paused_at = NULL")
+    row = await row_of(engine)
+    assert now <= row["done_until"] < now + timedelta(hours=1)
+    await engine.connection.execute(done_until + "- interval '1 h'")
+    assert await fire(engine, now, tick, version=row["version"]) == "fired"
+    assert await ticks_of_jobs(engine) == [tick]
 
 
 async def test_what_is_resumed_goes_on_from_its_next_tick(engine: Engine) -> None:

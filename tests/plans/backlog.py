@@ -54,6 +54,10 @@ INSERT INTO penstock.lease (worker, expires_at)
 SELECT 'worker', now() + CASE n WHEN 2 THEN -1 ELSE 1 END * interval '1 h'
   FROM generate_series(1, 20) AS n
 """
+FIRES = """
+INSERT INTO penstock.schedule_fire (schedule, tick, job)
+SELECT 'often', now() + n * interval '1 s', n FROM generate_series(21, 40) AS n
+"""
 # Statistics come only when a test asks for them; nothing here needs to survive a crash.
 STILL = """
 ALTER TABLE penstock.job SET (autovacuum_enabled = off);
@@ -65,6 +69,7 @@ async def prepare(connection: asyncpg.Connection) -> None:
     """Everything but the jobs."""
     await connection.execute(STILL)
     await connection.execute(LEASES)
+    await connection.execute(FIRES)
 
 
 async def load(connection: asyncpg.Connection, jobs: int) -> None:

@@ -91,5 +91,6 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {PKEY, HISTORY, "job_scheduled"},
     ),
     "delete": (function("delete_v3", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
+    "overlap": (function("overlap_v1", schedule="often", overlap="skip"), {PKEY}),
     "sweep": (function("sweep_v3"), {"job_running", PKEY, HISTORY}),
 }

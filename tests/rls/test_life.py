@@ -9,7 +9,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from penstock import Context, Penstock, task
+from penstock import Client, Context, Job, Penstock, task
 from penstock.errors import ConfigError, JobNotFound, TenantMismatch, TenantMissing
 from tests.fixtures.database import connected
 from tests.fixtures.dead import dead
@@ -105,6 +105,24 @@ async def test_a_worker_runs_the_jobs_of_all_tenants_and_each_sees_its_own(
     assert await a.find(for_a) is None
     async with ground.owner() as owner:
         assert await owner.fetchval("SELECT count(*) FROM penstock.progress WHERE job = 1") == 0
+
+
+async def test_a_worker_fires_schedules_of_tenants_which_each_see_their_own_jobs(
+    ground: Ground, app: Penstock
+) -> None:
+    async with app_at(ground.worker_url) as scheduling:
+        for tenant in ("a", "b"):
+            request = work.options(tenant=tenant).prepare(1)
+            scheduling.schedule(f"for-{tenant}", request, every=0.2, on_start=True)
+        async with worker_of(scheduling):
+            for tenant in ("a", "b"):
+                ours = app.for_tenant(tenant)
+
+                async def ran(ours: Client = ours) -> tuple[Job, ...]:
+                    return (await ours.list(state="completed")).jobs
+
+                jobs = await until(ran, what="a job of the schedule")
+                assert {(job.meta or {})["schedule"] for job in jobs} == {f"for-{tenant}"}
 
 
 async def test_without_a_tenant_an_app_is_closed(ground: Ground, app: Penstock) -> None:

@@ -10,8 +10,9 @@ import asyncpg
 import pytest
 
 from penstock import Context, Fire, Penstock
+from penstock.maintenance.firing import MOST_COUNTED
 from tests.fixtures.until import until
-from tests.fixtures.worker import worker_of
+from tests.fixtures.worker import crew_of, worker_of
 
 SHORT = 0.2
 
@@ -88,10 +89,31 @@ async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: P
     @app.task
     async def note() -> None: ...
 
-    async with worker_of(app, promote_most=60, poll=60):
+    async with worker_of(app, promote_most=60, poll=60) as worker:
+        crew = crew_of(worker)
+        await until(lambda: crew.listener.is_listening, what="the listener")
+        await until(crew.maintenance.leads, what="the worker to lead")
         made = await app.set_schedule("notes", note, every=SHORT)
         assert (made.source, made.is_active) == ("runtime", True)
         await fired(app, "notes")
+
+
+async def test_a_drain_fires_what_is_due_and_ends_however_often_that_is(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    app.schedule("notes", note, every=0.1, overlap="allow", catch_up="once")
+    await app.sync_schedules()
+    await connection.execute(
+        "UPDATE penstock.schedule SET anchor = anchor - interval '1 h', "
+        "done_until = done_until - interval '1 h', next_at = now() - interval '1 h'"
+    )
+    tally = await worker_of(app, schedule_grace=0).drain()
+    assert tally.completed >= 1
+    oldest = (await app.schedule_fires("notes", limit=1000))[-1]
+    assert (oldest.ticks, oldest.job is not None) == (MOST_COUNTED, True)
 
 
 async def test_on_start_it_fires_when_a_leader_takes_office(app: Penstock) -> None:

@@ -51,6 +51,7 @@ class Scheduler(Service):
         self._grace = grace
         self._timetable = timetable
         self._written = asyncio.Event()
+        self._firing = asyncio.Lock()
         # Until when to leave which schedule alone.
         self._aside: dict[str, float] = {}
         self._broken: dict[str, str] = {}
@@ -65,14 +66,20 @@ class Scheduler(Service):
         await self._declare()
         if not self._leads():
             return self._most()
-        look = await self._schedules.due(self._pool, LIMIT, self._left_alone())
+        look = await self.fire()
         if look.due:
-            await self._fire(list(self._worked_out(look)))
             return 0
         waits = [self._most(), *(until - time.monotonic() for until in self._aside.values())]
         if look.next_in is not None:
             waits.append(look.next_in)
         return max(min(waits), 0.001)
+
+    async def fire(self) -> Look:
+        """Fire what is due, up to a limit; what that was, and when there is more."""
+        async with self._firing:
+            look = await self._schedules.due(self._pool, LIMIT, self._left_alone())
+            await self._ask_for(list(self._worked_out(look)))
+        return look
 
     async def _declare(self) -> None:
         if self._written.is_set():
@@ -90,7 +97,7 @@ class Scheduler(Service):
             except Exception as error:  # such as a time zone that this machine does not know
                 self._set_aside(due.name, f"{type(error).__name__}: {error}")
 
-    async def _fire(self, firings: list[Firing]) -> None:
+    async def _ask_for(self, firings: list[Firing]) -> None:
         if not firings:
             return
         for name, answer in (await self._schedules.fire(self._pool, firings)).items():

@@ -3093,7 +3093,7 @@ BEGIN
             NEW.anchor := v_now;
         END IF;
         IF v_resumed OR (NEW.cron, NEW.every, NEW.timezone) IS DISTINCT FROM (OLD.cron, OLD.every, OLD.timezone) THEN
-            NEW.done_until := greatest(NEW.done_until, v_now);
+            NEW.done_until := v_now;
         END IF;
         IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
             NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');

@@ -276,6 +276,7 @@ class Crew:
 
     def _look_around(self) -> None:
         self.rulebook.wake()
+        self.maintenance.scheduler.wake()
         for scanner in self.scanners.values():
             scanner.wake()
 

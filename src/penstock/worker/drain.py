@@ -14,9 +14,12 @@ HAND_WAIT = 0.001
 async def run_dry(crew: Crew) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
 
-    Every round promotes what is due, finishes batches and looks at all queues anew, so jobs that
+    What schedules have due is fired first, once: one that fires all the time must let it end. Every
+    round promotes what is due, finishes batches and looks at all queues anew, so jobs that
     came meanwhile are included.
     """
+    while (await crew.maintenance.scheduler.fire()).due:
+        pass
     while True:
         before = crew.quota.claimed
         promoted = await crew.maintenance.promoter.promote()

@@ -1,5 +1,6 @@
 -- A schedule that is changed has other ticks from now on: none before that is missed, its next one is worked out
--- anew, and the leader is told. A resumed one goes on likewise, and runs on the next start, not on the last.
+-- anew, and the leader is told. A resumed one goes on likewise, and runs on the next start, not on the last. From
+-- now on also where the clock was set back: what has fired still does not fire again, by its primary key.
 CREATE FUNCTION :"schema".schedule_changed_v1() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -14,7 +15,7 @@ BEGIN
             NEW.anchor := v_now;
         END IF;
         IF v_resumed OR (NEW.cron, NEW.every, NEW.timezone) IS DISTINCT FROM (OLD.cron, OLD.every, OLD.timezone) THEN
-            NEW.done_until := greatest(NEW.done_until, v_now);
+            NEW.done_until := v_now;
         END IF;
         IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
             NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
