@@ -14,7 +14,7 @@ from penstock.maintenance.firing import MOST_COUNTED
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, worker_of
 
-SHORT = 0.2
+SHORT = 0.1
 
 
 async def fired(app: Penstock, name: str, number: int = 1, **wanted: Any) -> list[Fire]:
@@ -57,7 +57,7 @@ async def test_a_tick_is_seldom_late_by_more_than_a_moment(app: Penstock) -> Non
 
     app.schedule("notes", note, every=SHORT, overlap="allow")
     async with worker_of(app):
-        fires = await fired(app, "notes", 10)
+        fires = await fired(app, "notes", 8)
     late = sorted((fire.fired_at - fire.tick).total_seconds() for fire in fires)
     assert late[len(late) // 2] < 0.1, late
 
