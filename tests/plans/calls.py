@@ -52,6 +52,29 @@ def progress(connection: asyncpg.Connection) -> Awaitable[object]:
     )
 
 
+def keep_step(connection: asyncpg.Connection) -> Awaitable[object]:
+    return Engine(connection).call(
+        "save_step_v1",
+        job=RUNNING[0],
+        token=token(RUNNING[0]),
+        kind="step",
+        name="fetch",
+        result="1",
+    )
+
+
+def wait_for_event(connection: asyncpg.Connection) -> Awaitable[object]:
+    return Engine(connection).call(
+        "await_event_v1",
+        job=RUNNING[0],
+        token=token(RUNNING[0]),
+        step="approved:1",
+        name="approved",
+        after=0,
+        timeout=60.0,
+    )
+
+
 MIDDLE = datetime.now(UTC) - timedelta(seconds=500)
 OLD_TOKENS = [uuid4() for _ in RUNNING]
 
@@ -75,6 +98,11 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "heartbeat": (function("heartbeat_v1", lease=LIVING, ttl=60.0), set()),
     "progress": (progress, {PKEY}),
     "fence": (function("fence_v1", id=RUNNING[0], token=token(RUNNING[0])), {PKEY}),
+    "read steps": (function("read_steps_v1", job=RUNNING[0], token=token(RUNNING[0])), {PKEY}),
+    "keep a step": (keep_step, {PKEY}),
+    "wait for an event": (wait_for_event, {PKEY}),
+    "block": (settle(RUNNING, states="blocked"), {PKEY}),
+    "wake": (function("wake_jobs_v1", jobs=list(DUE), notify=True), {PKEY}),
     "promote": (function("promote_v1"), {"job_scheduled", PKEY}),
     "rescue": (function("rescue_v1"), {"job_running", PKEY}),
     "expire": (function("expire_v1"), {"job_deadline", PKEY}),

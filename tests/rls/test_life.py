@@ -9,7 +9,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from penstock import Client, Context, Job, Penstock, task
+from penstock import Cache, Client, Context, Job, Penstock, task
 from penstock.errors import ConfigError, JobNotFound, TenantMismatch, TenantMissing
 from tests.fixtures.database import connected
 from tests.fixtures.dead import dead
@@ -36,6 +36,13 @@ async def spend(ctx: Context) -> str:
     return "spent"
 
 
+@task
+async def approve(ctx: Context) -> str:
+    price = await ctx.step("price", abs, -42, cache=Cache(version=1))
+    await ctx.sleep(0.01)
+    return f"{price} {await ctx.wait_for_event('approved', timeout=60)}"
+
+
 @task(resources=[Penstock])
 async def follow(ctx: Context) -> str:
     ours = ctx.resource(Penstock).for_tenant(ctx.job.tenant)
@@ -52,7 +59,7 @@ async def add_up(ctx: Context) -> str | None:
 
 def app_at(url: str) -> Penstock:
     """An app with the tasks of these tests, which is a resource of theirs itself."""
-    app = Penstock(url, include=[work, hang, spend, follow, add_up])
+    app = Penstock(url, include=[work, hang, spend, approve, follow, add_up])
 
     @app.resource(Penstock)
     @asynccontextmanager
@@ -123,6 +130,29 @@ async def test_a_worker_fires_schedules_of_tenants_which_each_see_their_own_jobs
 
                 jobs = await until(ran, what="a job of the schedule")
                 assert {(job.meta or {})["schedule"] for job in jobs} == {f"for-{tenant}"}
+
+
+async def test_steps_are_kept_and_events_reach_the_jobs_of_their_tenant_alone(
+    ground: Ground, app: Penstock
+) -> None:
+    a, b = app.for_tenant("a"), app.for_tenant("b")
+    for_a, for_b = await a.enqueue(approve), await b.enqueue(approve)
+
+    async def both_wait() -> bool:
+        return {(await a.get(for_a)).state, (await b.get(for_b)).state} == {"blocked"}
+
+    async with working(ground):
+        await until(both_wait, what="both to wait")
+        with pytest.raises(TenantMissing):
+            await app.send_event("approved")
+        assert (await a.send_event("approved", "for a")).woken == 1
+        assert await a.wait(for_a, 10) == "42 for a"
+        assert (await b.get(for_b)).state == "blocked"
+        assert await b.sent_events() == []
+        await b.send_event("approved", "for b")
+        assert await b.wait(for_b, 10) == "42 for b"
+    async with ground.owner() as owner:
+        assert await owner.fetchval("SELECT count(*) FROM penstock.step_cache") == 2
 
 
 async def test_without_a_tenant_an_app_is_closed(ground: Ground, app: Penstock) -> None:

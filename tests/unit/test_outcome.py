@@ -26,6 +26,7 @@ from penstock.outcome import (
     Snooze,
     TimedOut,
     Transition,
+    Waiting,
     decide,
     outcome_of,
 )
@@ -133,6 +134,8 @@ TABLE: list[tuple[str, Outcome, dict[str, Any], Transition]] = [
         ended("exhausted", said("Retry", "busy")),
     ),
     ("snooze", Snooze(5), {"failures": 4}, Transition("scheduled", delay=5)),
+    ("wait for an event", Waiting("event:go"), {"failures": 4}, Transition("blocked", "event:go")),
+    ("wait, badly named", Waiting("event:\0"), {}, Transition("blocked", "event:\ufffd")),
     ("snooze by timedelta", Snooze(timedelta(1)), {}, Transition("scheduled", delay=86_400)),
     ("snooze for a reason", Snooze(5, "busy\0"), {}, Transition("scheduled", "busy\ufffd", 5)),
     ("snooze for no time", Snooze(0), {}, Transition("ready")),
@@ -240,6 +243,7 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Cancel, st.none() | st.text()),
     st.builds(Discard, st.none() | st.text()),
     st.just(Released()),
+    st.builds(Waiting, st.text()),
     st.builds(Parked, st.sampled_from(["unknown_task", "bad_arguments", "missing_resource"])),
 )
 
@@ -250,7 +254,7 @@ def test_every_transition_is_one_that_the_tables_accept(
 ) -> None:
     since = None if stuck is None else NOW - timedelta(seconds=stuck)
     transition = decided(outcome, failures=failures, max_attempts=max_attempts, stuck_since=since)
-    assert transition.state in FINAL | {"ready", "scheduled"}
+    assert transition.state in FINAL | {"ready", "scheduled", "blocked"}
     assert (transition.state == "scheduled") == (transition.delay > 0)
     assert 0 <= transition.delay <= LONGEST
     if transition.state in {"failed", "cancelled"}:

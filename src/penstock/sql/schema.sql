@@ -3418,9 +3418,12 @@ BEGIN
          WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
          LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
     -- Looked for again once they are held: a job may have come back from history, and waits.
-    DELETE FROM event_wait AS w
-     WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
-    GET DIAGNOSTICS waits = ROW_COUNT;
+    waits := 0;
+    IF cardinality(v_jobs) > 0 THEN
+        DELETE FROM event_wait AS w
+         WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
+        GET DIAGNOSTICS waits = ROW_COUNT;
+    END IF;
     RETURN NEXT;
 END
 $$;
@@ -3763,24 +3766,30 @@ CREATE FUNCTION penstock.wake_jobs_v1(p_jobs bigint[], p_notify boolean, p_now t
     AS $$
 DECLARE
     v_free  bigint[];
+    v_held  bigint[];
     v_lines integer;
 BEGIN
+    IF cardinality(p_jobs) = 0 THEN
+        RETURN p_jobs;
+    END IF;
     v_free := ARRAY(
         SELECT j.id FROM job AS j
          WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0
          ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
-    WITH up AS (
-        UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
-         WHERE j.id = ANY (v_free)
-        RETURNING j.queue, j.lane, j.priority, j.ready_at
-    ), told AS (
-        SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
-          FROM up AS u WHERE p_notify GROUP BY u.queue, u.lane, u.priority
-    )
-    SELECT count(*) INTO v_lines FROM told;
-    RETURN ARRAY(
-        SELECT g.id FROM unnest(p_jobs) AS g (id)
-         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = g.id AND j.state = 'blocked' AND j.pending = 0));
+    -- An empty list is in any partial index, as Postgres sees it, and it may read the whole of one.
+    IF cardinality(v_free) > 0 THEN
+        WITH up AS (
+            UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
+             WHERE j.id = ANY (v_free)
+            RETURNING j.queue, j.lane, j.priority, j.ready_at
+        ), told AS (
+            SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
+              FROM up AS u WHERE p_notify GROUP BY u.queue, u.lane, u.priority
+        )
+        SELECT count(*) INTO v_lines FROM told;
+    END IF;
+    v_held := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0);
+    RETURN ARRAY(SELECT g.id FROM unnest(p_jobs) AS g (id) WHERE g.id <> ALL (v_held));
 END
 $$;
 
@@ -3801,8 +3810,10 @@ BEGIN
          WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
          ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
     v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
-    UPDATE event_wait AS w SET woken = true
-     WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    IF cardinality(v_jobs) > 0 THEN
+        UPDATE event_wait AS w SET woken = true
+         WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    END IF;
     woken := cardinality(v_jobs);
     all_told := NOT EXISTS (
         SELECT FROM event_wait AS w
@@ -3840,7 +3851,9 @@ BEGIN
         SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
          ORDER BY w.until LIMIT p_limit FOR UPDATE SKIP LOCKED);
     v_jobs := wake_jobs_v1(v_jobs, true, p_now);
-    UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+    IF cardinality(v_jobs) > 0 THEN
+        UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+    END IF;
     RETURN greatest(v_most, cardinality(v_jobs));
 END
 $$;

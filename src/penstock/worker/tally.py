@@ -17,6 +17,7 @@ class Tally:
         self.cancelled = 0
         self.retried = 0
         self.snoozed = 0
+        self.blocked = 0
         self.parked = 0
         self.released = 0
         self.refused = 0
@@ -31,7 +32,8 @@ class Tally:
     @property
     def settled(self) -> int:
         """Attempts that ran and were settled, whatever they came to."""
-        return self.completed + self.failed + self.cancelled + self.retried + self.snoozed
+        ended = self.completed + self.failed + self.cancelled
+        return ended + self.retried + self.snoozed + self.blocked
 
     def as_dict(self) -> dict[str, int]:
         return dict(vars(self))
@@ -42,7 +44,7 @@ class Tally:
 
 
 def _word(transition: Transition) -> str:
-    if transition.state in ("completed", "failed", "cancelled"):
+    if transition.state in ("completed", "failed", "cancelled", "blocked"):
         return transition.state
     if transition.stuck:
         return "parked"

@@ -18,6 +18,9 @@ from penstock.wording import listed
 
 # Functions run with the rights of who calls them, so these are the tables they touch.
 CLIENT = {
+    "event": "SELECT INSERT",
+    "event_id_seq": "USAGE",
+    "event_wait": "SELECT UPDATE",
     "job": "SELECT INSERT UPDATE DELETE",
     "job_history": "SELECT INSERT UPDATE DELETE",
     "job_all": "SELECT",
@@ -36,12 +39,16 @@ CLIENT = {
 }
 WORKER = {
     "bucket": "SELECT INSERT UPDATE DELETE",
+    "event": "UPDATE DELETE",
+    "event_wait": "INSERT DELETE",
     "grant": "SELECT INSERT UPDATE DELETE",
     "lane_setting": "SELECT",
     "leader": "SELECT INSERT UPDATE DELETE",
     "lease": "SELECT INSERT UPDATE DELETE",
     "progress": "INSERT UPDATE",
     "signal": "SELECT DELETE",
+    "step": "INSERT UPDATE",
+    "step_cache": "SELECT INSERT UPDATE DELETE",
 }
 
 

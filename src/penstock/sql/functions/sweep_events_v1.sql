@@ -25,9 +25,12 @@ BEGIN
          WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
          LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
     -- Looked for again once they are held: a job may have come back from history, and waits.
-    DELETE FROM event_wait AS w
-     WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
-    GET DIAGNOSTICS waits = ROW_COUNT;
+    waits := 0;
+    IF cardinality(v_jobs) > 0 THEN
+        DELETE FROM event_wait AS w
+         WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job);
+        GET DIAGNOSTICS waits = ROW_COUNT;
+    END IF;
     RETURN NEXT;
 END
 $$;

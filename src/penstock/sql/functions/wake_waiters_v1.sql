@@ -19,8 +19,10 @@ BEGIN
          WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
          ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
     v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
-    UPDATE event_wait AS w SET woken = true
-     WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    IF cardinality(v_jobs) > 0 THEN
+        UPDATE event_wait AS w SET woken = true
+         WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+    END IF;
     woken := cardinality(v_jobs);
     all_told := NOT EXISTS (
         SELECT FROM event_wait AS w

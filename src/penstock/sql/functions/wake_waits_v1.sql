@@ -30,7 +30,9 @@ BEGIN
         SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
          ORDER BY w.until LIMIT p_limit FOR UPDATE SKIP LOCKED);
     v_jobs := wake_jobs_v1(v_jobs, true, p_now);
-    UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+    IF cardinality(v_jobs) > 0 THEN
+        UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+    END IF;
     RETURN greatest(v_most, cardinality(v_jobs));
 END
 $$;
