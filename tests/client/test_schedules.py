@@ -117,6 +117,15 @@ async def test_run_now_it_is_a_job_like_any_other(app: Penstock, report: Task[..
     assert (fire.kind, fire.job, fire.state, fire.why) == ("manual", job.id, "ready", None)
 
 
+async def test_a_unique_job_that_lives_is_what_a_tick_came_to(
+    app: Penstock, report: Task[..., Any]
+) -> None:
+    await app.set_schedule("nightly", report.options(unique=True), every=60)
+    first, again = [await app.run_schedule("nightly") for _ in range(2)]
+    assert first.id == again.id
+    assert {fire.job for fire in await app.schedule_fires("nightly")} == {first.id}
+
+
 async def test_an_edit_of_one_from_code_stays_until_it_is_reset(
     app: Penstock, report: Task[..., Any]
 ) -> None:

@@ -86,6 +86,9 @@ def checked_request(what: Any) -> Request[Any]:
     for option in _NOT_SCHEDULED:
         if (value := getattr(request.options, option)) is not None:
             raise ConfigError(option, value, "nothing for a schedule: its ticks say when")
+    unique = request.options.unique
+    if unique is not None and unique.on_conflict == "raise":
+        raise ConfigError("unique", unique, "skip, replace or supersede: a tick has no caller")
     return request
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Penstock
+from penstock import Penstock, Unique
 from penstock.errors import ConfigError
 
 
@@ -89,6 +89,15 @@ def test_options_that_say_when_are_refused(app: Penstock, options: dict[str, Any
 
     with pytest.raises(ConfigError, match="its ticks say when"):
         app.schedule("nightly", report.options(**options), every=60)
+
+
+def test_a_unique_job_that_raises_is_refused_since_nobody_would_hear_it(app: Penstock) -> None:
+    @app.task
+    async def report() -> None: ...
+
+    with pytest.raises(ConfigError, match="a tick has no caller"):
+        app.schedule("nightly", report.options(unique=Unique(on_conflict="raise")), every=60)
+    app.schedule("nightly", report.options(unique=Unique(on_conflict="supersede")), every=60)
 
 
 def test_a_name_is_given_once(app: Penstock) -> None:
