@@ -148,6 +148,24 @@ async def has_jobs(app: Penstock, number: int) -> bool:
     return len([fire for fire in fires if fire.job]) >= number
 
 
+@pytest.mark.told
+async def test_one_that_could_not_fire_does_so_once_it_is_mended(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    async with worker_of(app) as worker:
+        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        await connection.execute(
+            "INSERT INTO penstock.schedule (name, cron, timezone, request)"
+            """ VALUES ('notes', '* * * * * *', 'Mars/Olympus', '{"task": "note"}')"""
+        )
+        await until(lambda: "cannot fire" in caplog.text, what="the complaint")
+        await app.set_schedule("notes", timezone="Europe/Berlin")
+        await fired(app, "notes")
+
+
 async def test_one_that_cannot_fire_is_named_in_the_log_and_keeps_no_other_from_it(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -56,6 +56,11 @@ class Scheduler(Service):
         self._aside: dict[str, float] = {}
         self._broken: dict[str, str] = {}
 
+    def changed(self) -> None:
+        """News of a schedule: also of one that could not fire, and may have been mended."""
+        self._aside.clear()
+        self.wake()
+
     async def written(self, seconds: float) -> None:
         """Wait until what the code declares is in the database, or for so long."""
         with suppress(TimeoutError):
@@ -87,7 +92,7 @@ class Scheduler(Service):
         if self._timetable:
             changed = await self._schedules.sync(self._pool, list(self._timetable))
             if changed:
-                logger.info("Schedules are now as the code says: %s.", ", ".join(changed))
+                logger.info("What the code says of schedules was written: %s.", ", ".join(changed))
         self._written.set()
 
     def _worked_out(self, look: Look) -> Iterable[Firing]:

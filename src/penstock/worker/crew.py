@@ -176,7 +176,7 @@ class Crew:
         self.listener.on_signal = self.session.beat_soon
         self.listener.on_leader = self.maintenance.elector.wake
         self.listener.on_settings = self.rulebook.wake
-        self.listener.on_schedules = self.maintenance.scheduler.wake
+        self.listener.on_schedules = self.maintenance.scheduler.changed
         self.listener.on_grants = self.limiter.told
         self.listener.on_bucket = self._closed
         self.budgets.has_rate = self.limiter.holdings.has_rate
