@@ -16,6 +16,7 @@ SLOTS = 3
 TENANTS = [f"tenant-{number}" for number in range(6)]
 ROUNDS = 10 if LONG else 1
 JOBS = 120
+LONG_JOBS = 24
 # Long enough that a worker which waits for a processor does not lose its lease.
 SHORT_LIVED: dict[str, Any] = {"lease": 3.0, "heartbeat": 0.3}
 
@@ -34,7 +35,7 @@ async def test_a_limit_is_never_exceeded_and_nothing_of_it_is_lost_with_workers_
     deaths: dict[str, datetime] = {}
     enqueued, crowd = 0, 0
     for _ in range(ROUNDS):
-        enqueued += await enqueue(scene)
+        enqueued += await enqueue(scene, JOBS, 0.01)
         workers = [scene.worker(f"worker-{crowd + n}", **SHORT_LIVED) for n in range(WORKERS)]
         crowd += WORKERS
         for worker in workers:
@@ -45,7 +46,8 @@ async def test_a_limit_is_never_exceeded_and_nothing_of_it_is_lost_with_workers_
         # When the leases of the dead are over, the living have all that there is.
         await until(lambda: leases_are(scene, WORKERS // 2), 15, what="the leases to be over")
         after = await scene.value("SELECT clock_timestamp()")
-        enqueued += await enqueue(scene)
+        # So long that whoever may start meets the others.
+        enqueued += await enqueue(scene, LONG_JOBS, 0.2)
         await scene.drained(60)
         await expect_limits_kept(scene, deaths)
         assert await most_since(scene, deaths, after) == SLOTS, scene.words()
@@ -64,12 +66,12 @@ async def set_limits(scene: Scene) -> None:
         await app.set_limit("lane:default:*", slots=1)
 
 
-async def enqueue(scene: Scene) -> int:
+async def enqueue(scene: Scene, count: int, seconds: float) -> int:
     async with scene.app() as app:
         timed: Any = app.tasks.find("timed")
-        tenants = [TENANTS[number % len(TENANTS)] for number in range(JOBS)]
-        await app.enqueue_many(timed.options(tenant=tenant).prepare(0.01) for tenant in tenants)
-    return JOBS
+        tenants = [TENANTS[number % len(TENANTS)] for number in range(count)]
+        await app.enqueue_many(timed.options(tenant=tenant).prepare(seconds) for tenant in tenants)
+    return count
 
 
 async def kill(scene: Scene, victim: Process, deaths: dict[str, datetime]) -> None:
