@@ -269,6 +269,27 @@ async def test_those_are_told_who_can_take_or_should_give_and_nobody_twice(
         assert await told(heard) == []
 
 
+async def test_who_gets_nothing_says_again_that_it_waits_to_those_who_hold(
+    engine: Engine, leases: list[int], database: Database
+) -> None:
+    one, two, three = leases
+    await limit(engine, "lane", 1)
+    await ask_all(engine, one, lane=(1, 1))
+    await ask_all(engine, three, lane=(1, 0))
+    async with hearing(database, "waits") as heard:
+        await ask_all(engine, three, lane=(1, 0))
+        assert await told(heard) == ["lane"]
+        # The slot passes on to another, who has not heard of it.
+        await ask_all(engine, one, lane=(0, 0))
+        await ask_all(engine, two, lane=(1, 1))
+        await told(heard)
+        await ask_all(engine, three, lane=(1, 0))
+        assert await told(heard) == ["lane"]
+        await ask_all(engine, two, lane=(0, 0))
+        await ask_all(engine, three, lane=(1, 0))
+        assert await told(heard) == []
+
+
 async def test_who_stops_waiting_leaves_its_share_to_those_who_wait(
     engine: Engine, leases: list[int], database: Database
 ) -> None:

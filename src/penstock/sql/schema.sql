@@ -1822,6 +1822,9 @@ BEGIN
            AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part
                 OR v.slots < v.want AND v.others > 0) THEN
             PERFORM pg_notify(current_schema() || '.grants', v.key);
+        ELSIF v.slots = 0 AND v.want > 0 AND v.others > 0 AND cardinality(p_keys) <= 64 THEN
+            -- Who holds it now may not be who held it then. Only holders heed this, so it wakes no other who waits.
+            PERFORM pg_notify(current_schema() || '.waits', v.key);
         END IF;
         key := v.key;
         slots := CASE WHEN v.most IS NOT NULL THEN v.slots END;

@@ -178,6 +178,7 @@ class Crew:
         self.listener.on_settings = self.rulebook.wake
         self.listener.on_schedules = self.maintenance.scheduler.changed
         self.listener.on_grants = self.limiter.told
+        self.listener.on_waits = self.limiter.asked_for
         self.listener.on_bucket = self._closed
         self.budgets.has_rate = self.limiter.holdings.has_rate
         self.budgets.on_close = self._closed

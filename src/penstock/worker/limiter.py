@@ -213,6 +213,12 @@ class Limiter(Service):
             elif time.monotonic() - allowance.asked_at >= FRESH:
                 self.spare(allowance)
 
+    def asked_for(self, key: str) -> None:
+        """Somebody goes on waiting for slots of this key, perhaps since before we had them."""
+        allowance = self.holdings.get(key)
+        if allowance is not None and allowance.slots.limit:
+            self.told(key)
+
     def spare(self, allowance: Allowance) -> None:
         """Give it back at once if another worker wants it and nothing here has to do with it."""
         if allowance.is_wanted and allowance.slots.limit and not allowance.is_busy:

@@ -46,6 +46,7 @@ class Listener(Service):
         self.on_settings: Callable[[], None] = lambda: None
         self.on_schedules: Callable[[], None] = lambda: None
         self.on_grants: Callable[[str], None] = lambda _: None
+        self.on_waits: Callable[[str], None] = lambda _: None
         self.on_bucket: Callable[[str, float], None] = lambda *_: None
         self.on_leader: Callable[[], None] = lambda: None
         self.on_reconnect: Callable[[], None] = lambda: None
@@ -92,6 +93,7 @@ class Listener(Service):
             "settings": lambda *_: self.on_settings(),
             "schedules": lambda *_: self.on_schedules(),
             "grants": lambda *heard: self.on_grants(str(heard[-1])),
+            "waits": lambda *heard: self.on_waits(str(heard[-1])),
             "buckets": self._heard_bucket,
         }
 
