@@ -13,7 +13,8 @@ def test_version(bare: Commands) -> None:
 
 
 COMMANDS = (
-    *("work", "enqueue", "jobs", "queues", "lanes", "limits", "plans", "tenants"),
+    *("work", "enqueue", "jobs", "dead", "schedules", "events"),
+    *("queues", "lanes", "limits", "plans", "tenants", "retention"),
     *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
 )
 
@@ -28,7 +29,9 @@ def test_help_names_every_command_in_order_without_boxes(bare: Commands, flag: s
     assert "..." not in listed
 
 
-@pytest.mark.parametrize("name", ["jobs", "queues", "lanes", "limits", "plans", "tenants", "db"])
+@pytest.mark.parametrize(
+    "name", ["jobs", "events", "queues", "lanes", "limits", "plans", "tenants", "db"]
+)
 def test_the_help_of_a_group_ends_with_examples(bare: Commands, name: str) -> None:
     told = bare.run(name, "--help").stdout.partition("\nExamples:\n")[2].splitlines()
     assert 2 <= len(told) <= 3

@@ -9,6 +9,8 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.job import Job
+from tests.fixtures.database import Database
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
 
@@ -208,3 +210,37 @@ async def test_the_leader_sweeps_the_steps_of_jobs_that_are_gone(
 
 async def _is_zero(count: Any) -> bool:
     return await count() == 0
+
+
+async def test_a_step_whose_answer_was_lost_is_kept_and_not_run_again(proxy: Proxy) -> None:
+    calls: list[int] = []
+    async with Penstock(proxy.url) as app:
+
+        @app.task
+        async def work(ctx: Context) -> int:
+            await ctx.step("one", calls.append, 1)
+            await ctx.step("two", calls.append, 2)
+            return ctx.attempt
+
+        async with worker_of(app):
+            lost = proxy.drop_reply_after("save_step_v1")
+            job = await app.enqueue(work)
+            await lost.wait()
+            assert await app.wait(job, 10) == 1
+    assert calls == [1, 2]
+
+
+async def test_a_step_inside_a_fence_says_what_is_in_its_way(
+    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.journal.LOCKED_WAIT", 0)
+
+    async def work(ctx: Context) -> None:
+        async with database.connect() as own, own.transaction():
+            await ctx.fence(own)
+            await ctx.step("one", abs, 1)
+
+    task = app.task(name="work", max_attempts=1)(work)
+    async with worker_of(app):
+        job = await reaches(app, await app.enqueue(task), "failed")
+    assert "run steps before it begins" in job.errors[0].message

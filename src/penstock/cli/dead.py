@@ -16,7 +16,7 @@ from penstock.cli.where import Where
 
 app = group(
     "dead",
-    help="Look at dead letters, the jobs that have failed, bring them back or erase them. "
+    help="Look at jobs that failed, bring them back or erase them. "
     "`penstock jobs show ID` has all attempts of one.",
 )
 

@@ -13,7 +13,7 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("events", help="Send events to the jobs that wait for them, and look at those sent.")
+app = group("events", help="Send events to jobs that wait for them; list them.")
 
 Tenant = Annotated[
     str | None, typer.Option(help="The tenant that the event belongs to.", show_default=False)

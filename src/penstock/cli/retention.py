@@ -13,7 +13,7 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("retention", help="Look at how long jobs that have ended are kept, and change it.")
+app = group("retention", help="Look at how long ended jobs are kept, and change it.")
 
 
 class FinalState(StrEnum):

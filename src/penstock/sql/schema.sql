@@ -1865,7 +1865,7 @@ CREATE FUNCTION penstock.hold_attempt_v1(p_job bigint, p_token uuid) RETURNS tex
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
-    SET lock_timeout TO '1s'
+    SET lock_timeout TO '100ms'
     AS $$
 DECLARE
     v_tenant text;

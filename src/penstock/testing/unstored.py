@@ -27,6 +27,7 @@ def unstored(request: Request[Any], number: int) -> Attempt:
         "max_attempts": options.max_attempts,
         "losses": 0,
         "timeout": options.timeout,
+        "batch": None,
         "lane": "",
         "priority": options.priority,
         "tenant": options.tenant,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from time import monotonic
 from typing import TypeVar
 
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
@@ -21,8 +22,8 @@ logger = logging.getLogger("penstock.worker")
 
 # So many of the worker's connections at most keep steps: claims and settles need theirs.
 CONNECTIONS = 2
-# A lock is waited for as often as this, a second each.
-LOCKED_TRIES = 10
+# How long to ask for a job that somebody holds, a moment at a time, so that others have their turn.
+LOCKED_WAIT = 10.0
 LOCKED = "55P03"
 HELD = (
     "Job {job} is held by another transaction, so its step could not be kept. If that is this "
@@ -87,7 +88,7 @@ class Journal:
         )
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
-        backoff, locked = BACKOFF_FIRST, 0
+        backoff, began = BACKOFF_FIRST, monotonic()
         while True:
             try:
                 async with self._turn:
@@ -95,11 +96,13 @@ class Journal:
             except Exception as error:
                 if refused := stale(run, error):
                     raise refused from error
-                if failures.is_state(error, LOCKED) and (locked := locked + 1) >= LOCKED_TRIES:
+                is_locked = failures.is_state(error, LOCKED)
+                if is_locked and monotonic() - began >= LOCKED_WAIT:
                     raise RuntimeError(HELD.format(job=run.attempt.id)) from error
                 is_passing = failures.is_lost(error) or failures.is_passing(error)
                 if not is_passing or run.stopped is not None:
                     raise
-                logger.warning("A step of %r could not be kept yet: %r", run, error)
+                if not is_locked:
+                    logger.warning("A step of %r could not be kept yet: %r", run, error)
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, BACKOFF_LAST)

@@ -7,7 +7,7 @@ SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
-SET lock_timeout = '1s'
+SET lock_timeout = '100ms'
 AS $$
 DECLARE
     v_tenant text;
