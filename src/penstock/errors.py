@@ -250,7 +250,8 @@ class BatchTimeout(PenstockError):
         self.state = state
         self.pending = pending
         self.seconds = seconds
-        what = "still open" if state == "open" else f"still running, with {pending:,} jobs to go,"
+        left = f"{pending:,} job{'' if pending == 1 else 's'} to go"
+        what = "still open" if state == "open" else f"still running, with {left},"
         remedy = (
             "Close it, or nothing finishes it." if state == "open" else "It goes on regardless."
         )

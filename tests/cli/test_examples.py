@@ -36,7 +36,7 @@ CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cance
 @pytest.fixture
 async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
     """What the examples speak of: job 42, which has failed, a queue called mail, settings,
-    a schedule, a home.
+    batches 7, which is finished, and 8, a schedule, a home.
     """
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
@@ -47,6 +47,12 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     for plan in ("gold", "trial"):
         await shop.app.set_plan(plan, weight=5)
     await shop.app.set_tenant("acme", plan="gold")
+    await connection.execute("ALTER TABLE penstock.batch ALTER COLUMN id RESTART WITH 7")
+    async with shop.app.batch("import"):
+        pass
+    await shop.app.open_batch("import")
+    async with connection.transaction():
+        await connection.execute("SELECT penstock.fold_v1()")
     shop.app.schedule("nightly", shop.greet.prepare("Ada"), cron="0 3 * * *")
     await shop.app.sync_schedules()
     await shop.app.set_retention("completed", 5, queue="mail")

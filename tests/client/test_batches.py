@@ -347,7 +347,7 @@ async def test_waiting_for_a_batch_ends_with_its_time(app: Penstock, index: Inde
     with pytest.raises(BatchTimeout, match="still open"):
         await batch.wait(0.01)
     await batch.close()
-    with pytest.raises(BatchTimeout, match="1 jobs to go"):
+    with pytest.raises(BatchTimeout, match="1 job to go"):
         await batch.wait(0.01)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import (
+    batches,
     bench,
     completion,
     db,
@@ -79,6 +80,7 @@ app.command("work", cls=Command)(work.work)
 app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(dead.app)
+app.add_typer(batches.app)
 app.add_typer(events.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)

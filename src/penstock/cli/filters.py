@@ -44,6 +44,7 @@ class Filter:
     tenant: Annotated[str | None, option("Jobs of this tenant.")] = None
     subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
     tag: Annotated[str | None, option("Jobs with this tag.")] = None
+    batch: Annotated[str | None, option("Jobs of this batch.", metavar="ID")] = None
     since: Annotated[
         datetime | None,
         option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
@@ -91,6 +92,7 @@ class Filter:
                 tenant=self.tenant,
                 subject=self.subject,
                 tag=self.tag,
+                batch=self.batch,
                 after=after,
                 limit=size,
             )

@@ -32,6 +32,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before many a
     "penstock jobs list --state failed --since 2h",
     "penstock jobs list --task shop.send --queue mail --limit 10",
     "penstock jobs list --subject document:42 --all --json",
+    "penstock jobs list --batch 7 --state failed",
     "penstock jobs list --late --queue mail",
 )
 @spread
@@ -55,8 +56,10 @@ def list_jobs(
     from penstock.cli.listing import list_all, list_late, list_page
 
     if late:
-        if all_pages or after or filter.since or filter.until:
-            raise typer.BadParameter("--late goes with neither --all, --after, --since nor --until")
+        if all_pages or after or filter.batch or filter.since or filter.until:
+            raise typer.BadParameter(
+                "--late goes with neither --all, --after, --batch, --since nor --until"
+            )
         asyncio.run(list_late(filter, where, output, limit))
     elif all_pages:
         asyncio.run(list_all(filter, where, output, after))

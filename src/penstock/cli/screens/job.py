@@ -83,6 +83,7 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
     yield "subject", job.subject
     yield "requested by", job.requested_by
     yield "tags", ", ".join(job.tags)
+    yield "batch", job.batch
     yield "timeout", None if job.timeout is None else length(job.timeout)
     yield "deadline", None if job.deadline is None else f"{at(job.deadline)} UTC"
     yield "meta", _json(job.meta) if job.meta else None

@@ -1,0 +1,142 @@
+"""What `penstock batches` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import typer
+
+from penstock.cli.changing import exit_for, sentence
+from penstock.cli.confirm import confirm
+from penstock.cli.errors import DatabaseUnreachable
+from penstock.cli.exits import Exit
+from penstock.cli.opening import Reached, plain_errors, reached_for
+from penstock.cli.output import Output, say, terminal
+from penstock.cli.screens.batches import batch_page, batches_table
+from penstock.cli.showing import AWAY
+from penstock.cli.where import Where
+from penstock.client import BatchStatus, Redriven
+from penstock.client.waiting import Patience
+from penstock.errors import BatchNotFound, BatchTimeout, DatabaseLost
+from penstock.wording import counted
+
+
+async def list_page(
+    chosen: dict[str, Any], where: Where, output: Output, limit: int, after: str | None
+) -> None:
+    async with reached_for(where, chosen["tenant"]) as queue:
+        page = await queue.client.batches(after=after, limit=limit, **chosen)
+    output.show(page, lambda: batches_table(page.batches, terminal().width))
+    if page.after and not output.as_json:
+        say(f"There may be more: --after {page.after}.")
+
+
+async def show_batch(
+    batch: str, tenant: str | None, where: Where, output: Output, *, watch: bool
+) -> None:
+    async with reached_for(where, tenant) as queue:
+        seen = await _expected(queue, batch, tenant)
+        if watch:
+            seen = await _until_finished(queue, batch, None)
+    output.show(seen, lambda: batch_page(seen))
+
+
+async def wait_for(
+    batch: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+) -> None:
+    """Wait with a bar on stderr; the exit code says whether all completed."""
+    async with reached_for(where, tenant) as queue:
+        await _expected(queue, batch, tenant)
+        seen = await _until_finished(queue, batch, timeout)
+    output.show(seen, lambda: batch_page(seen))
+    raise typer.Exit(Exit.OK if seen.completed == seen.total else Exit.FAILED)
+
+
+async def close_batch(batch: str, tenant: str | None, where: Where, output: Output) -> None:
+    async with reached_for(where, tenant) as queue:
+        await _expected(queue, batch, tenant)
+        await queue.client.close_batch(batch)
+        seen = await queue.client.batch_status(batch)
+    output.show(
+        seen, lambda: f"Batch {batch} is closed, with {counted(seen.pending, 'job')} to go."
+    )
+
+
+def cancel_batch(
+    batch: str, tenant: str | None, where: Where, output: Output, *, yes: bool
+) -> None:
+    """End what pends, after a question."""
+    if not yes:
+        seen = asyncio.run(_look_once(batch, tenant, where))
+        confirm(f"{counted(seen.pending, 'job')} of batch {batch} will be cancelled.")
+    number = asyncio.run(_cancelled(batch, tenant, where))
+    output.show({"cancelled": number}, lambda: sentence(number, "cancelled", {}))
+
+
+async def retry_batch(
+    batch: str, tenant: str | None, where: Where, output: Output, rate: str | None
+) -> None:
+    told = Redriven()
+    async with reached_for(where, tenant) as queue:
+        await _expected(queue, batch, tenant)
+        with terminal(stderr=True).status("…") as status:
+            async for told in queue.client.redriving(batch=batch, rate=rate):
+                status.update(f"{counted(told.number, 'job')} retried …")
+    left = dict(Counter(told.left.values()))
+    document = {"changed": told.number, "left": left, "due": told.due}
+    output.show(document, lambda: sentence(told.number, "retried", left))
+    raise typer.Exit(exit_for(left))
+
+
+async def _cancelled(batch: str, tenant: str | None, where: Where) -> int:
+    number = 0
+    async with reached_for(where, tenant) as queue:
+        await _expected(queue, batch, tenant)
+        with terminal(stderr=True).status("…") as status:
+            async for number in queue.client.cancelling_batch(batch):
+                status.update(f"{counted(number, 'job')} cancelled …")
+    return number
+
+
+async def _look_once(batch: str, tenant: str | None, where: Where) -> BatchStatus:
+    async with reached_for(where, tenant) as queue:
+        return await _expected(queue, batch, tenant)
+
+
+async def _expected(queue: Reached, batch: str, tenant: str | None) -> BatchStatus:
+    """Of a tenant that is named another's batch is not there, whoever asks."""
+    seen = await queue.client.batch_status(batch)
+    if tenant is not None and seen.tenant != tenant:
+        raise BatchNotFound(batch)
+    return seen
+
+
+async def _until_finished(queue: Reached, batch: str, timeout: float | None) -> BatchStatus:
+    """Wait for a batch's end, and meanwhile draw it on stderr if that is a terminal."""
+    from rich.live import Live
+
+    patience = Patience(timeout)
+    console = terminal(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while not (seen := await _look(queue, batch, patience)).is_finished:
+            if console.is_terminal:
+                live.update(batch_page(seen), refresh=True)
+            if patience.is_over:
+                raise BatchTimeout(batch, seen.state, seen.pending, timeout or 0.0)
+            await patience.pause()
+    return seen
+
+
+async def _look(queue: Reached, batch: str, patience: Patience) -> BatchStatus:
+    """Look at a batch. A database that is away is waited for: most come back."""
+    away = Patience(AWAY)
+    while True:
+        try:
+            with plain_errors(queue.app.database):
+                return await queue.client.batch_status(batch)
+        except (DatabaseUnreachable, DatabaseLost):
+            if patience.is_over or away.is_over:
+                raise
+        await patience.pause()
