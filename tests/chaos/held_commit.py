@@ -9,7 +9,12 @@ from tests.fixtures.database import connected
 from tests.fixtures.until import until
 
 KEY = 20_000
-EVENTS = {"job": "UPDATE", "job_history": "INSERT", "schedule_fire": "INSERT"}
+EVENTS = {
+    "job": "UPDATE",
+    "job_history": "INSERT",
+    "schedule_fire": "INSERT",
+    "batch": "UPDATE",
+}
 
 INSTALL = f"""
 CREATE FUNCTION chaos.hold_commit() RETURNS trigger LANGUAGE plpgsql AS $$

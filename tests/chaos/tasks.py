@@ -10,7 +10,7 @@ from pathlib import Path
 
 import asyncpg
 
-from penstock import Context, Fixed, Penstock, Retry
+from penstock import Context, Fixed, NotRetryable, Penstock, Retry
 from penstock.store import Pool
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import RecordedStore
@@ -88,6 +88,12 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
         with effects.run(ctx):
             if ctx.attempt <= times:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+    @app.task(name="breaks")
+    async def breaks(ctx: Context) -> None:
+        """Never succeeds."""
+        with effects.run(ctx):
+            raise NotRetryable("broken for good")
 
     @app.task(name="flaky")
     async def flaky(ctx: Context) -> Retry | None:

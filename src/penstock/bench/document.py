@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.bench.backlog import claim_times
+from penstock.bench.batched import Batched
 from penstock.bench.dead import past_the_dead
 from penstock.bench.drain import typical
 from penstock.bench.enqueue import single_rate
@@ -61,6 +62,10 @@ async def _extras(ground: Ground, plan: Plan, free_rate: float, live: Live) -> d
         fair = Fair(ground, plan, live, scenes(plan.tenants))
         await fair.run()
         extras["fair"] = fair.as_dict()
+    if plan.batch:
+        batched = Batched(ground, plan, live)
+        await batched.run()
+        extras["batch"] = batched.as_dict()
     return extras
 
 

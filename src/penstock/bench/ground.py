@@ -53,7 +53,9 @@ class Ground:
 
     async def clear(self) -> None:
         """Back to empty tables, so that each measurement begins alike."""
-        await self.connection.execute('TRUNCATE job, job_history, lease, leader, "grant", bucket')
+        await self.connection.execute(
+            'TRUNCATE job, job_history, lease, leader, "grant", bucket, batch, batch_delta'
+        )
 
     async def fill(self, jobs: int, tenants: Sequence[str] = ()) -> float:
         """Enqueue no-ops in bulk; the seconds it took, requests made and checked included.
@@ -67,6 +69,13 @@ class Ground:
             await self.app.enqueue_many(
                 owned[number % len(owned)].prepare(number) for number in numbers
             )
+        return time.monotonic() - began
+
+    async def fill_batch(self, jobs: int) -> float:
+        """As `fill`, all as one batch, which is closed."""
+        began = time.monotonic()
+        async with self.app.batch() as batch:
+            await batch.enqueue_many(tasks.noop.prepare(number) for number in range(jobs))
         return time.monotonic() - began
 
     async def fill_fast(self, jobs: int) -> None:

@@ -23,6 +23,7 @@ class Plan:
     soak: int = 0
     dead: int = 0
     tenants: int = 0
+    batch: bool = False
 
     def __post_init__(self) -> None:
         _between("jobs", self.jobs, 1000, 10_000_000)

@@ -50,12 +50,13 @@ def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"memory over {soak['jobs']:,} jobs", grown))
     if dead := document.get("dead"):
         rows.append((f"drain past {dead['entries']:,} dead", f"{dead['over_free']:.2f} × of free"))
-    rows.extend(_fair(document.get("fair", {}).get("drains", {})))
+    for name in ("fair", "batch"):
+        rows.extend(_drains(document.get(name, {}).get("drains", {})))
     return rows
 
 
-def _fair(drains: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each drain of a fair or limited queue, and what it is of those that it is compared with."""
+def _drains(drains: dict[str, Any]) -> list[tuple[str, str]]:
+    """Each drain of a kind, and what it is of those that it is compared with."""
     return [
         (
             drain["what"],

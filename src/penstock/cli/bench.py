@@ -37,6 +37,9 @@ def bench(
         int,
         typer.Option(help="Also drain fair queues with so many tenants, and with limits."),
     ] = 0,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Also drain all jobs as one batch, against plain ones.")
+    ] = False,
     place: Server,
     output: Output,
 ) -> None:
@@ -52,7 +55,7 @@ def bench(
     from penstock.cli.opening import plain_errors
     from penstock.worker.process import run
 
-    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead, tenants)
+    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead, tenants, batch)
     database = place.database()
     with plain_errors(database):
         document = run(measure(plan, database, Live()))

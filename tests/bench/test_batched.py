@@ -1,0 +1,19 @@
+"""`penstock bench --batch`: one batch of all jobs against plain jobs."""
+
+from penstock.bench.batched import SCENES, Batched
+from penstock.bench.ground import open_ground
+from penstock.bench.live import Live
+from penstock.bench.plan import Plan
+from penstock.config import Database as Settings
+from tests.fixtures.database import Database
+
+
+async def test_a_batch_is_drained_and_compared_with_plain_jobs(database: Database) -> None:
+    async with open_ground(Settings(database.url)) as ground:
+        batched = Batched(ground, Plan(jobs=1000, rounds=1, batch=True), Live())
+        await batched.run()
+    found = batched.as_dict()
+    assert set(found["drains"]) == set(SCENES)
+    assert set(found["drains"]["batch_held"]["over"]) == {"plain_held"}
+    assert found["drains"]["plain"]["over"] == {}
+    assert found["bulk_over_plain"]["median"] > 0
