@@ -85,6 +85,7 @@ EXAMINED_JOBS = [
     ("examine_lanes", [100, 100]),
     ("examine_late_jobs", [100]),
     ("examine_idle_grants", [10_000]),
+    ("examine_batches", [86_400.0, 300.0, 10_000]),
 ]
 
 

@@ -47,6 +47,8 @@ class Limits:
     lost: float = 30.0
     overtime: float = 120.0
     overdue: float = 60.0
+    batch_open: float = 86_400.0
+    batch_over: float = 300.0
     unserved: float = 30.0
     closed: float = 600.0
     # Workers give back within two seconds what they have no use for.

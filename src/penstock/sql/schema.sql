@@ -4533,6 +4533,8 @@ ALTER TABLE ONLY penstock.workflow
 
 CREATE INDEX batch_created ON penstock.batch USING btree (tenant, id);
 
+CREATE INDEX batch_unfinished ON penstock.batch USING btree (id) WHERE (finished_at IS NULL);
+
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
 
 CREATE INDEX dependency_workflow ON penstock.dependency USING btree (workflow);

@@ -2,6 +2,7 @@
 
 from penstock.doctor.check import AnyCheck
 from penstock.doctor.checks.app import APP
+from penstock.doctor.checks.batches import BATCHES
 from penstock.doctor.checks.bloat import BLOAT
 from penstock.doctor.checks.clock import CLOCK
 from penstock.doctor.checks.closed_buckets import CLOSED_BUCKETS
@@ -60,6 +61,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     OVERTIME,
     OVERDUE,
     SCHEDULES,
+    BATCHES,
     PAUSED,
     PAUSED_LANES,
     WINDOWS,

@@ -122,7 +122,7 @@ ALTER TABLE :"schema".job_history DROP COLUMN step;
 ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
 DROP TABLE :"schema".workflow;
-DROP INDEX :"schema".batch_created;
+DROP INDEX :"schema".batch_created, :"schema".batch_unfinished;
 ALTER TABLE :"schema".batch
     DROP CONSTRAINT batch_meta_is_object, DROP CONSTRAINT batch_callbacks_is_object,
     DROP CONSTRAINT batch_cancelled_only_when_closed, DROP COLUMN cancelled_at,

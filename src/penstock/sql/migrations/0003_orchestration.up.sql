@@ -20,6 +20,7 @@ ALTER TABLE :"schema".batch
     ADD CONSTRAINT batch_callbacks_is_object CHECK (jsonb_typeof(callbacks) = 'object'),
     ADD CONSTRAINT batch_cancelled_only_when_closed CHECK (cancelled_at IS NULL OR closed_at IS NOT NULL);
 CREATE INDEX batch_created ON :"schema".batch (tenant, id);
+CREATE INDEX batch_unfinished ON :"schema".batch (id) WHERE finished_at IS NULL;
 
 -- Jobs with dependencies between them. How far it is, is read from its jobs.
 CREATE TABLE :"schema".workflow (
