@@ -61,6 +61,12 @@ SAID = {
         "globex finds no job of acme",
         "globex enqueues none for acme",
     ],
+    "batch_import": [
+        "something failed in import",
+        "4 of 4 jobs have ended, 1 failed",
+        "1 comes back",
+        "acme shows 3 products",
+    ],
     "dead_letters": [
         "8 × ConnectionError: no route to the mail server",
         "2 × LookupError: there is no order 10",

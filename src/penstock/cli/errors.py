@@ -93,9 +93,9 @@ def kind_of(error: PenstockError) -> str:
 
 
 def details_of(error: PenstockError) -> dict[str, Any]:
-    """What programs want to know beside the message, such as the id of the job."""
+    """What programs want to know beside the message, such as the id of the job or the batch."""
     reason = reason_of(error)
-    job = getattr(reason, "job_id", None)
+    job = getattr(reason, "job_id", None) or getattr(reason, "batch_id", None)
     about = {} if job is None else {"id": job}
     return about | getattr(reason, "details", {}) | getattr(error, "details", {})
 
