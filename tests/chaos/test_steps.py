@@ -40,14 +40,15 @@ def repeated_though_finished(runs: list[dict[str, Any]]) -> list[tuple[int, str]
     for one in runs:
         by_attempt[one["job"], one["attempt"]].append(one["what"])
     finished = {
-        (job, what): attempt
+        (job, what, attempt)
         for (job, attempt), whats in by_attempt.items()
         for what in whats[:-1]  # its result is kept, or the next would not have begun
     }
+    ran = {(one["job"], one["what"], one["attempt"]) for one in runs}
     return [
-        (one["job"], one["what"])
-        for one in runs
-        if one["attempt"] > finished.get((one["job"], one["what"]), one["attempt"])
+        (job, what)
+        for job, what, attempt in finished
+        if any((job, what, later) in ran for later in range(attempt + 1, 10))
     ]
 
 

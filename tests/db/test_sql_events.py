@@ -1,5 +1,7 @@
 """Events: a sender and a job that goes to sleep never both miss each other."""
 
+import asyncio
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -165,6 +167,32 @@ async def test_a_sender_with_an_old_snapshot_leaves_the_waking_to_the_leader(
     assert await state(engine, attempt) == "blocked"
     assert await engine.value("wake_waits_v1") == 1
     assert await state(engine, attempt) == "ready"
+
+
+async def test_however_they_meet_no_job_stays_behind_its_event(
+    engine: Engine, other: Engine
+) -> None:
+    """As they come, side by side: the leader finds nobody blocked whose event is there."""
+
+    async def fall_asleep(attempt: Any, name: str) -> None:
+        answer, _ = await wait(engine, attempt, name=name)
+        states = {"wait": "blocked", "busy": "scheduled", "got": "completed"}
+        await engine.settle([attempt], states=[states[answer]], delays=[1.0])
+
+    met = Counter[str]()
+    for round in range(60):
+        attempt = await engine.attempt()
+        name = f"round {round}"
+
+        async def send_soon(name: str = name, turns: int = round % 6) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await send(other, name=name)
+
+        await asyncio.gather(fall_asleep(attempt, name), send_soon())
+        met[await state(engine, attempt)] += 1
+        await engine.value("wake_waits_v1")
+        assert await state(engine, attempt) != "blocked", met
 
 
 async def test_a_job_that_somebody_holds_is_woken_later(engine: Engine, other: Engine) -> None:
