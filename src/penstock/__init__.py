@@ -21,6 +21,10 @@ from penstock.client import (
     JobStatus,
     Page,
     Schedule,
+    Started,
+    WorkflowPage,
+    WorkflowStatus,
+    WorkflowStep,
 )
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import (
@@ -43,11 +47,27 @@ from penstock.errors import (
     StaleAttempt,
     UniqueConflict,
     WaitTimeout,
+    WorkflowCycle,
+    WorkflowNotFound,
+    WorkflowRefused,
+    WorkflowTimeout,
 )
 from penstock.job import AttemptError, Job
 from penstock.outcome import Cancel, Discard, Done, Retry, Snooze
-from penstock.tasks import Budget, Context, NotNow, Request, Suspended, Task, Unique, task
+from penstock.tasks import (
+    Budget,
+    Context,
+    NotNow,
+    Request,
+    Step,
+    Suspended,
+    Task,
+    Unique,
+    Workflow,
+    task,
+)
 from penstock.tasks.cache import Cache
+from penstock.tasks.parent import Parent
 from penstock.tasks.poll import Pending
 from penstock.windows import Windows
 from penstock.worker import Tally, Worker
@@ -89,6 +109,7 @@ __all__ = [
     "NotRetryable",
     "Pace",
     "Page",
+    "Parent",
     "PayloadRefused",
     "Pending",
     "Penstock",
@@ -101,6 +122,8 @@ __all__ = [
     "ScheduleNotFound",
     "Snooze",
     "StaleAttempt",
+    "Started",
+    "Step",
     "Stopping",
     "Suspended",
     "Tally",
@@ -111,5 +134,13 @@ __all__ = [
     "WaitTimeout",
     "Windows",
     "Worker",
+    "Workflow",
+    "WorkflowCycle",
+    "WorkflowNotFound",
+    "WorkflowPage",
+    "WorkflowRefused",
+    "WorkflowStatus",
+    "WorkflowStep",
+    "WorkflowTimeout",
     "task",
 ]

@@ -23,13 +23,15 @@ PenstockError
 ├── WorkflowRefused          jobs cannot wait for each other like this
 │   ├── WorkflowCycle        they would wait for each other in a circle
 │   ├── ParentNotFound       a job to wait for is not there
-│   └── ChildStarted         a job that is to wait has started already
+│   ├── ChildStarted         a job that is to wait has started already
+│   └── StepUnclear          no step of a workflow has this name, or several have
 ├── TenantMismatch           a job of one tenant, in a transaction of another
 ├── TenantMissing            row level security is on, and the transaction has no tenant
 ├── JobNotFound
 ├── ScheduleNotFound
 ├── JobConflict              the job's state does not allow this (retry of a running job)
 ├── WaitTimeout              the job was not finished in the time given to wait
+├── WorkflowTimeout          the workflow was not, either
 ├── JobFailed                the job waited for has failed
 ├── JobCancelled             the job waited for was cancelled
 ├── LeaseLost                the worker's lease expired or was taken away
@@ -281,10 +283,12 @@ class WorkflowCycle(WorkflowRefused):
 
 
 class ParentNotFound(WorkflowRefused):
-    def __init__(self, job_id: str) -> None:
+    def __init__(self, job_id: str, workflow_id: str) -> None:
         self.job_id = job_id
+        self.workflow_id = workflow_id
         super().__init__(
-            f"There is no job {job_id} to wait for. It was deleted, or its history has expired."
+            f"There is no job {job_id} to wait for in workflow {workflow_id}. It was deleted, its "
+            "history has expired, or it belongs to another workflow."
         )
 
 
@@ -295,6 +299,20 @@ class ChildStarted(WorkflowRefused):
         super().__init__(
             f"Job {job_id} cannot be made to wait: it has started, or is not of workflow "
             f"{workflow_id}. Put new jobs before one that has not started."
+        )
+
+
+class StepUnclear(WorkflowRefused):
+    """A step is meant by its name, and the workflow has none of that name, or several."""
+
+    def __init__(self, name: str, workflow_id: str, number: int) -> None:
+        self.name = name
+        self.workflow_id = workflow_id
+        self.number = number
+        has = f"{number:,} steps" if number else "no step"
+        super().__init__(
+            f"Workflow {workflow_id} has {has} with the name {name!r}. Name the job itself: pass "
+            "what start or enqueue gave for it."
         )
 
 
@@ -376,6 +394,17 @@ class WaitTimeout(PenstockError):
         self.seconds = seconds
         super().__init__(
             f"Job {job_id} is still {state} after a wait of {seconds:g} s. "
+            "It goes on regardless: wait again, or cancel it."
+        )
+
+
+class WorkflowTimeout(PenstockError):
+    def __init__(self, workflow_id: str, state: str, seconds: float) -> None:
+        self.workflow_id = workflow_id
+        self.state = state
+        self.seconds = seconds
+        super().__init__(
+            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s. "
             "It goes on regardless: wait again, or cancel it."
         )
 

@@ -18,6 +18,7 @@ OF_WORKERS = {
     *("grant", "take", "reserve", "correct", "close_bucket", "fold"),
     *("sync_schedules", "due", "fire", "sweep_fires"),
     *("read_steps", "save_step", "sweep_steps", "recall_step", "share_step", "sweep_cache"),
+    *("read_parents", "extend_from"),
     *("sleep", "await_event", "wake_waits", "sweep_events"),
 }
 OF_APPS = {
@@ -34,7 +35,8 @@ OF_APPS = {
     *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
     *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
     *("join_batch", "close_batch", "depend", "refuse_cycle", "free_children", "wait_again"),
-    "unblock",
+    *("unblock", "join_workflow", "find_cycle", "name_steps", "extend", "doom"),
+    *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
 }
 # Called by those, or by people who change settings and look at all tenants.
@@ -153,6 +155,19 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
             None,
         ),
     ],
+    "join_workflow": [("SELECT penstock.join_workflow_v1(2, '{a}')", None)],
+    "extend": [
+        (
+            'SELECT id FROM penstock.extend_v1(2, \'[{"request": {"task": "work"},'
+            ' "step": "a", "parents": [], "children": []}]\')',
+            None,
+        ),
+    ],
+    "name_steps": [("SELECT penstock.name_steps_v1(2, '{step 2}')", None)],
+    "find_cycle": [("SELECT coalesce(penstock.find_cycle_v1(2), '{}')", [])],
+    "doom": [("SELECT coalesce(penstock.doom_v1('{2}', '{2}'), '{}')", [])],
+    "cancel_workflow": [("SELECT coalesce(penstock.cancel_workflow_v1(2), -1)", -1)],
+    "retry_workflow": [("SELECT coalesce(penstock.retry_workflow_v1(2), -1)", -1)],
     "send_event": [("SELECT id FROM penstock.send_event_v1('event 2', p_tenant => 'b')", None)],
     # b's job 2 waits for its event; to a it is not there.
     "wake_waiters": [
@@ -164,8 +179,8 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "wake_jobs": [("SELECT penstock.wake_jobs_v1('{2}', false)", [2])],
     "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
 }
-# Not allowed, another tenant's, or not there: a batch, a parent, a child.
-REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014")
+# Not allowed, another tenant's, or not there: a batch, a parent, a child, a workflow, a step of it.
+REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014", "PS016", "PS017")
 # Of the arguments alone: they read no table and write none.
 HARMLESS = {
     "choose_unique",

@@ -41,6 +41,7 @@ from penstock.errors import (
     SchemaTooOld,
     StaleAttempt,
     StepDoesNotFit,
+    StepUnclear,
     TenantMismatch,
     TenantMissing,
     TooManySteps,
@@ -51,6 +52,7 @@ from penstock.errors import (
     WorkflowCycle,
     WorkflowNotFound,
     WorkflowRefused,
+    WorkflowTimeout,
 )
 
 EXAMPLES = [
@@ -74,8 +76,10 @@ EXAMPLES = [
     BatchTimeout("7", "running", 3, 5.0),
     WorkflowNotFound("7"),
     WorkflowCycle("a", "b", "a"),
-    ParentNotFound("42"),
+    ParentNotFound("42", "7"),
     ChildStarted("42", "7"),
+    StepUnclear("merge", "7", 2),
+    WorkflowTimeout("7", "running", 5.0),
     TenantMismatch("acme", "globex"),
     TenantMissing(),
     TenantMissing("acme"),

@@ -11,6 +11,7 @@ from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
 from penstock.client.sync_batch import SyncBatch
+from penstock.client.workflow import Started, WorkflowPage, WorkflowStatus, WorkflowStep
 
 __all__ = [
     "Batch",
@@ -35,7 +36,11 @@ __all__ = [
     "Retention",
     "Schedule",
     "SentEvent",
+    "Started",
     "SyncBatch",
     "SyncClient",
     "Tenant",
+    "WorkflowPage",
+    "WorkflowStatus",
+    "WorkflowStep",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -24,28 +23,21 @@ from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
+from penstock.client.workflow_calls import WorkflowCalls
 from penstock.errors import (
-    BatchClosed,
-    BatchNotFound,
-    ChildStarted,
     ConfigError,
     DatabaseLost,
-    IdempotencyMismatch,
     JobConflict,
     JobNotFound,
     NotAllowed,
-    ParentNotFound,
-    PenstockError,
     SchemaMissing,
-    TenantMismatch,
     TenantMissing,
-    UniqueConflict,
     WaitTimeout,
-    WorkflowCycle,
 )
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, Store, adapt, failures, key_of, refusal
 from penstock.store.enqueue import ALONE, Links, Stored
+from penstock.store.refusals import refused
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
 
@@ -60,20 +52,16 @@ _UNKNOWN = (
     "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
 )
 
-# What the functions refuse with a state of ours; its detail is what the error is made of.
-_REFUSALS: dict[str, Callable[..., PenstockError]] = {
-    failures.KEY_MISMATCH: IdempotencyMismatch,
-    failures.TENANT_MISMATCH: TenantMismatch,
-    failures.UNIQUE_CONFLICT: UniqueConflict,
-    failures.BATCH_MISSING: BatchNotFound,
-    failures.BATCH_CLOSED: BatchClosed,
-    failures.PARENT_MISSING: ParentNotFound,
-    failures.CHILD_STARTED: ChildStarted,
-    failures.CYCLE: WorkflowCycle,
-}
 
-
-class Client(BatchCalls, TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, EventCalls):
+class Client(
+    BatchCalls,
+    TuningCalls,
+    DeadCalls,
+    RetentionCalls,
+    ScheduleCalls,
+    EventCalls,
+    WorkflowCalls,
+):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
     def __init__(
@@ -161,6 +149,10 @@ class Client(BatchCalls, TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, 
         if not notify:
             self._wake.follow_up(given, stored, since)
         return _enqueued(stored)
+
+    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
+        """Store jobs in a transaction that others share, workers being told by its commit."""
+        return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
 
     async def _store_surely(
         self, requests: Sequence[Request[Any]], notify: bool, links: Links
@@ -258,9 +250,12 @@ class Client(BatchCalls, TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, 
         return answer == "cancelled"
 
     async def retry(self, job: JobId) -> None:
-        """Run a job again: a final one comes back under its id, a waiting one is due now."""
+        """Run a job again: a final one comes back under its id, a waiting one is due now.
+
+        In a workflow it comes back blocked while jobs that it waits for live.
+        """
         answer = await self._change("retry", job)
-        if answer != "ready":
+        if answer not in ("ready", "blocked"):
             raise JobConflict(id_of(job), answer, "retried")
 
     async def delete(self, job: JobId) -> None:
@@ -327,9 +322,8 @@ class Client(BatchCalls, TuningCalls, DeadCalls, RetentionCalls, ScheduleCalls, 
         if failures.is_lost(error):
             told = f"The database was lost or could not be reached: {error}"
             raise DatabaseLost(told) from error
-        for state, refusal_of in _REFUSALS.items():
-            if failures.is_state(error, state):
-                raise refusal_of(*json.loads(failures.detail(error) or "[]")) from error
+        if (told_as := refused(error)) is not None:
+            raise told_as from error
         if failures.is_state(error, failures.TENANT_MISSING):
             raise TenantMissing from error
         if failures.is_schema_missing(error):
@@ -350,16 +344,17 @@ class _Inside(Client):
     def _as(self, tenant: AsTenant) -> Client:
         return _Inside(self._link, self._executor, self._notify, tenant)
 
+    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
+        return await self.store.enqueue(
+            on, requests, notify=self._notify, durable=False, links=links
+        )
+
     async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
         if not (given := _prepared(requests)):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
         try:
-            stored = await self._ask(
-                lambda on: self.store.enqueue(
-                    on, given, notify=self._notify, durable=False, links=links
-                )
-            )
+            stored = await self._ask(lambda on: self._insert(on, given, links))
         except TenantMissing as error:
             raise TenantMissing(_tenant_of(given)) from error.__cause__
         return _enqueued(stored)

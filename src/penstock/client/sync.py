@@ -17,6 +17,7 @@ from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.sync_batch import Run, SyncBatch
 from penstock.client.tuning import TuningCalls
+from penstock.client.workflow_calls import WorkflowCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
@@ -24,7 +25,13 @@ T = TypeVar("T")
 # A client is each of them.
 C = TypeVar(
     "C",
-    bound=BatchCalls | TuningCalls | DeadCalls | RetentionCalls | ScheduleCalls | EventCalls,
+    bound=BatchCalls
+    | TuningCalls
+    | DeadCalls
+    | RetentionCalls
+    | ScheduleCalls
+    | EventCalls
+    | WorkflowCalls,
 )
 
 
@@ -103,6 +110,16 @@ class SyncClient:
     reset_schedule = blocking(Client.reset_schedule)
     remove_schedule = blocking(Client.remove_schedule)
     run_schedule = blocking(Client.run_schedule)
+
+    start = blocking(Client.start)
+    extend = blocking(Client.extend)
+    workflow = blocking(Client.workflow)
+    workflows = blocking(Client.workflows)
+    awaited = blocking(Client.awaited)
+    wait_workflow = blocking(Client.wait_workflow)
+    cancel_workflow = blocking(Client.cancel_workflow)
+    retry_workflow = blocking(Client.retry_workflow)
+    unblock = blocking(Client.unblock)
 
     batch_status = blocking(Client.batch_status)
     batches = blocking(Client.batches)

@@ -203,6 +203,31 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.cancel_workflow_v1(p_workflow bigint, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_jobs  bigint[];
+    v_ended integer := 0;
+BEGIN
+    PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        v_jobs := ARRAY(SELECT j.id FROM job AS j WHERE j.workflow = p_workflow);
+        EXIT WHEN cardinality(v_jobs) = 0;
+        v_ended := v_ended + (SELECT count(*) FROM cancel_v1(v_jobs, p_reason, p_now) AS c WHERE c.answer = 'cancelled');
+    END LOOP;
+    RETURN v_ended;
+END
+$$;
+
 CREATE FUNCTION penstock.choose_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[]) RETURNS TABLE(ord bigint, job bigint, tenant text, key text, hold text, on_conflict text, keep double precision, until timestamp with time zone)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
@@ -658,7 +683,9 @@ BEGIN
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
-    DELETE FROM dependency AS d WHERE d.parent = ANY (v_gone);
+    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    DELETE FROM dependency AS d
+     WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
     -- A key must not go on standing for a job that nobody can find any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
@@ -668,11 +695,15 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.depend_v1(p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint) RETURNS TABLE(ord bigint, pending integer, has_children boolean, is_doomed boolean)
+CREATE FUNCTION penstock.depend_v1(p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint) RETURNS TABLE(ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -699,27 +730,30 @@ BEGIN
         SELECT DISTINCT (e ->> 'job')::bigint
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
 
-    IF cardinality(v_children) > 0 THEN
-        -- Two additions at once could close a cycle that neither sees.
-        PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR UPDATE;
+    IF cardinality(v_parents || v_children) > 0 THEN
+        -- Two additions at once could close a cycle that neither sees; a parent that is run again would not see this.
+        PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
     END IF;
     -- Twice: a job may have come back from history in between.
     FOR i IN 1..2 LOOP
-        v_live := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (v_parents || v_children) ORDER BY j.id FOR NO KEY UPDATE);
+        v_live := ARRAY(SELECT j.id FROM job AS j
+                         WHERE j.id = ANY (v_parents || v_children) AND j.workflow = p_workflow
+                         ORDER BY j.id FOR NO KEY UPDATE);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.id <> ALL (v_live);
+          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.workflow = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
     IF v_lost IS NOT NULL THEN
-        RAISE EXCEPTION 'There is no job % to wait for.', v_lost
-            USING ERRCODE = 'PS013', DETAIL = json_build_array(v_lost::text)::text,
-                  HINT = 'It was deleted, or its history has expired.';
+        RAISE EXCEPTION 'There is no job % of workflow % to wait for.', v_lost, p_workflow
+            USING ERRCODE = 'PS013', DETAIL = json_build_array(v_lost::text, p_workflow::text)::text,
+                  HINT = 'It was deleted, its history has expired, or it belongs to another workflow.';
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
-     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = c.id AND j.state <> 'running'
-                                              AND j.workflow = p_workflow) LIMIT 1;
+     -- A blocked one that waits for no job has started, and waits for an event.
+     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND j.workflow = p_workflow
+                          AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'Job % cannot be made to wait: it has started, or is not of workflow %.', v_lost, p_workflow
             USING ERRCODE = 'PS014', DETAIL = json_build_array(v_lost::text, p_workflow::text)::text,
@@ -744,15 +778,52 @@ BEGIN
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
              WHERE d.parent = ANY (p_jobs) AND d.child = ANY (v_children) GROUP BY d.child) AS c
-     WHERE j.id = c.child;
+     WHERE j.id = ANY (v_children) AND j.id = c.child;
 
     RETURN QUERY
-    SELECT g.ord, coalesce(p.pending, 0), coalesce(c.child IS NOT NULL, false), coalesce(p.doomed, false)
+    SELECT g.ord, coalesce(p.pending, 0), coalesce(c.child IS NOT NULL, false), coalesce(p.doomed, false),
+           coalesce(p.stalled, false)
       FROM unnest(p_jobs) WITH ORDINALITY AS g (job, ord)
       LEFT JOIN (SELECT d.child, (count(*) FILTER (WHERE NOT d.satisfied))::integer AS pending,
-                        bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed
+                        bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed,
+                        bool_or(NOT d.satisfied AND d.on_failure = 'wait' AND d.parent = ANY (v_ended)) AS stalled
                    FROM dependency AS d WHERE d.child = ANY (p_jobs) GROUP BY d.child) AS p ON p.child = g.job
       LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (p_jobs)) AS c ON c.child = g.job;
+END
+$$;
+
+CREATE FUNCTION penstock.doom_v1(p_parents bigint[], p_workflows bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_doomed bigint[];
+BEGIN
+    UPDATE job AS j SET reason = 'parent_failed'
+     WHERE j.id = ANY (ARRAY(
+               SELECT c.child FROM unnest(p_parents, p_workflows) AS e (id, workflow), LATERAL (
+                      SELECT d.child, d.workflow FROM dependency AS d
+                       WHERE d.parent = e.id AND NOT d.satisfied AND d.on_failure = 'wait' OFFSET 0) AS c
+                WHERE c.workflow = e.workflow))
+       AND coalesce(j.workflow, 0) = ANY (p_workflows) AND j.state = 'blocked';
+
+    WITH RECURSIVE doomed AS (
+        SELECT e.id, e.workflow FROM unnest(p_parents, p_workflows) AS e (id, workflow)
+         UNION
+        SELECT c.child, x.workflow FROM doomed AS x, LATERAL (
+               SELECT d.child, d.workflow FROM dependency AS d
+                WHERE d.parent = x.id AND NOT d.satisfied AND d.on_failure = 'cancel' OFFSET 0) AS c
+         WHERE c.workflow = x.workflow
+    )
+    SELECT array_agg(l.id) INTO v_doomed
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT x.id FROM doomed AS x))
+               AND coalesce(j.workflow, 0) = ANY (p_workflows) AND j.state = 'blocked'
+             ORDER BY j.id FOR UPDATE) AS l;
+    RETURN v_doomed;
 END
 $$;
 
@@ -1075,6 +1146,7 @@ DECLARE
     v_pending  integer[];
     v_parent   boolean[];
     v_doomed   bigint[];
+    v_reasons  text[];
     v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
     v_other  text;
 BEGIN
@@ -1118,10 +1190,14 @@ BEGIN
         SELECT u.keys, u.jobs, u.new, u.replaced INTO v_uniques, v_jobs, v_new, v_replaced
           FROM be_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
     END IF;
+    IF p_workflow IS NOT NULL THEN
+        PERFORM join_workflow_v1(p_workflow, p_tenants);
+    END IF;
     IF p_parents IS NOT NULL OR p_children IS NOT NULL THEN
         SELECT array_agg(d.pending ORDER BY d.ord), array_agg(d.has_children ORDER BY d.ord),
-               array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed)
-          INTO v_pending, v_parent, v_doomed
+               array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed),
+               array_agg(CASE WHEN d.is_stalled THEN 'parent_failed' END ORDER BY d.ord)
+          INTO v_pending, v_parent, v_doomed, v_reasons
           FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
@@ -1134,15 +1210,15 @@ BEGIN
         SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
           FROM unnest(p_tasks, p_args, p_args_versions, p_queues, v_lanes,
                       coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
-                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new, v_uniques, p_steps, v_pending, v_parent)
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new, v_uniques, p_steps, v_pending, v_parent, v_reasons)
                WITH ORDINALITY
             AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                   timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
-                  unique_key, step, pending, has_children, ord)
+                  unique_key, step, pending, has_children, reason, ord)
     ), added AS (
         INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
                          priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
-                         retry, deadline, batch, workflow, step, unique_key, pending, has_children)
+                         retry, deadline, batch, workflow, step, unique_key, pending, has_children, reason)
         SELECT coalesce(g.job, nextval('job_id_seq')),
                CASE WHEN g.pending > 0 THEN 'blocked' WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
                v_now, g.due,
@@ -1152,7 +1228,7 @@ BEGIN
                coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
                    ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
                g.meta::jsonb, g.retry::jsonb, g.deadline, p_batch, p_workflow, g.step, g.unique_key,
-               coalesce(g.pending, 0), coalesce(g.has_children, false)
+               coalesce(g.pending, 0), coalesce(g.has_children, false), g.reason
           FROM given AS g
          WHERE g.is_new IS DISTINCT FROM false
          ORDER BY g.ord
@@ -1298,6 +1374,95 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.extend_from_v1(p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_workflow bigint;
+BEGIN
+    SELECT j.workflow INTO v_workflow FROM job AS j WHERE j.id = p_job AND j.token = p_token;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    -- Before the job itself, as whoever adds to it or runs it again does.
+    PERFORM 1 FROM workflow AS w WHERE w.id = v_workflow FOR NO KEY UPDATE;
+    PERFORM 1 FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    RETURN QUERY
+    SELECT e.id, e.duplicate
+      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now) AS e;
+END
+$$;
+
+CREATE FUNCTION penstock.extend_v1(p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_tenant text;
+    v_names  jsonb;
+    v        record;
+BEGIN
+    SELECT w.tenant INTO v_tenant FROM workflow AS w WHERE w.id = p_workflow;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'There is no workflow %.', p_workflow
+            USING ERRCODE = 'PS016', DETAIL = json_build_array(p_workflow::text)::text;
+    END IF;
+    v_names := name_steps_v1(p_workflow, ARRAY(
+        SELECT DISTINCT e ->> 'step' FROM jsonb_array_elements(p_steps) AS s,
+               jsonb_array_elements((s -> 'parents') || (s -> 'children')) AS e WHERE e ? 'step'));
+    SELECT array_agg(g.r ->> 'task' ORDER BY g.ord) AS tasks,
+           array_agg(coalesce(g.r -> 'args', '{}')::text ORDER BY g.ord) AS args,
+           array_agg((g.r ->> 'args_version')::smallint ORDER BY g.ord) AS args_versions,
+           array_agg(g.r ->> 'queue' ORDER BY g.ord) AS queues,
+           array_agg(g.r ->> 'lane' ORDER BY g.ord) AS lanes,
+           array_agg(g.r ->> 'limits' ORDER BY g.ord) AS limits,
+           array_agg((g.r ->> 'priority')::smallint ORDER BY g.ord) AS priorities,
+           array_agg((g.r ->> 'delay')::double precision ORDER BY g.ord) AS delays,
+           array_agg((g.r ->> 'run_at')::timestamptz ORDER BY g.ord) AS run_ats,
+           array_agg((g.r ->> 'max_attempts')::integer ORDER BY g.ord) AS max_attempts,
+           array_agg((g.r ->> 'timeout')::double precision ORDER BY g.ord) AS timeouts,
+           array_agg(coalesce(nullif(g.r ->> 'tenant', ''), v_tenant) ORDER BY g.ord) AS tenants,
+           array_agg(g.r ->> 'subject' ORDER BY g.ord) AS subjects,
+           array_agg(g.r ->> 'requested_by' ORDER BY g.ord) AS requested_bys,
+           array_agg(g.r ->> 'tags' ORDER BY g.ord) AS tags,
+           array_agg(g.r ->> 'meta' ORDER BY g.ord) AS metas,
+           array_agg(g.r ->> 'retry' ORDER BY g.ord) AS retries,
+           array_agg((g.r ->> 'deadline')::timestamptz ORDER BY g.ord) AS deadlines,
+           array_agg(p_scope || (g.s ->> 'step') ORDER BY g.ord) AS keys,
+           array_agg(sha256(convert_to(concat_ws(' ', g.r ->> 'task', g.r -> 'args'), 'UTF8')) ORDER BY g.ord) AS fingerprints,
+           array_agg(g.s ->> 'step' ORDER BY g.ord) AS steps,
+           array_agg(g.parents ORDER BY g.ord) AS parents,
+           array_agg(g.children ORDER BY g.ord) AS children
+      INTO v
+      FROM (SELECT s.step AS s, s.step -> 'request' AS r, s.ord,
+                   (SELECT jsonb_agg(CASE WHEN e ? 'step' THEN e - 'step' || jsonb_build_object('job', v_names -> (e ->> 'step')) ELSE e END)
+                      FROM jsonb_array_elements(s.step -> 'parents') AS e)::text AS parents,
+                   (SELECT jsonb_agg(CASE WHEN e ? 'step' THEN e - 'step' || jsonb_build_object('job', v_names -> (e ->> 'step')) ELSE e END)
+                      FROM jsonb_array_elements(s.step -> 'children') AS e)::text AS children
+              FROM jsonb_array_elements(p_steps) WITH ORDINALITY AS s (step, ord)) AS g;
+    RETURN QUERY
+    SELECT e.id, e.duplicate FROM enqueue_v3(
+        p_tasks => v.tasks, p_args => v.args, p_args_versions => v.args_versions, p_queues => v.queues, p_lanes => v.lanes,
+        p_limits => v.limits, p_priorities => v.priorities, p_delays => v.delays, p_run_ats => v.run_ats,
+        p_max_attempts => v.max_attempts, p_timeouts => v.timeouts, p_tenants => v.tenants, p_subjects => v.subjects,
+        p_requested_bys => v.requested_bys, p_tags => v.tags, p_metas => v.metas, p_retries => v.retries,
+        p_deadlines => v.deadlines, p_keys => CASE WHEN p_scope IS NOT NULL THEN v.keys END,
+        p_fingerprints => CASE WHEN p_scope IS NOT NULL THEN v.fingerprints END, p_workflow => p_workflow, p_steps => v.steps,
+        p_parents => v.parents, p_children => v.children, p_now => p_now,
+        p_options => '{"notify": true, "durable": true}') AS e;
+END
+$$;
+
 CREATE FUNCTION penstock.fence_v1(p_id bigint, p_token uuid, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1361,6 +1526,39 @@ BEGIN
            SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at, booked = fill_bucket_v1.booked
          WHERE b.key = p_key;
     END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.find_cycle_v1(p_start bigint) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_seen  bigint[] := '{}';
+    v_from  bigint[] := '{}';
+    v_level bigint[] := ARRAY[p_start];
+    v_before bigint[];
+    v_path  bigint[] := ARRAY[p_start];
+BEGIN
+    WHILE cardinality(v_level) > 0 AND NOT p_start = ANY (v_seen) LOOP
+        SELECT coalesce(array_agg(n.child), '{}'), coalesce(array_agg(n.parent), '{}') INTO v_level, v_before
+          FROM (SELECT DISTINCT ON (d.child) d.child, d.parent FROM dependency AS d
+                 WHERE d.parent = ANY (v_level) AND d.child <> ALL (v_seen) ORDER BY d.child, d.parent) AS n;
+        v_seen := v_seen || v_level;
+        v_from := v_from || v_before;
+    END LOOP;
+    IF NOT p_start = ANY (v_seen) THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        v_path := v_from[array_position(v_seen, v_path[1])] || v_path;
+        EXIT WHEN v_path[1] = p_start;
+    END LOOP;
+    RETURN v_path;
 END
 $$;
 
@@ -1666,16 +1864,17 @@ CREATE FUNCTION penstock.free_children_v1(p_parents bigint[], p_states text[], p
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
     SET enable_mergejoin TO 'off'
-    SET enable_hashjoin TO 'off'
     AS $$
 DECLARE
-    v_told   integer;
-    v_doomed bigint[];
+    v_children bigint[];
+    v_told     integer;
 BEGIN
-    PERFORM 1 FROM job AS j
-      WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
-      ORDER BY j.id FOR NO KEY UPDATE;
+    v_children := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
+         ORDER BY j.id FOR NO KEY UPDATE);
 
     WITH ended AS (
         SELECT e.id, e.state = 'completed' AS well, e.workflow
@@ -1683,7 +1882,7 @@ BEGIN
     ), counted AS (
         UPDATE dependency AS d SET satisfied = true
           FROM ended AS e
-         WHERE d.parent = e.id AND d.workflow = e.workflow AND NOT d.satisfied AND (e.well OR d.on_failure = 'continue')
+         WHERE d.parent = ANY (p_parents) AND d.parent = e.id AND d.workflow = e.workflow AND NOT d.satisfied AND (e.well OR d.on_failure = 'continue')
         RETURNING d.child, d.workflow
     ), fewer AS (
         SELECT c.child, c.workflow, count(*)::integer AS count FROM counted AS c GROUP BY c.child, c.workflow
@@ -1694,7 +1893,7 @@ BEGIN
                ready_at = CASE WHEN j.pending > f.count OR j.run_at > p_now THEN NULL ELSE clock_timestamp() END,
                reason = CASE WHEN j.pending > f.count THEN j.reason END
           FROM fewer AS f
-         WHERE j.id = f.child AND j.workflow = f.workflow AND j.state = 'blocked' AND j.pending > 0
+         WHERE j.id = ANY (v_children) AND j.id = f.child AND j.workflow = f.workflow AND j.state = 'blocked' AND j.pending > 0
         RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
     )
     SELECT count(*) INTO v_told FROM (
@@ -1703,27 +1902,11 @@ BEGIN
         UNION ALL
         SELECT notify_due_v1(min(f.run_at)) FROM freed AS f WHERE f.state = 'scheduled' HAVING count(*) > 0) AS told;
 
-    -- All that follow from each other at once: a chain may be long, and a call within a call is not.
-    WITH RECURSIVE ended AS (
-        SELECT e.id, e.workflow FROM unnest(p_parents, p_states, p_workflows) AS e (id, state, workflow)
-         WHERE e.state <> 'completed'
-    ), waiting AS (
-        UPDATE job AS j SET reason = 'parent_failed'
-         WHERE j.id = ANY (ARRAY(SELECT d.child FROM ended AS e JOIN dependency AS d ON d.parent = e.id
-                                  WHERE d.workflow = e.workflow AND NOT d.satisfied AND d.on_failure = 'wait'))
-           AND j.workflow = ANY (p_workflows) AND j.state = 'blocked'
-    ), doomed AS (
-        SELECT d.child, d.workflow FROM ended AS e JOIN dependency AS d ON d.parent = e.id
-         WHERE d.workflow = e.workflow AND NOT d.satisfied AND d.on_failure = 'cancel'
-        UNION
-        SELECT d.child, d.workflow FROM doomed AS x JOIN dependency AS d ON d.parent = x.child
-         WHERE d.workflow = x.workflow AND NOT d.satisfied AND d.on_failure = 'cancel'
-    )
-    SELECT array_agg(l.id) INTO v_doomed
-      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT x.child FROM doomed AS x))
-               AND j.workflow = ANY (p_workflows) AND j.state = 'blocked'
-             ORDER BY j.id FOR UPDATE) AS l;
-    RETURN v_doomed;
+    RETURN CASE WHEN p_states && ARRAY['failed', 'cancelled'] THEN doom_v1(
+        ARRAY(SELECT e.id FROM unnest(p_parents, p_states) WITH ORDINALITY AS e (id, state, ord)
+               WHERE e.state <> 'completed' ORDER BY e.ord),
+        ARRAY(SELECT e.workflow FROM unnest(p_states, p_workflows) WITH ORDINALITY AS e (state, workflow, ord)
+               WHERE e.state <> 'completed' ORDER BY e.ord)) END;
 END
 $$;
 
@@ -2084,6 +2267,30 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.join_workflow_v1(p_workflow bigint, p_tenants text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_tenant text;
+    v_other  text;
+BEGIN
+    SELECT w.tenant INTO v_tenant FROM workflow AS w WHERE w.id = p_workflow FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'There is no workflow %.', p_workflow
+            USING ERRCODE = 'PS016', DETAIL = json_build_array(p_workflow::text)::text;
+    END IF;
+    -- Jobs that wait for each other read each other's results: they are one tenant's.
+    SELECT coalesce(t.tenant, '') INTO v_other FROM unnest(coalesce(p_tenants, ARRAY[''])) AS t (tenant)
+     WHERE coalesce(t.tenant, '') <> v_tenant LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'A job of tenant "%" cannot be in a workflow of tenant "%".', v_other, v_tenant
+            USING ERRCODE = 'PS007', DETAIL = json_build_array(v_other, v_tenant)::text,
+                  HINT = 'All jobs of a workflow belong to its tenant.';
+    END IF;
+END
+$$;
+
 CREATE FUNCTION penstock.keep_durable_v1() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2226,6 +2433,35 @@ CREATE FUNCTION penstock.move_v1(p_ids bigint[], p_tokens uuid[], p_lanes text[]
           FROM moved AS m GROUP BY m.queue, m.lane, m.priority
     )
     SELECT ((SELECT count(*) FROM moved) + 0 * (SELECT count(*) FROM told))::integer;
+$$;
+
+CREATE FUNCTION penstock.name_steps_v1(p_workflow bigint, p_names text[]) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_named jsonb := '{}';
+    v       record;
+BEGIN
+    FOR v IN
+        SELECT n.name, min(a.id) AS job, count(a.id) AS count
+          FROM unnest(p_names) AS n (name)
+          LEFT JOIN job_all AS a ON a.step = n.name AND a.workflow = p_workflow
+         GROUP BY n.name
+    LOOP
+        IF v.count <> 1 THEN
+            RAISE EXCEPTION 'Workflow % has % steps with the name "%".', p_workflow, v.count, v.name
+                USING ERRCODE = 'PS017', DETAIL = json_build_array(v.name, p_workflow::text, v.count)::text,
+                      HINT = 'Name the job itself.';
+        END IF;
+        v_named := v_named || jsonb_build_object(v.name, v.job);
+    END LOOP;
+    RETURN v_named;
+END
 $$;
 
 CREATE FUNCTION penstock.notify_due_v1(p_run_at timestamp with time zone) RETURNS void
@@ -2482,6 +2718,31 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.read_parents_v1(p_job bigint, p_token uuid) RETURNS TABLE(id bigint, step text, task text, state text, reason text, result jsonb, error text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_workflow bigint;
+    v_parents  bigint[];
+BEGIN
+    SELECT j.workflow INTO v_workflow FROM job AS j WHERE j.id = p_job AND j.token = p_token;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    v_parents := ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = p_job AND d.workflow = v_workflow);
+    RETURN QUERY
+    SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
+           (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message')
+      FROM job_all AS a WHERE a.id = ANY (v_parents) AND a.workflow = v_workflow ORDER BY a.id;
+END
+$$;
+
 CREATE FUNCTION penstock.read_steps_v1(p_job bigint, p_token uuid) RETURNS TABLE(kind text, name text, result jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2565,33 +2826,31 @@ CREATE FUNCTION penstock.refuse_cycle_v1(p_new bigint[], p_children bigint[]) RE
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$
 DECLARE
     v_start bigint;
     v_path  bigint[];
 BEGIN
+    -- A new job that is put before another and is not behind any of those closes no cycle: nearly always that is all.
     FOR v_start IN
-        SELECT DISTINCT d.parent FROM dependency AS d
-         WHERE d.parent = ANY (p_new) AND d.child = ANY (p_children)
-           AND EXISTS (SELECT FROM dependency AS u WHERE u.child = d.parent)
-    LOOP
         WITH RECURSIVE below AS (
-            SELECT v_start AS id
+            SELECT c.id FROM unnest(p_children) AS c (id)
              UNION
-            SELECT d.child FROM below AS b JOIN dependency AS d ON d.parent = b.id
-        ), up AS (
-            -- Only through what is below: every way up from the start leads round, if there is one.
-            SELECT d.parent AS id, ARRAY[d.parent, v_start] AS path
-              FROM dependency AS d WHERE d.child = v_start AND d.parent IN (SELECT b.id FROM below AS b)
-             UNION ALL
-            SELECT d.parent, d.parent || u.path
-              FROM up AS u JOIN dependency AS d ON d.child = u.id
-             WHERE u.id <> v_start AND d.parent IN (SELECT b.id FROM below AS b)
+            SELECT c.child FROM below AS b, LATERAL (SELECT d.child FROM dependency AS d WHERE d.parent = b.id OFFSET 0) AS c
         )
-        SELECT u.path INTO v_path FROM up AS u WHERE u.id = v_start LIMIT 1;
-        IF FOUND THEN
+        SELECT DISTINCT d.parent FROM dependency AS d
+         WHERE d.parent = ANY (p_new) AND d.child = ANY (p_children) AND d.parent IN (SELECT b.id FROM below AS b)
+    LOOP
+        v_path := find_cycle_v1(v_start);
+        IF v_path IS NOT NULL THEN
             RAISE EXCEPTION 'These jobs would wait for each other in a circle: %.', array_to_string(v_path, ' → ')
-                USING ERRCODE = 'PS015', DETAIL = array_to_json(v_path::text[])::text,
+                USING ERRCODE = 'PS015', DETAIL = array_to_json(ARRAY(
+                          SELECT p.id || coalesce(' (' || j.step || ')', '')
+                            FROM unnest(v_path) WITH ORDINALITY AS p (id, ord)
+                            LEFT JOIN job AS j ON j.id = p.id AND j.id = ANY (v_path) ORDER BY p.ord))::text,
                       HINT = 'Let the new job wait for less, or put it before another.';
         END IF;
     END LOOP;
@@ -2866,6 +3125,10 @@ BEGIN
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
+        -- One at a time in a workflow: a job that comes back must see whether its parents do.
+        PERFORM 1 FROM workflow AS w
+          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
+          ORDER BY w.id FOR NO KEY UPDATE;
         PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
@@ -2926,6 +3189,27 @@ BEGIN
               WHERE j.id = ANY (p_ids) GROUP BY j.queue, j.lane, j.priority) AS r
       WHERE r.ready_at IS NOT NULL;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.retry_workflow_v1(p_workflow bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_jobs bigint[];
+BEGIN
+    PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    v_jobs := ARRAY(SELECT h.id FROM job_history AS h
+                     WHERE h.workflow = p_workflow AND h.state IN ('failed', 'cancelled') ORDER BY h.id);
+    RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
 END
 $$;
 
@@ -3205,7 +3489,7 @@ DECLARE
     v_free    record;
     v_settled integer;
 BEGIN
-    WITH own AS MATERIALIZED (
+    WITH RECURSIVE own AS MATERIALIZED (
         SELECT j.id, j.has_children, j.unique_key IS NOT NULL AS has_key
           FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
     ), key AS MATERIALIZED (
@@ -3214,9 +3498,15 @@ BEGIN
     ), free_key AS MATERIALIZED (
         SELECT u.job FROM unique_claim AS u
          WHERE u.job = ANY (ARRAY(SELECT k.job FROM key AS k)) AND u.kind = 'unique' FOR UPDATE SKIP LOCKED
-    ), edge AS MATERIALIZED (
-        SELECT d.parent, d.child FROM dependency AS d
+    ), edge AS (
+        SELECT d.parent, d.child, d.on_failure = 'cancel' AND g.state IN ('failed', 'cancelled') AS is_doomed
+          FROM dependency AS d JOIN unnest(p_ids, p_states) AS g (id, state) ON g.id = d.parent
          WHERE d.parent = ANY (ARRAY(SELECT o.id FROM own AS o WHERE o.has_children)) AND NOT d.satisfied
+         UNION
+        SELECT e.parent, c.child, c.is_doomed FROM edge AS e, LATERAL (
+               SELECT d.child, d.on_failure = 'cancel' AS is_doomed FROM dependency AS d
+                WHERE d.parent = e.child AND NOT d.satisfied OFFSET 0) AS c
+         WHERE e.is_doomed
     ), child AS MATERIALIZED (
         SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT e.child FROM edge AS e))
     ), free_child AS MATERIALIZED (
@@ -3731,31 +4021,50 @@ CREATE FUNCTION penstock.wait_again_v1(p_jobs bigint[], p_parents bigint[]) RETU
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
+DECLARE
+    v_live    bigint[];
+    v_stalled bigint[];
+    v_alive   bigint[];
 BEGIN
-    PERFORM 1 FROM job AS j
-      WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents)))
-        AND j.state = 'blocked' ORDER BY j.id FOR NO KEY UPDATE;
+    v_live := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = ANY (p_jobs)
+                                  UNION SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents)))
+         ORDER BY j.id FOR NO KEY UPDATE);
+
     WITH again AS (
         UPDATE dependency AS d SET satisfied = false
           FROM job AS j
-         WHERE d.parent = ANY (p_parents) AND d.satisfied AND j.id = d.child AND j.workflow = d.workflow
-           AND j.state = 'blocked' AND j.pending > 0
+         WHERE d.parent = ANY (p_parents) AND d.satisfied AND d.child <> ALL (p_jobs)
+           AND j.id = ANY (v_live) AND j.id = d.child AND j.workflow = d.workflow AND j.state = 'blocked' AND j.pending > 0
         RETURNING d.child
     )
     UPDATE job AS j SET pending = j.pending + a.count
       FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
-     WHERE j.id = a.child;
-    -- Who waits for a person waits for nobody but these now.
-    UPDATE job AS j SET reason = NULL
-     WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
-       AND j.state = 'blocked' AND j.reason = 'parent_failed';
+     WHERE j.id = ANY (v_live) AND j.id = a.child;
 
+    -- Who waits for a person goes on waiting for one only if another of its parents has failed.
+    v_stalled := ARRAY(SELECT j.id FROM job AS j
+                        WHERE j.id = ANY (v_live) AND j.state = 'blocked' AND j.reason = 'parent_failed');
+    v_alive := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(
+                   SELECT d.parent FROM dependency AS d WHERE d.child = ANY (v_stalled))));
+    UPDATE job AS j SET reason = NULL
+     WHERE j.id = ANY (v_stalled) AND j.id <> ALL (ARRAY(
+               SELECT d.child FROM dependency AS d
+                WHERE d.child = ANY (v_stalled) AND NOT d.satisfied AND d.on_failure = 'wait' AND d.parent <> ALL (v_alive)));
+
+    UPDATE dependency AS d SET satisfied = d.parent <> ALL (v_live)
+      FROM job AS j
+     WHERE d.child = ANY (p_jobs) AND d.satisfied = (d.parent = ANY (v_live))
+       AND j.id = ANY (p_jobs) AND j.id = d.child AND j.workflow = d.workflow AND j.state IN ('ready', 'scheduled');
     UPDATE job AS j SET state = 'blocked', ready_at = NULL, pending = w.count
-      FROM (SELECT d.child, count(*)::integer AS count
-              FROM dependency AS d JOIN job AS p ON p.id = d.parent AND p.workflow = d.workflow
+      FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
              WHERE d.child = ANY (p_jobs) AND NOT d.satisfied GROUP BY d.child) AS w
-     WHERE j.id = w.child AND j.state IN ('ready', 'scheduled');
+     WHERE j.id = ANY (p_jobs) AND j.id = w.child AND j.state IN ('ready', 'scheduled');
 END
 $$;
 

@@ -16,6 +16,7 @@ from penstock.tasks.suspended import Suspended
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 from penstock.tasks.timetable import Timetable
 from penstock.tasks.unique import Unique
+from penstock.tasks.workflow import OnFailure, Step, Workflow
 
 __all__ = [
     "Arguments",
@@ -27,12 +28,14 @@ __all__ = [
     "Context",
     "Declaration",
     "NotNow",
+    "OnFailure",
     "OptionValues",
     "Options",
     "Overlap",
     "Registry",
     "Request",
     "Settings",
+    "Step",
     "Suspended",
     "SyncContext",
     "SyncContextTask",
@@ -44,6 +47,7 @@ __all__ = [
     "Unique",
     "Upcaster",
     "Wins",
+    "Workflow",
     "declare",
     "describe_error",
     "encode_result",

@@ -11,7 +11,9 @@ from penstock.backoff import Policy
 from penstock.job import Job
 from penstock.tasks.budget import Budget
 from penstock.tasks.cache import Cache
+from penstock.tasks.parent import Parent
 from penstock.tasks.poll import Pending
+from penstock.tasks.workflow import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +58,14 @@ class SyncContext(ABC):
         **kwargs: Any,
     ) -> Any:
         """The result of a function that is run once; see `Context.step`."""
+
+    @abstractmethod
+    def parents(self) -> dict[str, Parent]:
+        """What the jobs came to that this one has waited for, by the names of their steps."""
+
+    @abstractmethod
+    def extend(self, flow: Workflow) -> dict[str, str]:
+        """Add jobs to the workflow that this one belongs to; see `Context.extend`."""
 
     @abstractmethod
     def sleep(self, length: float | timedelta) -> None:
@@ -183,6 +193,27 @@ class Context(ABC):
         The result is kept in the database: an attempt that comes later, after a failure, a crash or
         a wait, gets it without running the function again. It is JSON, read back as the type that
         the function's annotation names. With a `cache` other jobs of the tenant share it.
+        """
+
+    @abstractmethod
+    async def parents(self) -> dict[str, Parent]:
+        """What the jobs came to that this one has waited for, by the names of their steps.
+
+        parents = await ctx.parents()
+        pages = [each.result for each in parents.values() if each.is_completed]
+        """
+
+    @abstractmethod
+    async def extend(self, flow: Workflow) -> dict[str, str]:
+        """Add jobs to the workflow that this one belongs to; their ids by the names of steps.
+
+            more = Workflow()
+            for number in range(pages):
+                more.add(parse.prepare(number), after=ctx.job, before="merge")
+            await ctx.extend(more)
+
+        Only a job that has not started can be made to wait for a new one. An attempt that comes
+        later and makes the same calls adds nothing again.
         """
 
     @abstractmethod

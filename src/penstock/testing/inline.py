@@ -22,6 +22,7 @@ from penstock.store import Attempt, Settlement, Store
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.tasks import Task
+from penstock.tasks.parent import Parent
 from penstock.testing.errors import surprise
 from penstock.testing.ran import Ran, Told
 from penstock.testing.unstored import unstored
@@ -45,12 +46,14 @@ class Inline:
         assert await fake.run(send_invoice, 42) == "sent"
 
     `number` is the attempt's: those before it have failed. With an `app`, the resources that the
-    task names and the test does not give are opened as a worker would.
+    task names and the test does not give are opened as a worker would. `parents` are the results,
+    by step, of the jobs that this one has waited for; a `Parent` says more than a result.
     """
 
     number: int = 1
     resources: Mapping[type[Any], Any] = field(default_factory=dict)
     app: Penstock | None = None
+    parents: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.number < 1:
@@ -87,7 +90,7 @@ class Inline:
             _NoStore(),
             opened,
             _Plenty(),
-            _NoJournal(),
+            _NoJournal(self.parents),
             lambda _, *report: reported.append(Told(*report)),
             settled.append,
             worker="test",
@@ -145,8 +148,12 @@ class _Plenty(Budgets):
 class _NoJournal(Journal):
     """The journal of a job that no database has: it has done nothing before, and is forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, parents: Mapping[str, Any]) -> None:
         super().__init__(NotImplemented, _NoStore())
+        self._parents = parents
+
+    async def parents(self, run: Run) -> list[Parent]:
+        return [_parent(step, given) for step, given in self._parents.items()]
 
     async def read(self, run: Run) -> list[Saved]:
         return []
@@ -167,6 +174,12 @@ class _NoJournal(Journal):
 
     async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
         return seconds if until is None else (until - datetime.now(UTC)).total_seconds()
+
+
+def _parent(step: str, given: Any) -> Parent:
+    if isinstance(given, Parent):
+        return given
+    return Parent(id="0", step=step, task=step, state="completed", result=given)
 
 
 async def _finished(executor: Executor, stored: Attempt) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from penstock.backoff import Policy
-from penstock.errors import StaleAttempt
+from penstock.errors import StaleAttempt, WorkflowRefused
 from penstock.job import Job
 from penstock.outcome import DONE
 from penstock.store import (
@@ -22,7 +22,9 @@ from penstock.store import (
 from penstock.tasks import Context, SyncContext, encode_result
 from penstock.tasks.events import event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
+from penstock.tasks.parent import Parent, by_step
 from penstock.tasks.poll import Polling
+from penstock.tasks.workflow import Workflow
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import BudgetBlock, Budgets
 from penstock.worker.event_waits import wait_for_event
@@ -46,6 +48,11 @@ COMPLETED_ALREADY = (
 NO_TRANSACTION = (
     "ctx.fence holds the job until your transaction ends, and there is none: begin one first. "
     "Outside of one, every statement is committed by itself."
+)
+
+NO_WORKFLOW = (
+    "Job {job} belongs to no workflow, so nothing can be added to it: start one with app.start, or "
+    "enqueue the jobs."
 )
 
 Report = Callable[[Run, float, float | None, str | None], None]
@@ -82,6 +89,7 @@ class AttemptContext(Context):
         self._report = report
         self._logger: JobLogger | None = None
         self._memory: Memory | None = None
+        self._extensions = 0
 
     @property
     def job(self) -> Job:
@@ -172,6 +180,27 @@ class AttemptContext(Context):
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("step")
         return StepRunner(self.memory, cache).run(name, fn, args, kwargs)
+
+    def parents(self) -> Coroutine[Any, Any, dict[str, Parent]]:
+        self._expect_async("parents")
+        return self.read_parents()
+
+    async def read_parents(self) -> dict[str, Parent]:
+        return by_step(await self._journal.parents(self._run))
+
+    def extend(self, flow: Workflow) -> Coroutine[Any, Any, dict[str, str]]:
+        self._expect_async("extend")
+        return self.add_steps(flow)
+
+    async def add_steps(self, flow: Workflow) -> dict[str, str]:
+        if self.job.workflow is None:
+            raise WorkflowRefused(NO_WORKFLOW.format(job=self.job.id))
+        if not len(flow):
+            return {}
+        # A later attempt that does the same makes the same calls in the same order.
+        self._extensions += 1
+        added = await self._journal.extend(self._run, self._extensions, flow)
+        return {step.name: str(each.id) for step, each in zip(flow.in_order(), added, strict=True)}
 
     def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:
         self._expect_async("sleep")

@@ -12,7 +12,11 @@ from typing import TypeVar
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.store import Pool, Store, failures
 from penstock.store.events import Awaited, EventStore
+from penstock.store.refusals import refused
 from penstock.store.steps import Saved, Steps
+from penstock.store.workflows import Added, Workflows
+from penstock.tasks.parent import Parent
+from penstock.tasks.workflow import Workflow
 from penstock.worker.run import Run
 from penstock.worker.stale import stale
 
@@ -39,6 +43,7 @@ class Journal:
         self._pool = pool
         self._steps = Steps(store)
         self._events = EventStore(store)
+        self._workflows = Workflows(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
 
     async def read(self, run: Run) -> list[Saved]:
@@ -87,6 +92,21 @@ class Journal:
             ),
         )
 
+    async def parents(self, run: Run) -> list[Parent]:
+        """What the jobs came to that this one has waited for."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._workflows.parents(self._pool, attempt.id, attempt.token)
+        )
+
+    async def extend(self, run: Run, call: int, flow: Workflow) -> list[Added]:
+        """Add jobs to the workflow of the attempt's own."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, flow),
+        )
+
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = BACKOFF_FIRST, monotonic()
         while True:
@@ -94,8 +114,8 @@ class Journal:
                 async with self._turn:
                     return await question()
             except Exception as error:
-                if refused := stale(run, error):
-                    raise refused from error
+                if told := stale(run, error) or refused(error):
+                    raise told from error
                 is_locked = failures.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= LOCKED_WAIT:
                     raise RuntimeError(HELD.format(job=run.attempt.id)) from error

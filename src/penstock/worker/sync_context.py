@@ -11,7 +11,9 @@ from penstock.store import adapt, drive
 from penstock.tasks import SyncContext
 from penstock.tasks.events import event_wait
 from penstock.tasks.options import CHECKS, seconds
+from penstock.tasks.parent import Parent
 from penstock.tasks.poll import Polling
+from penstock.tasks.workflow import Workflow
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import SyncBudgetBlock
 from penstock.worker.event_waits import wait_for_event
@@ -53,6 +55,12 @@ class SyncAttempt(SyncContext):
     ) -> Any:
         runner = StepRunner(self._context.memory, cache)
         return runner.run_blocking(self._bridge, name, fn, args, kwargs)
+
+    def parents(self) -> dict[str, Parent]:
+        return self._bridge.run(self._context.read_parents())
+
+    def extend(self, flow: Workflow) -> dict[str, str]:
+        return self._bridge.run(self._context.add_steps(flow))
 
     def sleep(self, length: float | timedelta) -> None:
         self._bridge.run(sleep(self._context.memory, seconds=seconds("length", length)))

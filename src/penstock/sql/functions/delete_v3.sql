@@ -29,7 +29,9 @@ BEGIN
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
-    DELETE FROM dependency AS d WHERE d.parent = ANY (v_gone);
+    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    DELETE FROM dependency AS d
+     WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
     -- A key must not go on standing for a job that nobody can find any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     DELETE FROM job_history AS h WHERE h.id = ANY (v_final);

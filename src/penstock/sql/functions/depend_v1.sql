@@ -4,13 +4,18 @@
 -- p_parents and p_children hold JSON, a list for each job: {"at": n} is the n-th job of the same call, which must
 -- come before it, {"job": id} another one; "on_failure" says what becomes of the child if the parent does not complete.
 -- A parent that lives is locked, so that its end comes before this or after it. One that has ended counts as ended.
+-- Who waits for a person, because such a one has failed, is said to be stalled.
 CREATE FUNCTION :"schema".depend_v1(
     p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint
-) RETURNS TABLE (ord bigint, pending integer, has_children boolean, is_doomed boolean)
+) RETURNS TABLE (ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
 SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -37,27 +42,30 @@ BEGIN
         SELECT DISTINCT (e ->> 'job')::bigint
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
 
-    IF cardinality(v_children) > 0 THEN
-        -- Two additions at once could close a cycle that neither sees.
-        PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR UPDATE;
+    IF cardinality(v_parents || v_children) > 0 THEN
+        -- Two additions at once could close a cycle that neither sees; a parent that is run again would not see this.
+        PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
     END IF;
     -- Twice: a job may have come back from history in between.
     FOR i IN 1..2 LOOP
-        v_live := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (v_parents || v_children) ORDER BY j.id FOR NO KEY UPDATE);
+        v_live := ARRAY(SELECT j.id FROM job AS j
+                         WHERE j.id = ANY (v_parents || v_children) AND j.workflow = p_workflow
+                         ORDER BY j.id FOR NO KEY UPDATE);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.id <> ALL (v_live);
+          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.workflow = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
     IF v_lost IS NOT NULL THEN
-        RAISE EXCEPTION 'There is no job % to wait for.', v_lost
-            USING ERRCODE = 'PS013', DETAIL = json_build_array(v_lost::text)::text,
-                  HINT = 'It was deleted, or its history has expired.';
+        RAISE EXCEPTION 'There is no job % of workflow % to wait for.', v_lost, p_workflow
+            USING ERRCODE = 'PS013', DETAIL = json_build_array(v_lost::text, p_workflow::text)::text,
+                  HINT = 'It was deleted, its history has expired, or it belongs to another workflow.';
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
-     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = c.id AND j.state <> 'running'
-                                              AND j.workflow = p_workflow) LIMIT 1;
+     -- A blocked one that waits for no job has started, and waits for an event.
+     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND j.workflow = p_workflow
+                          AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'Job % cannot be made to wait: it has started, or is not of workflow %.', v_lost, p_workflow
             USING ERRCODE = 'PS014', DETAIL = json_build_array(v_lost::text, p_workflow::text)::text,
@@ -82,13 +90,15 @@ BEGIN
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
              WHERE d.parent = ANY (p_jobs) AND d.child = ANY (v_children) GROUP BY d.child) AS c
-     WHERE j.id = c.child;
+     WHERE j.id = ANY (v_children) AND j.id = c.child;
 
     RETURN QUERY
-    SELECT g.ord, coalesce(p.pending, 0), coalesce(c.child IS NOT NULL, false), coalesce(p.doomed, false)
+    SELECT g.ord, coalesce(p.pending, 0), coalesce(c.child IS NOT NULL, false), coalesce(p.doomed, false),
+           coalesce(p.stalled, false)
       FROM unnest(p_jobs) WITH ORDINALITY AS g (job, ord)
       LEFT JOIN (SELECT d.child, (count(*) FILTER (WHERE NOT d.satisfied))::integer AS pending,
-                        bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed
+                        bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed,
+                        bool_or(NOT d.satisfied AND d.on_failure = 'wait' AND d.parent = ANY (v_ended)) AS stalled
                    FROM dependency AS d WHERE d.child = ANY (p_jobs) GROUP BY d.child) AS p ON p.child = g.job
       LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (p_jobs)) AS c ON c.child = g.job;
 END

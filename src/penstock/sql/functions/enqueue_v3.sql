@@ -39,6 +39,7 @@ DECLARE
     v_pending  integer[];
     v_parent   boolean[];
     v_doomed   bigint[];
+    v_reasons  text[];
     v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
     v_other  text;
 BEGIN
@@ -82,10 +83,14 @@ BEGIN
         SELECT u.keys, u.jobs, u.new, u.replaced INTO v_uniques, v_jobs, v_new, v_replaced
           FROM be_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
     END IF;
+    IF p_workflow IS NOT NULL THEN
+        PERFORM join_workflow_v1(p_workflow, p_tenants);
+    END IF;
     IF p_parents IS NOT NULL OR p_children IS NOT NULL THEN
         SELECT array_agg(d.pending ORDER BY d.ord), array_agg(d.has_children ORDER BY d.ord),
-               array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed)
-          INTO v_pending, v_parent, v_doomed
+               array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed),
+               array_agg(CASE WHEN d.is_stalled THEN 'parent_failed' END ORDER BY d.ord)
+          INTO v_pending, v_parent, v_doomed, v_reasons
           FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
@@ -98,15 +103,15 @@ BEGIN
         SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
           FROM unnest(p_tasks, p_args, p_args_versions, p_queues, v_lanes,
                       coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
-                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new, v_uniques, p_steps, v_pending, v_parent)
+                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new, v_uniques, p_steps, v_pending, v_parent, v_reasons)
                WITH ORDINALITY
             AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                   timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
-                  unique_key, step, pending, has_children, ord)
+                  unique_key, step, pending, has_children, reason, ord)
     ), added AS (
         INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
                          priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
-                         retry, deadline, batch, workflow, step, unique_key, pending, has_children)
+                         retry, deadline, batch, workflow, step, unique_key, pending, has_children, reason)
         SELECT coalesce(g.job, nextval('job_id_seq')),
                CASE WHEN g.pending > 0 THEN 'blocked' WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
                v_now, g.due,
@@ -116,7 +121,7 @@ BEGIN
                coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
                    ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
                g.meta::jsonb, g.retry::jsonb, g.deadline, p_batch, p_workflow, g.step, g.unique_key,
-               coalesce(g.pending, 0), coalesce(g.has_children, false)
+               coalesce(g.pending, 0), coalesce(g.has_children, false), g.reason
           FROM given AS g
          WHERE g.is_new IS DISTINCT FROM false
          ORDER BY g.ord

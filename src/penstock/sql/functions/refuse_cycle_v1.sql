@@ -4,33 +4,31 @@ CREATE FUNCTION :"schema".refuse_cycle_v1(p_new bigint[], p_children bigint[]) R
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp
 SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
 AS $$
 DECLARE
     v_start bigint;
     v_path  bigint[];
 BEGIN
+    -- A new job that is put before another and is not behind any of those closes no cycle: nearly always that is all.
     FOR v_start IN
-        SELECT DISTINCT d.parent FROM dependency AS d
-         WHERE d.parent = ANY (p_new) AND d.child = ANY (p_children)
-           AND EXISTS (SELECT FROM dependency AS u WHERE u.child = d.parent)
-    LOOP
         WITH RECURSIVE below AS (
-            SELECT v_start AS id
+            SELECT c.id FROM unnest(p_children) AS c (id)
              UNION
-            SELECT d.child FROM below AS b JOIN dependency AS d ON d.parent = b.id
-        ), up AS (
-            -- Only through what is below: every way up from the start leads round, if there is one.
-            SELECT d.parent AS id, ARRAY[d.parent, v_start] AS path
-              FROM dependency AS d WHERE d.child = v_start AND d.parent IN (SELECT b.id FROM below AS b)
-             UNION ALL
-            SELECT d.parent, d.parent || u.path
-              FROM up AS u JOIN dependency AS d ON d.child = u.id
-             WHERE u.id <> v_start AND d.parent IN (SELECT b.id FROM below AS b)
+            SELECT c.child FROM below AS b, LATERAL (SELECT d.child FROM dependency AS d WHERE d.parent = b.id OFFSET 0) AS c
         )
-        SELECT u.path INTO v_path FROM up AS u WHERE u.id = v_start LIMIT 1;
-        IF FOUND THEN
+        SELECT DISTINCT d.parent FROM dependency AS d
+         WHERE d.parent = ANY (p_new) AND d.child = ANY (p_children) AND d.parent IN (SELECT b.id FROM below AS b)
+    LOOP
+        v_path := find_cycle_v1(v_start);
+        IF v_path IS NOT NULL THEN
             RAISE EXCEPTION 'These jobs would wait for each other in a circle: %.', array_to_string(v_path, ' → ')
-                USING ERRCODE = 'PS015', DETAIL = array_to_json(v_path::text[])::text,
+                USING ERRCODE = 'PS015', DETAIL = array_to_json(ARRAY(
+                          SELECT p.id || coalesce(' (' || j.step || ')', '')
+                            FROM unnest(v_path) WITH ORDINALITY AS p (id, ord)
+                            LEFT JOIN job AS j ON j.id = p.id AND j.id = ANY (v_path) ORDER BY p.ord))::text,
                       HINT = 'Let the new job wait for less, or put it before another.';
         END IF;
     END LOOP;

@@ -27,6 +27,10 @@ BEGIN
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
+        -- One at a time in a workflow: a job that comes back must see whether its parents do.
+        PERFORM 1 FROM workflow AS w
+          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
+          ORDER BY w.id FOR NO KEY UPDATE;
         PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)

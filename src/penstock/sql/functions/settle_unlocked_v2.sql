@@ -1,5 +1,6 @@
 -- Settle those of the attempts that nobody is in the way of, when somebody is; how many were settled.
--- In the way is who holds the row, or that of its unique key, or that of a job that waits for it.
+-- In the way is who holds the row, or that of its unique key, or that of a job that waits for it, or of one that
+-- would be cancelled with it.
 CREATE FUNCTION :"schema".settle_unlocked_v2(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[],
     p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamptz
@@ -15,7 +16,7 @@ DECLARE
     v_free    record;
     v_settled integer;
 BEGIN
-    WITH own AS MATERIALIZED (
+    WITH RECURSIVE own AS MATERIALIZED (
         SELECT j.id, j.has_children, j.unique_key IS NOT NULL AS has_key
           FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
     ), key AS MATERIALIZED (
@@ -24,9 +25,15 @@ BEGIN
     ), free_key AS MATERIALIZED (
         SELECT u.job FROM unique_claim AS u
          WHERE u.job = ANY (ARRAY(SELECT k.job FROM key AS k)) AND u.kind = 'unique' FOR UPDATE SKIP LOCKED
-    ), edge AS MATERIALIZED (
-        SELECT d.parent, d.child FROM dependency AS d
+    ), edge AS (
+        SELECT d.parent, d.child, d.on_failure = 'cancel' AND g.state IN ('failed', 'cancelled') AS is_doomed
+          FROM dependency AS d JOIN unnest(p_ids, p_states) AS g (id, state) ON g.id = d.parent
          WHERE d.parent = ANY (ARRAY(SELECT o.id FROM own AS o WHERE o.has_children)) AND NOT d.satisfied
+         UNION
+        SELECT e.parent, c.child, c.is_doomed FROM edge AS e, LATERAL (
+               SELECT d.child, d.on_failure = 'cancel' AS is_doomed FROM dependency AS d
+                WHERE d.parent = e.child AND NOT d.satisfied OFFSET 0) AS c
+         WHERE e.is_doomed
     ), child AS MATERIALIZED (
         SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT e.child FROM edge AS e))
     ), free_child AS MATERIALIZED (

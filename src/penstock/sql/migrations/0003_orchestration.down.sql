@@ -1,5 +1,7 @@
 -- Takes unique jobs, batches and workflows away again. Jobs stay; those that wait for others go on waiting.
 DROP FUNCTION :"schema".redrive_v1, :"schema".purge_v1, :"schema".dead_v1;
+DROP FUNCTION :"schema".extend_from_v1, :"schema".extend_v1, :"schema".name_steps_v1, :"schema".cancel_workflow_v1, :"schema".retry_workflow_v1, :"schema".read_parents_v1,
+    :"schema".join_workflow_v1, :"schema".find_cycle_v1;
 DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"schema".retry_v2, :"schema".wait_again_v1,
     :"schema".close_batch_v1, :"schema".fold_v1, :"schema".fold_batches_v1, :"schema".call_back_v1,
     :"schema".enqueue_stored_v1, :"schema".enqueue, :"schema".enqueue_v3, :"schema".depend_v1, :"schema".refuse_cycle_v1,
@@ -101,7 +103,7 @@ BEGIN
     RETURN v_finished;
 END
 $$;
-DROP FUNCTION :"schema".finish_v2, :"schema".free_children_v1, :"schema".release_keys_v1;
+DROP FUNCTION :"schema".finish_v2, :"schema".free_children_v1, :"schema".doom_v1, :"schema".release_keys_v1;
 
 DROP VIEW :"schema".job_all;
 CREATE VIEW :"schema".job_all AS

@@ -65,6 +65,7 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
   FROM :"schema".job_history;
 
 \ir ../functions/release_keys_v1.sql
+\ir ../functions/doom_v1.sql
 \ir ../functions/free_children_v1.sql
 \ir ../functions/finish_v2.sql
 -- Workers of the version before call it: what they end counts, too.
@@ -87,7 +88,9 @@ $$;
 \ir ../functions/be_unique_v1.sql
 \ir ../functions/replace_v1.sql
 \ir ../functions/join_batch_v1.sql
+\ir ../functions/find_cycle_v1.sql
 \ir ../functions/refuse_cycle_v1.sql
+\ir ../functions/join_workflow_v1.sql
 \ir ../functions/depend_v1.sql
 \ir ../functions/enqueue_v3.sql
 DROP FUNCTION :"schema".enqueue;
@@ -100,6 +103,12 @@ DROP FUNCTION :"schema".enqueue;
 \ir ../functions/wait_again_v1.sql
 \ir ../functions/retry_v2.sql
 \ir ../functions/unblock_v1.sql
+\ir ../functions/cancel_workflow_v1.sql
+\ir ../functions/retry_workflow_v1.sql
+\ir ../functions/read_parents_v1.sql
+\ir ../functions/name_steps_v1.sql
+\ir ../functions/extend_v1.sql
+\ir ../functions/extend_from_v1.sql
 \ir ../functions/delete_v3.sql
 \ir ../functions/sweep_v3.sql
 

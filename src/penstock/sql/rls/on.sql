@@ -129,7 +129,7 @@ BEGIN
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
-                         'read_steps', 'save_step', 'sweep_steps', 'recall_step', 'share_step', 'sweep_cache', 'sleep',
+                         'read_parents', 'extend_from', 'read_steps', 'save_step', 'sweep_steps', 'recall_step', 'share_step', 'sweep_cache', 'sleep',
                          'await_event', 'wake_waits', 'sweep_events',
                          'open_lease', 'heartbeat', 'release', 'close_lease',
                          'elect', 'promote', 'expire', 'fold', 'rescue', 'rescue_overtime', 'sweep',
@@ -138,9 +138,9 @@ BEGIN
                          'sync_schedules', 'due', 'fire', 'sweep_fires']) AS verb
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
-                         'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'depend',
-                         'refuse_cycle', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
-                         'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'retry', 'wait_again', 'unblock',
+                         'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
+                         'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
+                         'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
                          'delete', 'dead', 'redrive', 'purge', 'close_batch', 'owns',
                          'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')

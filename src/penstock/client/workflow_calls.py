@@ -1,0 +1,234 @@
+"""Workflows: start them, add to them, look at them, wait for them and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import asyncpg
+
+from penstock.client.enqueued import Enqueued, JobId, id_of
+from penstock.client.waiting import Patience
+from penstock.client.workflow import (
+    Awaited,
+    Started,
+    WorkflowId,
+    WorkflowPage,
+    WorkflowStatus,
+    status_from,
+    step_from,
+    workflow_key,
+)
+from penstock.errors import (
+    DatabaseLost,
+    JobConflict,
+    JobNotFound,
+    WorkflowNotFound,
+    WorkflowRefused,
+    WorkflowTimeout,
+)
+from penstock.store import Executor, failures, key_of
+from penstock.store.workflows import Workflows, links
+from penstock.tasks.options import whole
+
+if TYPE_CHECKING:
+    from penstock.client.as_tenant import AsTenant
+    from penstock.store import Store
+    from penstock.store.enqueue import Links, Stored
+    from penstock.tasks import Request, Step, Workflow
+
+T = TypeVar("T")
+
+LONGEST_PAGE: Final = 1000
+_UNKNOWN: Final = (
+    "The database was lost while a workflow was stored: it may or may not be there. "
+    "Look for it with app.workflows() before you start it again."
+)
+
+
+class WorkflowCalls:
+    """The calls for workflows: jobs that wait for each other."""
+
+    if TYPE_CHECKING:  # what Client brings
+        _tenant: AsTenant | None
+
+        @property
+        def store(self) -> Store: ...
+
+        async def _ask(
+            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
+        ) -> T: ...
+
+        async def _insert(
+            self, on: Executor, requests: Sequence[Request[Any]], links: Links
+        ) -> Stored: ...
+
+    async def start(self, flow: Workflow) -> Started:
+        """Store a workflow with all its jobs, all or none.
+
+        started = await app.start(flow)
+        await app.wait_workflow(started, timeout=60)
+        """
+        _check_new(flow)
+        tenant = _tenant_of(flow)
+
+        async def store(on: Executor) -> Started:
+            workflow = await Workflows(self.store).create(on, flow, tenant)
+            order = flow.in_order()
+            requests = [step.request for step in order]
+            stored = await self._insert(on, requests, links(flow, workflow))
+            return _started(workflow, order, stored.ids)
+
+        return await self._surely(store)
+
+    async def extend(self, workflow: WorkflowId, flow: Workflow) -> Started:
+        """Add jobs to a workflow that is under way, after and before those that it has.
+
+            more = Workflow()
+            more.add(parse.prepare(11), after="fetch", before="index")
+            await app.extend(started, more)
+
+        Only a job that has not started can be made to wait for a new one. In a handler, call
+        `ctx.extend`: it adds nothing twice, however often the attempt is repeated.
+        """
+        key = workflow_key(workflow)
+        _check_steps(flow)
+
+        async def store(on: Executor) -> Started:
+            added = await Workflows(self.store).extend(on, key, flow)
+            return _started(key, flow.in_order(), [each.id for each in added])
+
+        return await self._surely(store)
+
+    async def _surely(self, store: Callable[[Executor], Awaitable[Started]]) -> Started:
+        try:
+            return await self._ask(lambda on: _together(on, store), again=False)
+        except DatabaseLost as error:
+            if error.__cause__ and failures.never_arrived(error.__cause__):
+                raise
+            raise DatabaseLost(_UNKNOWN) from error
+
+    # Look
+
+    async def workflow(self, workflow: WorkflowId) -> WorkflowStatus:
+        """How far a workflow is, with all its steps."""
+        key = workflow_key(workflow)
+
+        async def look(on: Executor) -> WorkflowStatus:
+            rows = await Workflows(self.store).find(on, key)
+            if rows is None:
+                raise WorkflowNotFound(str(key))
+            steps = await Workflows(self.store).steps(on, key)
+            return status_from(rows, tuple(map(step_from, steps)))
+
+        return await self._ask(look)
+
+    async def workflows(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
+    ) -> WorkflowPage:
+        """Workflows, newest first, without their steps. Pass `page.after` for the next page."""
+        whole("limit", limit, 1, LONGEST_PAGE)
+        if self._tenant is not None:
+            tenant = self._tenant.named(tenant)
+        start = None if after is None else workflow_key(after)
+        rows = await self._ask(lambda on: Workflows(self.store).page(on, tenant, start, limit))
+        found = tuple(map(status_from, rows))
+        return WorkflowPage(found, found[-1].id if len(found) == limit else None)
+
+    async def awaited(self, job: JobId) -> tuple[Awaited, ...]:
+        """The jobs that one waits for, and those that it has waited for."""
+        key = key_of(id_of(job))
+        rows = await self._ask(lambda on: Workflows(self.store).awaited(on, key))
+        return tuple(Awaited(**row | {"id": str(row["id"])}) for row in rows)
+
+    async def wait_workflow(
+        self, workflow: WorkflowId, timeout: float | timedelta | None = None
+    ) -> WorkflowStatus:
+        """How a workflow ended, once it has: look at its state. Raises WorkflowTimeout."""
+        key = workflow_key(workflow)
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        patience = Patience(seconds)
+        while True:
+            row = await self._ask(lambda on: Workflows(self.store).find(on, key))
+            if row is None:
+                raise WorkflowNotFound(str(key))
+            status = status_from(row)
+            if status.is_final:
+                return await self.workflow(str(key))
+            if patience.is_over:
+                raise WorkflowTimeout(status.id, status.state, seconds or 0.0)
+            await patience.pause()
+
+    # Change
+
+    async def cancel_workflow(self, workflow: WorkflowId, reason: str = "requested") -> int:
+        """End all jobs of a workflow that have not ended, running or not; how many."""
+        key = workflow_key(workflow)
+        ended = await self._ask(
+            lambda on: Workflows(self.store).cancel(on, key, reason), again=False
+        )
+        return _found(ended, key)
+
+    async def retry_workflow(self, workflow: WorkflowId) -> int:
+        """Run again what has failed or was cancelled, each after what it waits for; how many."""
+        key = workflow_key(workflow)
+        back = await self._ask(lambda on: Workflows(self.store).retry(on, key), again=False)
+        return _found(back, key)
+
+    async def unblock(self, job: JobId) -> None:
+        """Let a job run now that waits for others, whatever becomes of them."""
+        key = key_of(id_of(job))
+        answers = await self._ask(lambda on: Workflows(self.store).unblock(on, [key]), again=False)
+        if answers[key] == "missing":
+            raise JobNotFound(id_of(job))
+        if answers[key] != "ready":
+            raise JobConflict(id_of(job), answers[key], "unblocked")
+
+
+async def _together(on: Executor, question: Callable[[Executor], Awaitable[T]]) -> T:
+    """Ask in one transaction: one of ours, or the caller's own."""
+    if isinstance(on, asyncpg.Pool):
+        async with on.acquire() as connection, connection.transaction():
+            return await question(connection)
+    return await question(on)
+
+
+def _started(workflow: int, order: Sequence[Step[Any]], ids: Sequence[int]) -> Started:
+    jobs: dict[str, Enqueued[Any]] = {
+        step.name: Enqueued(str(key)) for step, key in zip(order, ids, strict=True)
+    }
+    return Started(str(workflow), jobs)
+
+
+def _check_steps(flow: Workflow) -> None:
+    if not len(flow):
+        raise WorkflowRefused("The workflow has no steps: add one.")
+
+
+def _check_new(flow: Workflow) -> None:
+    _check_steps(flow)
+    for step in flow.steps:
+        edges = (*flow.parents[step.number], *flow.children[step.number])
+        for other in (each for each in edges if not isinstance(each, int)):
+            named = repr(other) if isinstance(other, str) else f"of job {other.id}"
+            raise WorkflowRefused(
+                f"The step {step.name!r} is linked with the step {named}, which this workflow does "
+                "not have. Add that first; to add to a workflow that is under way, extend it."
+            )
+
+
+def _tenant_of(flow: Workflow) -> str:
+    tenants = sorted({step.request.options.tenant for step in flow.steps})
+    if len(tenants) > 1:
+        raise WorkflowRefused(
+            "Jobs that wait for each other belong to one tenant, and these belong to "
+            f"{', '.join(map(repr, tenants))}. Make a workflow for each."
+        )
+    return tenants[0]
+
+
+def _found(number: int | None, key: int) -> int:
+    if number is None:
+        raise WorkflowNotFound(str(key))
+    return number

@@ -1,0 +1,23 @@
+-- Run again what has failed or was cancelled in a workflow, each job after those that it waits for: how many came
+-- back; NULL if there is no such workflow.
+CREATE FUNCTION :"schema".retry_workflow_v1(p_workflow bigint, p_now timestamptz DEFAULT NULL)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_jobs bigint[];
+BEGIN
+    PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    v_jobs := ARRAY(SELECT h.id FROM job_history AS h
+                     WHERE h.workflow = p_workflow AND h.state IN ('failed', 'cancelled') ORDER BY h.id);
+    RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
+END
+$$;
