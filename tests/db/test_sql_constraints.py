@@ -44,7 +44,25 @@ GOOD: dict[str, dict[str, str]] = {
     "plan": {"name": "'gold'"},
     "tenant_setting": {"tenant": "'acme'", "plan": "'gold'"},
     "grant": {"lease": "1", "key": "'model'", "slots": "1"},
-    "schedule": {"name": "'nightly'", "task": "'work'", "cron": "'0 3 * * *'"},
+    "schedule": {"name": "'nightly'", "request": """'{"task": "work"}'""", "cron": "'0 3 * * *'"},
+    "schedule_fire": {"schedule": "'nightly'", "tick": "now()", "job": "1"},
+    "step": {"job": "1", "name": "'fetch'"},
+    "step_cache": {
+        "tenant": "''",
+        "key": "sha256('a')",
+        "size": "1",
+        "created_at": "now()",
+        "used_at": "now()",
+        "expires_at": "now()",
+        "result": "'1'",
+    },
+    "event": {
+        "tenant": "''",
+        "name": "'paid'",
+        "sent_at": "now()",
+        "expires_at": "now()",
+        "payload": "'1'",
+    },
 }
 
 LEASE = {"lease": "1"}
@@ -128,7 +146,16 @@ BROKEN: list[tuple[str, str, dict[str, str]]] = [
     ("schedule", "schedule_interval_positive", {"cron": "NULL", "every": "0"}),
     ("schedule", "schedule_overlap_known", {"overlap": "'maybe'"}),
     ("schedule", "schedule_catch_up_known", {"catch_up": "'maybe'"}),
-    ("schedule", "schedule_source_known", {"source": "'dream'"}),
+    ("schedule", "schedule_jitter_not_negative", {"jitter": "-1"}),
+    ("schedule", "schedule_wins_known", {"wins": "'chance'"}),
+    ("schedule", "schedule_edited_only_if_declared", {"edited_at": "now()"}),
+    ("schedule", "schedule_request_names_a_task", {"request": """'{"task": 1}'"""}),
+    ("schedule_fire", "schedule_fire_kind_known", {"kind": "'chance'"}),
+    ("schedule_fire", "schedule_fire_why_known", {"why": "'rain'", "job": "NULL"}),
+    ("schedule_fire", "schedule_fire_job_or_why", {"job": "NULL"}),
+    ("step", "step_kind_known", {"kind": "'dance'"}),
+    ("step_cache", "step_cache_key_is_sha256", {"key": "'a'"}),
+    ("event", "event_name_not_empty", {"name": "''"}),
 ]
 
 EVERY_CHECK = """

@@ -196,9 +196,11 @@ async def test_the_commands_about_failed_jobs_can_be_run(
 ) -> None:
     await shop.app.enqueue_many([shop.fail.prepare() for _ in range(10)])
     penstock.run("work", "shop", "--drain", "--queue", "default")
-    [show, listing] = pasted(penstock.run("doctor", "--only", "failed-jobs", "--json"))
+    [show, *lists, redrive] = pasted(penstock.run("doctor", "--only", "failed-jobs", "--json"))
     assert "no such customer" in penstock.run(*show).stdout
-    assert "shop.fail" in penstock.run(*listing).stdout
+    for each in lists:
+        assert "shop.fail" in penstock.run(*each).stdout
+    assert "10" in penstock.run(*redrive, "--yes").stdout
 
 
 def test_verbose_shows_what_each_check_asks(penstock: Commands) -> None:

@@ -42,7 +42,8 @@ WITH span AS MATERIALIZED (
      USING span AS s, aged AS a
      WHERE a.id = h.id AND a.expires_on = h.expires_on AND a.expires_on_now < s.today
 ), claims AS (
-    UPDATE :"schema".unique_claim AS u SET expires_at = u.expires_at - s.past FROM span AS s
+    UPDATE :"schema".unique_claim AS u
+       SET expires_at = u.expires_at - s.past, until = u.until - s.past FROM span AS s
 ), reports AS (
     UPDATE :"schema".progress AS p SET updated_at = p.updated_at - s.past FROM span AS s
 ), queues AS (
@@ -62,9 +63,11 @@ WITH span AS MATERIALIZED (
        SET filled_at = b.filled_at - s.past, closed_until = b.closed_until - s.past FROM span AS s
 ), batches AS (
     UPDATE :"schema".batch AS b
-       SET created_at = b.created_at - s.past, closed_at = b.closed_at - s.past,
-           finished_at = b.finished_at - s.past
+       SET created_at = b.created_at - s.past, closed_at = b.closed_at - s.past, folded_at = b.folded_at - s.past,
+           finished_at = b.finished_at - s.past, cancelled_at = b.cancelled_at - s.past
       FROM span AS s
+), workflows AS (
+    UPDATE :"schema".workflow AS w SET created_at = w.created_at - s.past FROM span AS s
 ), deltas AS (
     UPDATE :"schema".batch_delta AS d SET created_at = d.created_at - s.past FROM span AS s
 ), steps AS (
