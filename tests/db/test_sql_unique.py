@@ -214,6 +214,14 @@ async def test_what_runs_is_not_replaced_but_followed(engine: Engine) -> None:
     assert await holder(engine) == second
 
 
+async def test_one_that_waits_for_an_event_is_in_the_midst_of_its_work(engine: Engine) -> None:
+    first, _ = await one(engine, on_conflict="replace")
+    await engine.connection.execute("UPDATE penstock.job SET state = 'blocked', ready_at = NULL")
+    second, is_duplicate = await one(engine, on_conflict="replace")
+    assert (second != first, is_duplicate) == (True, False)
+    assert await engine.states() == {first: "blocked", second: "ready"}
+
+
 async def test_replace_does_not_wake_a_job_that_has_ended_with_its_key_kept(engine: Engine) -> None:
     first, _ = await one(engine, keep=60, on_conflict="replace")
     await engine.settle([await begun(engine)])
@@ -233,6 +241,11 @@ async def test_supersede_cancels_the_older_running_or_not(engine: Engine, is_run
     if attempt is not None:
         signals = await engine.connection.fetch("SELECT job, kind FROM penstock.signal")
         assert [tuple(each) for each in signals] == [(first, "cancelled")]
+        with pytest.raises(asyncpg.PostgresError, match="no longer belongs"):
+            await engine.call(
+                "save_step_v1", job=first, token=attempt["token"], kind="step", name="late",
+                result="1", now=None,
+            )  # fmt: skip
         assert await engine.settle([attempt]) == {first: "cancelled"}
         assert (await engine.job(first))["state"] == "cancelled"
 

@@ -66,11 +66,14 @@ BEGIN
             END IF;
             v_state := NULL;
             IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
+                -- One that is blocked for an event is in the midst of its work.
                 IF v.on_conflict IN ('replace', 'supersede') THEN
-                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
+                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
+                      FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
                     CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
                 ELSIF v.hold = 'waiting' THEN
-                    SELECT j.state INTO v_state FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
+                      FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
                     CONTINUE WHEN NOT FOUND;
                 END IF;
             END IF;
