@@ -271,3 +271,26 @@ def _unread(pipe: IO[str]) -> int:
     """How many bytes of a pipe its reader has not taken yet."""
     answer = fcntl.ioctl(pipe, termios.FIONREAD, struct.pack("i", 0))
     return int(struct.unpack("i", answer)[0])
+
+
+async def test_a_unique_key_lets_one_job_in_and_names_it(penstock: Commands, shop: Shop) -> None:
+    given = ("enqueue", "shop.greet", '{"name": "Ada"}', "--unique-key", "greet:{name}")
+    first = json.loads(penstock.run(*given, "--json").stdout)
+    assert (await shop.app.get(first["id"])).unique_key == "greet:Ada"
+    told = penstock.run(*given).stdout
+    assert told == f"Nothing was enqueued: the key greet:Ada belongs to job {first['id']}.\n"
+    raised = penstock.run(*given, "--on-conflict", "raise")
+    assert f"is held by job {first['id']}" in raised.stderr
+    newer = json.loads(penstock.run(*given, "--on-conflict", "supersede", "--json").stdout)
+    assert (await shop.app.get(first["id"])).reason == "superseded"
+    line = {"task": "shop.greet", "args": {}, "unique": {"key": "greet:Ada"}}
+    lines = penstock.run("enqueue", "-", "--json", stdin=json.dumps(line))
+    assert json.loads(lines.stdout)["ids"] == [newer["id"]]
+
+
+async def test_a_rule_that_says_nothing_is_refused(penstock: Commands, shop: Shop) -> None:
+    told = penstock.run("enqueue", "shop.greet", "{}", "--on-conflict", "raise").stderr
+    assert "--on-conflict goes with --unique-key" in told
+    for rule, why in (("true", "--app"), ('{"on_conflit": 1}', "on_conflit")):
+        line = f'{{"task": "shop.greet", "unique": {rule}}}'
+        assert why in penstock.run("enqueue", "-", stdin=line).stderr

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock import Unique
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.cli.terminal import Terminal
@@ -85,3 +86,21 @@ async def test_the_exit_code_of_what_was_followed(penstock: Commands, shop: Shop
     late = penstock.run("jobs", "show", waiting.id, "--follow", "--timeout", "200ms")
     assert late.returncode == 6
     assert penstock.run("jobs", "show", waiting.id, "--timeout", "1s").returncode == 2
+
+
+async def test_a_unique_key_and_who_holds_it_are_shown(penstock: Commands, shop: Shop) -> None:
+    unique = shop.greet.options(unique=Unique(key="greet", on_conflict="supersede"))
+    first = await shop.app.enqueue(unique, "Ada")
+    second = await shop.app.enqueue(unique, "Bo")
+    for job, who in ((first, f"job {second.id}"), (second, "it")):
+        assert f" greet, held by {who}\n" in penstock.run("jobs", "show", job.id).stdout
+    found = json.loads(penstock.run("jobs", "show", first.id, "--json").stdout)
+    assert found["held_by"] == {"job": second.id, "until": None}
+    refused = penstock.run("jobs", "retry", first.id)
+    assert refused.returncode == 4
+    assert refused.stdout.endswith(f" That of job {first.id} is job {second.id}'s.\n")
+    assert json.loads(penstock.run("jobs", "retry", first.id, "--json").stdout)["held_by"] == {
+        first.id: second.id
+    }
+    await shop.app.cancel(second)
+    assert " greet, held by nobody now\n" in penstock.run("jobs", "show", first.id).stdout

@@ -21,10 +21,12 @@ from penstock.cli.where import Where
 from penstock.errors import JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
+from penstock.store.unique import Uniques
 from penstock.wording import counted
 
 SHOWN = 20
 MISSING = "missing"
+HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,12 @@ class Changed:
     named: bool
     answers: Counter[str] = field(default_factory=Counter)
     jobs: dict[str, str] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
 
-    def add(self, answers: dict[str, str]) -> None:
+    def add(self, answers: dict[str, str], holders: dict[str, str]) -> None:
         self.answers.update(answers.values())
+        if len(self.holders) < SHOWN:
+            self.holders |= holders
         if self.named:
             self.jobs |= answers
 
@@ -70,11 +75,13 @@ class Changed:
         return exit_for(self.left)
 
     def as_document(self) -> dict[str, Any]:
-        counts = {"changed": self.number, "left": self.left}
-        return counts | ({"jobs": self.jobs} if self.named else {})
+        told: dict[str, Any] = {"changed": self.number, "left": self.left}
+        if self.holders:
+            told["held_by"] = self.holders
+        return told | ({"jobs": self.jobs} if self.named else {})
 
     def __str__(self) -> str:
-        return sentence(self.number, self.verb.past, self.left)
+        return sentence(self.number, self.verb.past, self.left) + told_of(self.holders)
 
 
 def exit_for(left: Mapping[str, int]) -> Exit:
@@ -92,9 +99,23 @@ def sentence(number: int, past: str, left: Mapping[str, int]) -> str:
     return told
 
 
+async def holders_of(queue: Reached, answers: Mapping[str, str]) -> dict[str, str]:
+    """Of jobs that were left since another holds their unique key: which one; of the first few."""
+    held = [job for job, answer in answers.items() if answer == HELD][:SHOWN]
+    if not held:
+        return {}
+    found = await Uniques(queue.app.store).holders(queue.on, list(_keys(held).values()))
+    return {job: holder.job for job, holder in found.items()}
+
+
+def told_of(holders: Mapping[str, str]) -> str:
+    """Whose the unique keys of jobs are, a sentence for each."""
+    return "".join(f" That of job {job} is job {of}'s." for job, of in holders.items())
+
+
 WHY = {
     MISSING: "there is none with this id",
-    "held": "the unique key belongs to another job now",
+    HELD: "the unique key belongs to another job now",
     "running": "running",
     "completed": "completed already",
     "failed": "failed already",
@@ -168,7 +189,8 @@ async def _change(verb: Verb, which: Which, where: Where) -> Changed:
     async with reached_for(where, tenant) as queue:
         with terminal(stderr=True).status("…") as status:
             async for ids, _ in which.pages(queue):
-                changed.add(await _answers(verb, queue, ids, tenant if which.ids else None))
+                answers = await _answers(verb, queue, ids, tenant if which.ids else None)
+                changed.add(answers, await holders_of(queue, answers))
                 status.update(f"{counted(changed.number, 'job')} {verb.past} …")
     return changed
 

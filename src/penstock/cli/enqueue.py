@@ -15,6 +15,7 @@ from penstock.cli.moment import moment
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
+from penstock.tasks.unique import OnConflict, Unique
 
 PANEL = "How to run it"
 STDIN = "-"
@@ -53,16 +54,30 @@ class JobOptions:
     idempotency_key: Annotated[str | None, _option("Asking again with this key adds nothing.")] = (
         None
     )
+    unique_key: Annotated[
+        str | None, _option("Only one job of this key at a time; {name} becomes an argument.")
+    ] = None
+    on_conflict: Annotated[
+        OnConflict | None,
+        _option("What if there is one: skip (and tell which), replace, supersede, raise."),
+    ] = None
 
     def values(self) -> dict[str, Any]:
         """Those that are given."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        key, on_conflict = given.pop("unique_key", None), given.pop("on_conflict", "skip")
+        if key is not None:
+            return given | {"unique": Unique(key=key, on_conflict=on_conflict)}
+        if self.on_conflict is not None:
+            raise typer.BadParameter("--on-conflict goes with --unique-key")
+        return given
 
 
 @examples(
     """penstock enqueue shop.greet '{"name": "Ada"}'""",
     """penstock enqueue shop.greet '{"name": "Ada"}' --queue mail --delay 10m --priority 5""",
     """penstock enqueue shop.greet '{"name": "Ada"}' --idempotency-key greet-ada --json""",
+    """penstock enqueue shop.greet '{"name": "Ada"}' --unique-key '{name}' --on-conflict replace""",
     """penstock enqueue shop.greet '{"name": "Ada"}' --app shop --wait --wait-timeout 30s""",
     """printf '{"name": "Ada"}\\n{"name": "Bo"}\\n' | penstock enqueue shop.greet -""",
     """echo '{"task": "shop.greet", "args": {"name": "Ada"}, "delay": 60}' | penstock enqueue -""",

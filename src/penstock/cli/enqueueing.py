@@ -162,7 +162,8 @@ def _before(stored: int) -> str:
 
 def _told(job: Enqueued[Any], request: Request[Any]) -> str:
     if job.duplicate:
-        key = request.options.idempotency_key
+        unique = request.options.unique
+        key = request.options.idempotency_key or (unique and unique.key)
         return f"Nothing was enqueued: the key {key} belongs to job {job.id}."
     due = f", due in {length(request.options.delay)}" if request.options.delay else ""
     return f"Job {job.id} was enqueued: {request.task} in the queue {request.options.queue}{due}."

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 import typer
 
-from penstock.cli.changing import MISSING, exit_for, jobs_of, sentence
+from penstock.cli.changing import MISSING, exit_for, holders_of, jobs_of, sentence, told_of
 from penstock.cli.confirm import confirm
 from penstock.cli.letters import Letters
 from penstock.cli.opening import Reached, reached_for
@@ -157,10 +157,12 @@ def _change(
     where: Where,
     output: Output,
 ) -> None:
-    told = asyncio.run(_changed(past, wanted, call, where))
+    told, holders = asyncio.run(_changed(past, wanted, call, where))
     left = dict(Counter(told.left.values()))
     document = {"changed": told.number, "left": left, "jobs": told.left}
-    said = sentence(told.number, past, left)
+    if holders:
+        document["held_by"] = holders
+    said = sentence(told.number, past, left) + told_of(holders)
     if isinstance(told, Redriven):
         document["due"] = told.due
         if wanted.rate is not None and told.due is not None:
@@ -171,18 +173,19 @@ def _change(
 
 async def _changed(
     past: str, wanted: Wanted, call: Callable[..., AsyncIterator[Told]], where: Where
-) -> Told:
+) -> tuple[Told, dict[str, str]]:
     """All of them, a page at a time, with a line on stderr that counts."""
     told: Told = Redriven()
     async with reached_for(where, wanted.letters.tenant) as queue:
         own = await wanted.own_ids(queue)
         if wanted.ids and not own:
-            return Redriven(left=dict.fromkeys(wanted.ids, MISSING))
+            return Redriven(left=dict.fromkeys(wanted.ids, MISSING)), {}
         with terminal(stderr=True).status("…") as status:
             async for told in call(queue.client, *own):
                 status.update(f"{counted(told.number, 'job')} {past} …")
+        holders = await holders_of(queue, told.left)
     others = {job: MISSING for job in wanted.ids if job not in own}
-    return msgspec.structs.replace(told, left=told.left | others)
+    return msgspec.structs.replace(told, left=told.left | others), holders
 
 
 async def _named(wanted: Wanted, where: Where) -> list[Job]:

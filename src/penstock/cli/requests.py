@@ -8,15 +8,18 @@ from typing import Any
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from penstock.app import Penstock
 from penstock.cli.duration import seconds
 from penstock.cli.errors import CommandError
 from penstock.cli.moment import moment
-from penstock.tasks import Options, Request
+from penstock.errors import ConfigError
+from penstock.tasks import Options, Request, Unique
 from penstock.tasks.name import TASK_NAME
 from penstock.tasks.options import matching
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
+from penstock.tasks.template import filled, is_template
 
 Values = Mapping[str, Any]
 MakeRequest = Callable[[str, dict[str, Any], Values], Request[Any]]
@@ -33,7 +36,19 @@ _READ: dict[str, Callable[[Any], float | datetime]] = {
 def by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
     """A request for a task that is known elsewhere."""
     name = matching("task", task, TASK_NAME)
-    return Request(name, encode_object(args, ARGS_LIMIT), 1, Options().updated(values))
+    options = Options().updated(values)
+    if options.unique is not None:
+        options = replace(options, unique=_with_key(options.unique, args))
+    return Request(name, encode_object(args, ARGS_LIMIT), 1, options)
+
+
+def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
+    """Which arguments there are, with their defaults, is known to the task's own code only."""
+    if unique.key is None:
+        raise ConfigError("unique", unique, 'a rule with a "key"; without one name the --app')
+    if not is_template(unique.key):
+        return unique
+    return replace(unique, key=filled("unique.key", unique.key, args))
 
 
 def checked_by(app: Penstock) -> MakeRequest:
@@ -79,5 +94,17 @@ def from_line(line: dict[str, Any], defaults: Values, make: MakeRequest) -> Requ
         raise CommandError(str(error)) from error
 
 
+def _unique_from(value: Any) -> Any:
+    """A rule from its fields: {"key": "document:{document}", "on_conflict": "replace"}."""
+    if not isinstance(value, dict):
+        return value
+    try:
+        return Unique(**value)
+    except TypeError as error:
+        raise CommandError(f'The fields of "unique" do not fit: {error}.') from error
+
+
 def _read(name: str, value: Any) -> Any:
+    if name == "unique":
+        return _unique_from(value)
     return _READ[name](value) if name in _READ and isinstance(value, str | int | float) else value

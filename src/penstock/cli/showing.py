@@ -34,6 +34,7 @@ def document(seen: JobInsight) -> dict[str, Any]:
         "waits": seen.waits,
         "timeline": seen.timeline,
         "steps": seen.steps,
+        "held_by": None if seen.holder is None else seen.holder._asdict(),
     }
 
 

@@ -38,6 +38,7 @@ from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, Store, adapt, failures, key_of, refusal
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.store.refusals import refused
+from penstock.store.unique import Uniques
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
 
@@ -255,8 +256,17 @@ class Client(
         In a workflow it comes back blocked while jobs that it waits for live.
         """
         answer = await self._change("retry", job)
+        if answer == "held":
+            raise JobConflict(id_of(job), answer, "retried", await self._held(id_of(job)))
         if answer not in ("ready", "blocked"):
             raise JobConflict(id_of(job), answer, "retried")
+
+    async def _held(self, job: str) -> str:
+        """Who holds a job's unique key, and what to do about it."""
+        found = await self._ask(lambda on: Uniques(self.store).holders(on, [key_of(job)]))
+        if job not in found:
+            return "Its unique key was another job's a moment ago; try again."
+        return f"Its unique key belongs to job {found[job].job}: wait for that one, or cancel it."
 
     async def delete(self, job: JobId) -> None:
         """Erase a job that does not run, with all that is kept about it."""

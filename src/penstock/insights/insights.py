@@ -22,6 +22,7 @@ from penstock.insights.workers import WorkerInsight, worker_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
+from penstock.store.unique import Holder, Uniques
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 COUNTED = 100_000
@@ -182,7 +183,13 @@ class Insights:
             waits=waits,
             timeline=timeline_of(job),
             steps=await self._steps(key),
+            holder=await self._holder(job),
         )
+
+    async def _holder(self, job: Job) -> Holder | None:
+        if job.unique_key is None:
+            return None
+        return (await Uniques(self._store).holders(self._on, [key_of(job.id)])).get(job.id)
 
     async def _steps(self, key: int) -> tuple[StepInsight, ...]:
         return steps_from(await self._looks.steps(self._on, key, STEPS))

@@ -12,6 +12,7 @@ from penstock.insights.steps import StepInsight
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
 from penstock.job import READY, SCHEDULED, Job
+from penstock.store.unique import Holder
 
 
 class Moment(Struct, frozen=True):
@@ -30,6 +31,8 @@ class JobInsight(Struct, frozen=True, kw_only=True):
     """When it is to run, if it waits for that."""
     waits: tuple[Wait, ...]
     timeline: tuple[Moment, ...]
+    holder: Holder | None = None
+    """Who holds its unique key, if it has one and somebody does."""
     steps: tuple[StepInsight, ...] = ()
     """What it has kept from attempt to attempt."""
 

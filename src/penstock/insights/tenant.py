@@ -32,4 +32,5 @@ class TenantInsights(Insights):
             waits=(),
             timeline=timeline_of(job),
             steps=await self._steps(key),
+            holder=await self._holder(job),
         )

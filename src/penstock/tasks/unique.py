@@ -1,6 +1,6 @@
 """Unique jobs: of those with one key only one is there at a time, and what happens to the next."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, get_args
 
@@ -29,11 +29,11 @@ class Unique(Struct, frozen=True, kw_only=True):
     end, too; with a `period` until that part of time is over, whatever becomes of the job.
     """
 
-    args: tuple[str, ...] | None = None
+    args: Sequence[str] | None = None
     key: str | None = None
     hold: Hold = "live"
-    keep: float | None = None
-    period: float | None = None
+    keep: float | timedelta | None = None
+    period: float | timedelta | None = None
     on_conflict: OnConflict = "skip"
 
     def __post_init__(self) -> None:

@@ -84,6 +84,7 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
     yield "requested by", job.requested_by
     yield "tags", ", ".join(job.tags)
     yield "batch", job.batch
+    yield "unique key", _unique(seen)
     yield "timeout", None if job.timeout is None else length(job.timeout)
     yield "deadline", None if job.deadline is None else f"{at(job.deadline)} UTC"
     yield "meta", _json(job.meta) if job.meta else None
@@ -92,6 +93,14 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
 def _line(job: Job) -> str:
     lane = f", lane {job.lane}" if job.lane else ""
     return job.queue + lane + (f", priority {job.priority}" if job.priority else "")
+
+
+def _unique(seen: JobInsight) -> str | None:
+    if seen.job.unique_key is None or seen.holder is None:
+        return seen.job.unique_key and f"{seen.job.unique_key}, held by nobody now"
+    who = "it" if seen.holder.job == seen.job.id else f"job {seen.holder.job}"
+    until = "" if seen.holder.until is None else f" until {at(seen.holder.until)} UTC"
+    return f"{seen.job.unique_key}, held by {who}{until}"
 
 
 def _late(job: Job, place: Place) -> str:
