@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 from django.test import override_settings
 
+from penstock import Unique, UniqueConflict
 from penstock.integrations.django import (
     DjangoPenstock,
     aenqueue,
@@ -82,6 +83,18 @@ def test_a_savepoint_that_is_rolled_back_takes_its_jobs_along(app: DjangoPenstoc
         enqueue(bake, "rye")
         with burnt():
             enqueue(bake, "spelt")
+    assert names(app) == ["rye"]
+
+
+def test_a_unique_key_that_is_rolled_back_was_never_taken(app: DjangoPenstock) -> None:
+    unique = bake.options(unique=Unique(key="bread:{name}", on_conflict="raise"))
+    with burnt():
+        enqueue(unique, "rye")
+    with transaction.atomic():
+        job = enqueue(unique, "rye")
+        with pytest.raises(UniqueConflict, match=f"held by job {job.id}"), transaction.atomic():
+            enqueue(unique, "rye")
+        assert enqueue(bake.options(unique=Unique(key="bread:rye")), "rye").duplicate
     assert names(app) == ["rye"]
 
 

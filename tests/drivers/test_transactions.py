@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from penstock import Penstock
+from penstock import Penstock, Unique
 from penstock.errors import IdempotencyMismatch, JobNotFound
 from tests.drivers.callers import Caller
 from tests.fixtures.database import Database
@@ -48,6 +48,19 @@ async def test_many_jobs_are_stored_in_order_with_all_their_options(
     assert (one.tenant, one.tags, one.timeout, one.max_attempts) == ("acme", ("a", "b"), 5, 9)
     assert (two.state, two.meta, two.priority) == ("scheduled", {"n": 1}, 7)
     assert (three.run_at, three.subject, three.deadline, three.timeout) == (due, "s:1", due, 1.5)
+
+
+async def test_a_unique_job_is_the_one_that_is_there(app: Penstock, caller: Caller, greet) -> None:
+    rule = Unique(key="greet:{name}", on_conflict="replace")
+    requests = [greet.options(unique=rule).prepare(name) for name in ("Ada", "Bo", "Ada")]
+    first = await caller.enqueue(greet.options(unique=rule, delay=60), "Ada")
+    stored = await caller.transact(lambda jobs: jobs.enqueue_many(requests))
+    assert [(job.id == first.id, job.duplicate) for job in stored] == [
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
+    assert (await app.get(first)).state == "ready"
 
 
 async def test_a_thousand_jobs_go_in_one_statement(app: Penstock, caller: Caller, greet) -> None:

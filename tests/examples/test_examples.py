@@ -48,6 +48,12 @@ SAID = {
         "and by 0 3 * * * again, as the code says",
         "stock for nightly",
     ],
+    "unique": [
+        "the second import is the first: True",
+        "saved version 20 of note 1",
+        "the older one was superseded",
+        "indexed new text",
+    ],
     "off_peak": [
         "answered: what time is it?",
         "by day the reports are ready",

@@ -20,6 +20,7 @@ from penstock.tasks import (
     SyncTask,
     Task,
     TaskDecorator,
+    Unique,
     task,
 )
 
@@ -174,6 +175,24 @@ def prepared_loosely() -> None:
     loose.prepare(value=[1], other=2)
     of_object.prepare([1])
     of_object.prepare(value=[1])
+
+
+# Unique jobs
+
+
+@task(unique=Unique(args=["document"], keep=60, on_conflict="supersede"))
+async def reindex(document: int, text: str) -> None: ...
+
+
+def ruled() -> None:
+    reindex.options(unique=Unique(key="document:{document}", period=timedelta(hours=1)))
+    reindex.options(unique=True)
+    reindex.options(unique=None)
+
+    reindex.options(unique="document")  # type: ignore[arg-type]
+    Unique(hold="running")  # type: ignore[arg-type]
+    Unique(on_conflict="ignore")  # type: ignore[arg-type]
+    Unique("key")  # type: ignore[call-arg]
 
 
 # An app can pass the types on
