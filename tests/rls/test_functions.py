@@ -34,7 +34,8 @@ OF_APPS = {
     ),
     *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
     *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
-    *("join_batch", "close_batch", "depend", "refuse_cycle", "free_children", "wait_again"),
+    *("join_batch", "close_batch", "cancel_batch"),
+    *("depend", "refuse_cycle", "free_children", "wait_again"),
     *("unblock", "join_workflow", "find_cycle", "name_steps", "extend", "doom"),
     *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
@@ -116,6 +117,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     ],
     "unblock": [("SELECT answer FROM penstock.unblock_v1('{2}')", "missing")],
     "close_batch": [("SELECT answer FROM penstock.close_batch_v1('{2}')", "missing")],
+    "cancel_batch": [("SELECT found FROM penstock.cancel_batch_v1(2, 0, 10)", 0)],
     "join_batch": [("SELECT penstock.join_batch_v1(2, 1, '{a}')", None)],
     "be_unique": [
         (

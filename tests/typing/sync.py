@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any, assert_type
 
 from penstock import (
+    BatchPage,
+    BatchStatus,
     Context,
     Enqueued,
     Fire,
@@ -18,7 +20,15 @@ from penstock import (
     Schedule,
     Windows,
 )
-from penstock.client import Limit, Purged, QueueSettings, Redriven, Retention, Tenant
+from penstock.client import (
+    Limit,
+    Purged,
+    QueueSettings,
+    Redriven,
+    Retention,
+    SyncBatch,
+    Tenant,
+)
 
 app = Penstock()
 
@@ -64,6 +74,14 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.redrive(queue="mail", limit=5), Redriven)
     assert_type(app.sync.purge(tenant="acme"), Purged)
     assert_type(app.sync.set_retention("failed", 90, queue="mail"), Retention)
+    with app.sync.batch("import", on_end=size.prepare("a"), on_success=note) as batch:
+        assert_type(batch, SyncBatch)
+        assert_type(batch.enqueue(size, "a"), Enqueued[int])
+        batch.enqueue(size, 5)  # type: ignore[arg-type]
+    assert_type(app.sync.wait_batch(batch.id, timeout=5), BatchStatus)
+    assert_type(app.sync.batches(state="open"), BatchPage)
+    app.sync.batches(state="closed")  # type: ignore[arg-type]
+    assert_type(app.sync.retry_batch(batch.id, rate="10/s"), Redriven)
 
     app.sync.enqueue(size, 5)  # type: ignore[arg-type]
     app.sync.enqueue(size, "a", deep=1)  # type: ignore[call-arg]

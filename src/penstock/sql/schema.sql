@@ -159,6 +159,27 @@ CREATE FUNCTION penstock.call_back_v1(p_batch bigint, p_tenant text, p_moment te
      WHERE p_callbacks ? p_moment;
 $$;
 
+CREATE FUNCTION penstock.cancel_batch_v1(p_batch bigint, p_after bigint, p_limit integer, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(found integer, cancelled integer, last bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+DECLARE
+    v_ids bigint[];
+BEGIN
+    v_ids := ARRAY(SELECT j.id FROM job AS j
+                    WHERE (j.batch, j.id) > (p_batch, p_after) AND j.batch <= p_batch
+                    ORDER BY j.batch, j.id LIMIT p_limit);
+    RETURN QUERY
+    SELECT count(*)::integer, (count(*) FILTER (WHERE c.answer = 'cancelled'))::integer, max(c.id)
+      FROM cancel_v1(v_ids, p_reason, p_now) AS c;
+END
+$$;
+
 CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'

@@ -69,8 +69,6 @@ class Batches:
 
     async def cancel(self, on: Executor, batch: int, after: int, limit: int, reason: str) -> Piece:
         """End some jobs of it, in the order of their ids."""
-        row = await on.fetchrow(
-            self._store.statement("cancel_of_batch"), batch, after, limit, reason
-        )
+        row = await on.fetchrow(self._store.statement("cancel_batch"), batch, after, limit, reason)
         assert row is not None
         return Piece(row["found"], row["cancelled"], row["last"] or after)

@@ -3,7 +3,7 @@ DROP FUNCTION :"schema".redrive_v1, :"schema".purge_v1, :"schema".dead_v1;
 DROP FUNCTION :"schema".extend_from_v1, :"schema".extend_v1, :"schema".name_steps_v1, :"schema".cancel_workflow_v1, :"schema".retry_workflow_v1, :"schema".read_parents_v1,
     :"schema".join_workflow_v1, :"schema".find_cycle_v1;
 DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"schema".retry_v2, :"schema".wait_again_v1,
-    :"schema".close_batch_v1, :"schema".fold_v1, :"schema".fold_batches_v1, :"schema".call_back_v1,
+    :"schema".close_batch_v1, :"schema".cancel_batch_v1, :"schema".fold_v1, :"schema".fold_batches_v1, :"schema".call_back_v1,
     :"schema".enqueue_stored_v1, :"schema".enqueue, :"schema".enqueue_v3, :"schema".depend_v1, :"schema".refuse_cycle_v1,
     :"schema".join_batch_v1, :"schema".replace_v1, :"schema".be_unique_v1, :"schema".hold_unique_v1,
     :"schema".choose_unique_v1, :"schema".claim_v3, :"schema".settle_v2, :"schema".settle_unlocked_v2,

@@ -100,6 +100,7 @@ DROP FUNCTION :"schema".enqueue;
 \ir ../functions/fold_batches_v1.sql
 \ir ../functions/fold_v1.sql
 \ir ../functions/close_batch_v1.sql
+\ir ../functions/cancel_batch_v1.sql
 \ir ../functions/wait_again_v1.sql
 \ir ../functions/retry_v2.sql
 \ir ../functions/unblock_v1.sql

@@ -1,4 +1,5 @@
--- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan is too.
+-- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan
+-- is too: as a range of one, in the order of the index of batches.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
        a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
        a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
@@ -11,6 +12,6 @@ SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a
    AND ($5::text IS NULL OR a.subject = $5::text)
    AND ($6::text IS NULL OR $6::text = ANY (a.tags))
    AND ($7::bigint IS NULL OR a.id < $7::bigint)
-   AND a.batch = $9::bigint
- ORDER BY a.id DESC
+   AND a.batch >= $9::bigint AND a.batch <= $9::bigint
+ ORDER BY a.batch DESC, a.id DESC
  LIMIT $8::integer;
