@@ -22,6 +22,8 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
     ready: Count
     scheduled: Count
     running: Count
+    blocked: Count
+    """Those that wait for others of their workflow, or for an event."""
     late: Count
     """Those of all these that are past their soft deadline."""
     waited: float | None
@@ -60,14 +62,16 @@ def _queue(name: str, row: Row | None, living: Sequence[WorkerInsight], most: in
 
 
 def _counts(row: Row, most: int) -> dict[str, Any]:
-    # These two were counted over all queues together: over the limit no part is known exactly.
+    # These were counted over all queues together: over the limit no part is known exactly.
     scheduled = Count(row["scheduled"], row["scheduled_in_all"] <= most)
     running = Count(row["running"], row["running_in_all"] <= most)
+    blocked = Count(row["blocked"], row["blocked_in_all"] <= most)
     return {
         "paused_at": row["paused_at"],
         "ready": (ready := Count.of(row["ready"], most)),
         "scheduled": scheduled,
         "running": running,
+        "blocked": blocked,
         "late": Count(row["late"], ready.is_exact and running.is_exact),
         "waited": row["waited"],
         "is_fair": row["fair"],
@@ -80,6 +84,7 @@ _NOTHING: dict[str, Any] = {
     "ready": Count(0),
     "scheduled": Count(0),
     "running": Count(0),
+    "blocked": Count(0),
     "late": Count(0),
     "waited": None,
     "is_fair": False,

@@ -4886,6 +4886,8 @@ CREATE INDEX grant_lease ON penstock."grant" USING btree (lease);
 
 CREATE INDEX job_batch ON penstock.job USING btree (batch, id) WHERE (batch IS NOT NULL);
 
+CREATE INDEX job_blocked ON penstock.job USING btree (queue) WHERE (state = 'blocked'::text);
+
 CREATE INDEX job_deadline ON penstock.job USING btree (deadline) WHERE (deadline IS NOT NULL);
 
 CREATE INDEX job_history_batch ON ONLY penstock.job_history USING btree (batch, id) WHERE (batch IS NOT NULL);

@@ -26,6 +26,7 @@ def queues_table(
     sheet.column("", most=24, needed=any(_held(queue) for queue in queues))
     for name in ("ready", "scheduled", "running"):
         sheet.column(name, right=True)
+    sheet.column("blocked", right=True, needed=any(queue.blocked.number for queue in queues))
     sheet.column("late", right=True, needed=any(queue.late.number for queue in queues))
     sheet.column("slots", right=True, above=85)
     sheet.column("oldest waits" if width > 85 else "oldest", right=True)
@@ -37,6 +38,7 @@ def queues_table(
             _count(queue.ready, style.STATES["ready"]),
             _count(queue.scheduled, style.STATES["scheduled"]),
             _count(queue.running, style.STATES["running"]),
+            _count(queue.blocked, style.STATES["blocked"]),
             _count(queue.late, "red"),
             f"{queue.slots:,}" if queue.slots else Text("0", style.FAINT),
             "" if queue.waited is None else length(queue.waited),

@@ -93,9 +93,9 @@ def _waiting(queues: Sequence[QueueInsight]) -> Text:
     for name in ("ready", "scheduled", "running"):
         count = Count.sum(getattr(queue, name) for queue in queues)
         parts.append((f"{count} {name}", style.STATES[name]))
-    late = Count.sum(queue.late for queue in queues)
-    if late.number:
-        parts.append((f"{late} late", "red"))
+    for name, colour in (("blocked", style.STATES["blocked"]), ("late", "red")):
+        if (count := Count.sum(getattr(queue, name) for queue in queues)).number:
+            parts.append((f"{count} {name}", colour))
     line = Text("now: ", style.FAINT)
     return line.append(Text(", ").join(Text(*part) for part in parts))
 

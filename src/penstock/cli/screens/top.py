@@ -124,6 +124,8 @@ class Picture:
         text.append(f"  {ready} ready", style.STATES["ready"])
         text.append(f"  {scheduled} scheduled", style.STATES["scheduled"])
         text.append(f"  {running} running", style.STATES["running"])
+        blocked = Count.sum(queue.blocked for queue in seen.queues)
+        text.append(f"  {blocked} blocked" if blocked.number else "", style.STATES["blocked"])
         late = Count.sum(queue.late for queue in seen.queues)
         text.append(f"  {late} late" if late.number else "", "red")
         text.append(f"  {counted(len(living), 'worker')}")

@@ -18,6 +18,10 @@ from penstock.wording import listed
 
 # Functions run with the rights of who calls them, so these are the tables they touch.
 CLIENT = {
+    "batch": "SELECT INSERT UPDATE",
+    "batch_delta": "SELECT INSERT",
+    "batch_id_seq": "USAGE",
+    "dependency": "SELECT INSERT UPDATE DELETE",
     "event": "SELECT INSERT",
     "event_id_seq": "USAGE",
     "event_wait": "SELECT UPDATE",
@@ -36,8 +40,12 @@ CLIENT = {
     "step": "SELECT DELETE",
     "tenant_setting": "SELECT",
     "unique_claim": "SELECT INSERT UPDATE DELETE",
+    "workflow": "SELECT INSERT UPDATE",
+    "workflow_id_seq": "USAGE",
 }
 WORKER = {
+    "batch": "DELETE",
+    "batch_delta": "DELETE",
     "bucket": "SELECT INSERT UPDATE DELETE",
     "event": "UPDATE DELETE",
     "event_wait": "INSERT DELETE",
@@ -46,9 +54,12 @@ WORKER = {
     "leader": "SELECT INSERT UPDATE DELETE",
     "lease": "SELECT INSERT UPDATE DELETE",
     "progress": "INSERT UPDATE",
+    "schedule": "SELECT INSERT UPDATE",
+    "schedule_fire": "SELECT INSERT UPDATE DELETE",
     "signal": "SELECT DELETE",
     "step": "INSERT UPDATE",
     "step_cache": "SELECT INSERT UPDATE DELETE",
+    "workflow": "DELETE",
 }
 
 

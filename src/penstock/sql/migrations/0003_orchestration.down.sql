@@ -119,7 +119,7 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
        reason, unique_key, tags, args, meta, retry, errors, result, expires_on
   FROM :"schema".job_history;
 
-DROP INDEX :"schema".job_batch, :"schema".job_workflow, :"schema".job_history_batch, :"schema".job_history_workflow;
+DROP INDEX :"schema".job_blocked, :"schema".job_batch, :"schema".job_workflow, :"schema".job_history_batch, :"schema".job_history_workflow;
 ALTER TABLE :"schema".job_history DROP COLUMN step;
 ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;

@@ -43,9 +43,10 @@ CREATE INDEX dependency_workflow ON :"schema".dependency (workflow);
 ALTER TABLE :"schema".job ADD COLUMN step text COLLATE "C";
 ALTER TABLE :"schema".job_history ADD COLUMN step text COLLATE "C";
 
--- Only jobs of batches and workflows pay for these. In the order of ids, so that many are changed in pieces.
+-- Only jobs of batches and workflows, and those that wait for others, pay for these. In the order of ids, so that many are changed in pieces.
 CREATE INDEX job_batch ON :"schema".job (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_workflow ON :"schema".job (workflow) WHERE workflow IS NOT NULL;
+CREATE INDEX job_blocked ON :"schema".job (queue) WHERE state = 'blocked';
 CREATE INDEX job_history_batch ON :"schema".job_history (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_history_workflow ON :"schema".job_history (workflow) WHERE workflow IS NOT NULL;
 

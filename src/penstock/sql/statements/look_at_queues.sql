@@ -24,6 +24,11 @@ WITH RECURSIVE name AS (
              ORDER BY j.run_at LIMIT $1::integer + 1) AS s
      CROSS JOIN LATERAL :"schema".late_v1(s.queue, s.lane, s.tenant, s.run_at, statement_timestamp()) AS d
      GROUP BY s.queue
+), blocked AS (
+    SELECT b.queue, count(*) AS jobs, sum(count(*)) OVER () AS seen
+      FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'blocked'
+             ORDER BY j.queue LIMIT $1::integer + 1) AS b
+     GROUP BY b.queue
 ), running AS (
     SELECT r.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
       FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'running'
@@ -34,14 +39,16 @@ WITH RECURSIVE name AS (
 SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.changes_in,
        coalesce(r.late, 0) + coalesce(s.late, 0) + coalesce(x.late, 0) AS late,
        coalesce(r.jobs, 0) AS ready, coalesce(s.jobs, 0) AS scheduled, coalesce(x.jobs, 0) AS running,
+       coalesce(b.jobs, 0) AS blocked, coalesce((SELECT max(seen) FROM blocked), 0)::bigint AS blocked_in_all,
        coalesce((SELECT max(seen) FROM scheduled), 0)::bigint AS scheduled_in_all,
        coalesce((SELECT max(seen) FROM running), 0)::bigint AS running_in_all,
        extract(epoch FROM statement_timestamp() - r.oldest)::double precision AS waited
   FROM (SELECT queue FROM ready UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
-        UNION SELECT name FROM :"schema".queue) AS u (queue)
+        UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue) AS u (queue)
   LEFT JOIN :"schema".queue AS q ON q.name = u.queue
   LEFT JOIN ready AS r ON r.queue = u.queue
   LEFT JOIN scheduled AS s ON s.queue = u.queue
+  LEFT JOIN blocked AS b ON b.queue = u.queue
   LEFT JOIN running AS x ON x.queue = u.queue
  CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS w
  ORDER BY u.queue;
