@@ -1,5 +1,6 @@
 """The calls whose plans matter, each over twenty jobs of a backlog of any length."""
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,6 +40,27 @@ def settle(ids: range, **columns: Any) -> Call:
 
 def enqueue(connection: asyncpg.Connection) -> Awaitable[object]:
     return Engine(connection).enqueue(FEW)
+
+
+def enqueue_unique(on_conflict: str, hold: str = "live") -> Call:
+    """Of keys that jobs of the backlog hold."""
+
+    async def call(connection: asyncpg.Connection) -> object:
+        await connection.execute(
+            "INSERT INTO penstock.unique_claim (kind, tenant, key, job)"
+            " SELECT 'unique', '', j, j FROM unnest($1::bigint[]) AS j ON CONFLICT DO NOTHING",
+            list(DUE),
+        )
+        rules = [{"key": str(job), "on_conflict": on_conflict, "hold": hold} for job in DUE]
+        return await Engine(connection).call(
+            "enqueue_v3",
+            tasks=["work"] * len(DUE),
+            args=["{}"] * len(DUE),
+            uniques=[json.dumps(rule) for rule in rules],
+            options='{"notify": true}',
+        )
+
+    return call
 
 
 def progress(connection: asyncpg.Connection) -> Awaitable[object]:
@@ -95,6 +117,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "settle again": (settle(FINAL), {HISTORY}),
     "enqueue": (enqueue, set()),
+    "enqueue unique jobs that are there": (enqueue_unique("skip"), {PKEY}),
+    "enqueue unique jobs that still wait": (enqueue_unique("skip", "waiting"), {PKEY}),
+    "replace": (enqueue_unique("replace"), {PKEY}),
+    "supersede": (enqueue_unique("supersede"), {PKEY, HISTORY}),
     "heartbeat": (function("heartbeat_v1", lease=LIVING, ttl=60.0), set()),
     "progress": (progress, {PKEY}),
     "fence": (function("fence_v1", id=RUNNING[0], token=token(RUNNING[0])), {PKEY}),

@@ -1151,6 +1151,7 @@ CREATE FUNCTION penstock.enqueue_v3(p_tasks text[], p_args text[], p_args_versio
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1278,10 +1279,12 @@ BEGIN
         PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
-        PERFORM notify_ready_v1(j.queue, j.lane, j.priority, j.ready_at)
-           FROM job AS j
-          WHERE v_uniques IS NOT NULL AND j.state = 'ready'
-            AND j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new));
+        PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
+           FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
+                  WHERE v_uniques IS NOT NULL
+                    AND j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
+                 OFFSET 0) AS w  -- by their ids, not by what is ready
+          WHERE w.state = 'ready';
     END IF;
 END
 $$;
@@ -2927,6 +2930,9 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
     UPDATE job AS j
        SET state = CASE WHEN j.state = 'blocked' THEN 'blocked' WHEN g.due > p_now THEN 'scheduled' ELSE 'ready' END,
@@ -2944,7 +2950,7 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
                           p_retries, p_deadlines)
                 AS r (job, is_replaced, task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                       timeout, subject, requested_by, tags, meta, retry, deadline)) AS g
-     WHERE g.is_replaced AND j.id = g.job AND j.state <> 'running';
+     WHERE g.is_replaced AND j.id = ANY (p_jobs) AND j.id = g.job AND j.state <> 'running';
     DELETE FROM step AS s
      WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
     DELETE FROM progress AS p
@@ -3160,9 +3166,9 @@ BEGIN
               FROM job_history AS h
              WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
-               AND NOT EXISTS (SELECT FROM unique_claim AS o
-                                WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
-                                  AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE)
+               AND (SELECT o.job FROM unique_claim AS o
+                     WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
+                       AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE) IS NULL
              ORDER BY h.tenant, h.unique_key, h.id
             ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
              WHERE u.job = excluded.job OR u.expires_at <= v_now

@@ -11,6 +11,9 @@ SET search_path = :"schema", pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_nestloop = off
+SET enable_mergejoin = off
 AS $$
     UPDATE job AS j
        SET state = CASE WHEN j.state = 'blocked' THEN 'blocked' WHEN g.due > p_now THEN 'scheduled' ELSE 'ready' END,
@@ -28,7 +31,7 @@ AS $$
                           p_retries, p_deadlines)
                 AS r (job, is_replaced, task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
                       timeout, subject, requested_by, tags, meta, retry, deadline)) AS g
-     WHERE g.is_replaced AND j.id = g.job AND j.state <> 'running';
+     WHERE g.is_replaced AND j.id = ANY (p_jobs) AND j.id = g.job AND j.state <> 'running';
     DELETE FROM step AS s
      WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
     DELETE FROM progress AS p

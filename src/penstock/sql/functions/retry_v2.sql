@@ -38,9 +38,9 @@ BEGIN
               FROM job_history AS h
              WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
-               AND NOT EXISTS (SELECT FROM unique_claim AS o
-                                WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
-                                  AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE)
+               AND (SELECT o.job FROM unique_claim AS o
+                     WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
+                       AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE) IS NULL
              ORDER BY h.tenant, h.unique_key, h.id
             ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
              WHERE u.job = excluded.job OR u.expires_at <= v_now
