@@ -9,8 +9,9 @@ import asyncpg
 import psycopg
 import pytest
 
-from penstock import Cache, Client, Context, Job, Penstock, task
-from penstock.errors import ConfigError, JobNotFound, TenantMismatch, TenantMissing
+from penstock import Cache, Client, Context, Job, Penstock, Task, Unique, UniqueConflict, task
+from penstock.errors import ConfigError, JobConflict, JobNotFound, TenantMismatch, TenantMissing
+from penstock.tasks.unique import OnConflict
 from tests.fixtures.database import connected
 from tests.fixtures.dead import dead
 from tests.fixtures.until import until
@@ -112,6 +113,31 @@ async def test_a_worker_runs_the_jobs_of_all_tenants_and_each_sees_its_own(
     assert await a.find(for_a) is None
     async with ground.owner() as owner:
         assert await owner.fetchval("SELECT count(*) FROM penstock.progress WHERE job = 1") == 0
+
+
+async def test_each_tenant_has_its_own_unique_keys_whatever_becomes_of_the_next_job(
+    ground: Ground, app: Penstock
+) -> None:
+    a, b = app.for_tenant("a"), app.for_tenant("b")
+    for_a, for_b = [await each.enqueue(unique("skip"), 1) for each in (a, b)]
+    assert not for_b.duplicate
+    for on_conflict in ("skip", "replace"):
+        assert (await a.enqueue(unique(on_conflict), 2)).id == for_a.id
+    newer = await a.enqueue(unique("supersede"), 3)
+    assert (await a.get(for_a)).reason == "superseded"
+    assert (await b.get(for_b)).state == "ready"
+    with pytest.raises(JobConflict, match=f"belongs to job {newer.id}"):
+        await a.retry(for_a)
+    with pytest.raises(UniqueConflict, match=f"held by job {newer.id}"):
+        await a.enqueue(unique("raise"), 4)
+    async with working(ground):
+        assert await a.wait(newer, 10) == "3 for a"
+        assert await b.wait(for_b, 10) == "1 for b"
+    assert not (await a.enqueue(unique("raise"), 4)).duplicate
+
+
+def unique(on_conflict: OnConflict) -> Task[[int], str]:
+    return work.options(unique=Unique(key="key", on_conflict=on_conflict))
 
 
 async def test_a_worker_fires_schedules_of_tenants_which_each_see_their_own_jobs(
