@@ -310,12 +310,12 @@ async def test_the_eta_comes_from_the_rate_and_is_unknown_without_one(
             "UPDATE penstock.batch SET rate = 10, rate_weight = 1, folded_at = now()"
         )
         status = await batch.status()
-        assert status.rate == pytest.approx(10, rel=0.05)
-        assert status.eta == pytest.approx(10, rel=0.05)
+        assert status.rate == pytest.approx(10, rel=0.3)
+        assert status.eta == pytest.approx(10, rel=0.3)
         await connection.execute(
             "UPDATE penstock.batch SET folded_at = now() - interval '30 s' * ln(2)"
         )
-        assert (await batch.status()).eta == pytest.approx(20, rel=0.05)
+        assert (await batch.status()).eta == pytest.approx(20, rel=0.3)
         await connection.execute("UPDATE penstock.batch SET folded_at = now() - interval '1 hour'")
         assert (await batch.status()).eta is None
 

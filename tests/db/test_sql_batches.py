@@ -317,7 +317,7 @@ async def test_the_rate_is_that_of_late(engine: Engine) -> None:
     await fold(engine)
     row = await engine.connection.fetchrow("SELECT rate / rate_weight AS rate FROM penstock.batch")
     assert row is not None
-    assert row["rate"] == pytest.approx(10, rel=0.1)
+    assert row["rate"] == pytest.approx(10, rel=0.3)
 
 
 class Crowd:
