@@ -3145,6 +3145,8 @@ CREATE FUNCTION penstock.retry_v2(p_ids bigint[], p_now timestamp with time zone
 #variable_conflict use_column
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids     bigint[];
+    v_holds   boolean := false;
     v_held    bigint[] := '{}';
     v_answers text[];
     v_linked  bigint[];
@@ -3159,12 +3161,17 @@ BEGIN
         PERFORM 1 FROM workflow AS w
           WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
-        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
+        IF NOT v_holds THEN
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE);
+        ELSE
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
+        END IF;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+             WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
@@ -3176,10 +3183,10 @@ BEGIN
         )
         SELECT coalesce(array_agg(h.id), '{}') INTO v_held
           FROM job_history AS h
-         WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+         WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
         WITH back AS (
             DELETE FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+             WHERE h.id = ANY (v_ids) AND h.id <> ALL (v_held)
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
@@ -3210,7 +3217,9 @@ BEGIN
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
              ORDER BY g.ord);
-        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled']
+               OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
+        v_holds := true;
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
        FROM (SELECT j.queue, j.lane, j.priority,

@@ -1,8 +1,9 @@
 -- Run jobs again: a final one comes back under its id with fresh chances, a scheduled one is due now.
--- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing.
+-- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
+-- state of one that ended just now, and that somebody else is changing.
 --
--- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that come back in the same call;
--- and a job that still waits waits for it again, if it had counted its end.
+-- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that
+-- come back in the same call; and a job that still waits waits for it again, if it had counted its end.
 CREATE FUNCTION :"schema".retry_v2(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
@@ -17,6 +18,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_ids     bigint[];
+    v_holds   boolean := false;
     v_held    bigint[] := '{}';
     v_answers text[];
     v_linked  bigint[];
@@ -31,12 +34,17 @@ BEGIN
         PERFORM 1 FROM workflow AS w
           WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
-        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
+        -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
+        IF NOT v_holds THEN
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE);
+        ELSE
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
+        END IF;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
+             WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
@@ -48,10 +56,10 @@ BEGIN
         )
         SELECT coalesce(array_agg(h.id), '{}') INTO v_held
           FROM job_history AS h
-         WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+         WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
         WITH back AS (
             DELETE FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+             WHERE h.id = ANY (v_ids) AND h.id <> ALL (v_held)
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
@@ -82,7 +90,9 @@ BEGIN
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
              ORDER BY g.ord);
-        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled']
+               OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
+        v_holds := true;
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
        FROM (SELECT j.queue, j.lane, j.priority,
