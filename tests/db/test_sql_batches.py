@@ -320,6 +320,31 @@ async def test_the_rate_is_that_of_late(engine: Engine) -> None:
     assert row["rate"] == pytest.approx(10, rel=0.3)
 
 
+async def test_a_batch_that_lay_still_for_long_is_folded(engine: Engine) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch))
+    await fold(engine)
+    for age in ("9 hours", *["9 minutes"] * 40):
+        sql = f"UPDATE penstock.batch SET folded_at = now() - interval '{age}'"
+        await engine.connection.execute(sql)
+        await add(engine, batch)
+        assert await fold(engine) == 1
+
+
+async def test_a_job_whose_batch_was_swept_runs_again_and_leaves_nothing_to_fold(
+    engine: Engine,
+) -> None:
+    batch = await opened(engine)
+    [job] = await add(engine, batch)
+    await settled(engine, [job])
+    await engine.connection.execute("DELETE FROM penstock.batch_delta")
+    await engine.connection.execute("DELETE FROM penstock.batch")
+    await engine.call("retry_v2", ids=[job])
+    await settled(engine, [job])
+    await fold(engine)
+    assert await engine.connection.fetchval("SELECT count(*) FROM penstock.batch_delta") == 0
+
+
 class Crowd:
     """Several connections that add to, run, cancel, retry and fold one batch, as they like."""
 

@@ -21,6 +21,10 @@ DECLARE
     v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
+    -- A job of a batch that was swept may still be run again.
+    DELETE FROM batch_delta AS d
+     WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
+                                 WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
     v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
     WITH gone AS (
         DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
@@ -37,13 +41,15 @@ BEGIN
            SET total = b.total + s.total, pending = b.pending + s.pending, completed = b.completed + s.completed,
                failed = b.failed + s.failed, cancelled = b.cancelled + s.cancelled, folded_at = p_now,
                finished_at = CASE WHEN NOT s.goes_on THEN b.finished_at END,
-               rate = b.rate * a.fading + (1 - a.fading) * s.ended / a.seconds,
+               rate = CASE WHEN b.rate > 1e-9 THEN b.rate * a.fading ELSE 0 END + (1 - a.fading) * s.ended / a.seconds,
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
          CROSS JOIN LATERAL (
                SELECT greatest(0.001, extract(epoch FROM p_now - coalesce(o.folded_at, o.created_at)))::double precision AS seconds
                  FROM batch AS o WHERE o.id = s.batch) AS t
-         CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / c_memory) AS fading) AS a
+         -- What is nearly nothing is nothing: a number that is too small is an error.
+         CROSS JOIN LATERAL (SELECT t.seconds, CASE WHEN t.seconds < 20 * c_memory THEN exp(-t.seconds / c_memory)
+                                                    ELSE 0 END AS fading) AS a
          WHERE b.id = s.batch
         RETURNING b.id, s.deltas, s.has_failed
     )
