@@ -1,7 +1,7 @@
 """Workflows made by the queue's SQL functions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.db.engine import Engine
@@ -43,6 +43,29 @@ class Flow:
             parents=[edges(after) for after, _, _ in steps],
             children=[edges(before) for _, before, _ in steps],
             now=self.engine.now,
+        )
+        return [row["id"] for row in rows]
+
+    async def add_unique(
+        self,
+        keys: Sequence[str | None],
+        on_conflict: str = "skip",
+        after: Mapping[int, int] | None = None,
+        before: Mapping[int, int] | None = None,
+    ) -> list[int]:
+        """A step for each key; by its place (from 1 on) the place of its parent, or its child."""
+        rules = [key and json.dumps({"key": key, "on_conflict": on_conflict}) for key in keys]
+        parents = {step: json.dumps([{"at": place}]) for step, place in (after or {}).items()}
+        children = {step: edges([job]) for step, job in (before or {}).items()}
+        places = range(1, len(keys) + 1)
+        rows = await self.engine.call(
+            "enqueue_v3",
+            tasks=["work"] * len(keys),
+            args=["{}"] * len(keys),
+            uniques=rules,
+            workflow=self.id,
+            parents=[parents.get(place) for place in places],
+            children=[children.get(place) for place in places],
         )
         return [row["id"] for row in rows]
 

@@ -124,6 +124,58 @@ async def test_a_parent_that_is_run_again_is_waited_for_again_and_counted_once(
     assert await state(engine, child) == READY
 
 
+async def test_one_that_came_after_its_parent_failed_goes_on_when_that_is_retried(
+    engine: Engine, flow: Flow
+) -> None:
+    parent = await flow.add()
+    await run(engine, parent, state="failed")
+    child = await flow.add([(parent, "wait")])
+    await engine.call("retry_v2", ids=[parent])
+    await run(engine, parent)
+    assert await state(engine, child) == READY
+
+
+async def test_steps_with_one_unique_key_are_one_job_that_others_wait_for(
+    engine: Engine, flow: Flow
+) -> None:
+    first, second, child = await flow.add_unique(["key", "key", None], after={3: 2})
+    assert first == second
+    assert await state(engine, child) == BLOCKED
+    await run(engine, first)
+    assert await state(engine, child) == READY
+
+
+@pytest.mark.parametrize(
+    ("keys", "after"), [(["key", "key"], {2: 1}), (["key", None, "key"], {2: 1, 3: 2})]
+)
+async def test_a_step_that_would_wait_for_itself_under_its_unique_key_is_refused(
+    flow: Flow, keys: list[str | None], after: dict[int, int]
+) -> None:
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await flow.add_unique(keys, "replace", after)
+    assert caught.value.sqlstate == "PS015"
+
+
+async def test_a_job_that_was_there_is_not_counted_again_for_the_one_that_waits_for_it(
+    engine: Engine, flow: Flow
+) -> None:
+    [parent] = await flow.add_unique(["key"])
+    child = await flow.add([parent])
+    _, added = await flow.add_unique(["key", None], before={2: child})
+    assert await state(engine, child) == ("blocked", None, 2)
+    await run(engine, parent, added)
+    assert await state(engine, child) == READY
+
+
+async def test_of_two_policies_for_one_edge_the_most_careful_holds(
+    engine: Engine, flow: Flow
+) -> None:
+    parent = await flow.add()
+    child = await flow.add([(parent, "wait"), (parent, "cancel"), (parent, "continue")])
+    await run(engine, parent, state="failed")
+    assert await state(engine, child) == CANCELLED
+
+
 async def test_a_workflow_is_retried_from_what_failed(engine: Engine, flow: Flow) -> None:
     done = await flow.add()
     broken = await flow.add([done])

@@ -19,6 +19,7 @@ SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_new      bigint[] := ARRAY(SELECT g.job FROM unnest(p_jobs, p_new) AS g (job, is_new) WHERE g.is_new);
     v_parents  bigint[];   -- not of this call
     v_children bigint[];
     v_live     bigint[];
@@ -37,7 +38,8 @@ BEGIN
     v_parents := ARRAY(
         SELECT DISTINCT coalesce((e ->> 'job')::bigint, p_jobs[(e ->> 'at')::integer])
           FROM unnest(p_parents, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e
-         WHERE g.is_new AND NOT coalesce(p_new[(e ->> 'at')::integer], false));
+         WHERE g.is_new
+        EXCEPT SELECT unnest(v_new));
     v_children := ARRAY(
         SELECT DISTINCT (e ->> 'job')::bigint
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
@@ -72,6 +74,15 @@ BEGIN
                   HINT = 'Put new jobs before one that has not started.';
     END IF;
 
+    SELECT g.job INTO v_lost
+      FROM unnest(p_jobs, p_parents, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
+     WHERE g.is_new AND p_jobs[(e ->> 'at')::integer] = g.job LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Job % would wait for itself: two steps with one unique key are one job.', v_lost
+            USING ERRCODE = 'PS015', DETAIL = json_build_array(v_lost::text, v_lost::text)::text,
+                  HINT = 'Give them different keys, or let neither wait for the other.';
+    END IF;
+
     INSERT INTO dependency (workflow, parent, child, on_failure, satisfied)
     SELECT DISTINCT ON (e.parent, e.child) p_workflow, e.parent, e.child, e.on_failure,
            e.parent = ANY (v_well) OR (e.on_failure = 'continue' AND e.parent = ANY (v_ended))
@@ -82,14 +93,18 @@ BEGIN
              UNION ALL
             SELECT g.job, (e ->> 'job')::bigint, coalesce(e ->> 'on_failure', 'cancel')
               FROM unnest(p_jobs, p_children, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
-             WHERE g.is_new) AS e;
-    PERFORM refuse_cycle_v1(p_jobs, v_children) WHERE cardinality(v_children) > 0;
+             WHERE g.is_new) AS e
+     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the most careful: cancel, continue, wait
+    -- Without children, and with each job new, there is no way back.
+    PERFORM refuse_cycle_v1(v_new, v_children || v_new) WHERE cardinality(v_children) > 0 OR cardinality(v_new) < cardinality(p_jobs);
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
+    -- One that has ended may be run again.
+    UPDATE job_history AS h SET has_children = true WHERE h.id = ANY (v_ended) AND NOT h.has_children;
     UPDATE job AS j
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
-             WHERE d.parent = ANY (p_jobs) AND d.child = ANY (v_children) GROUP BY d.child) AS c
+             WHERE d.parent = ANY (v_new) AND d.child = ANY (v_children) GROUP BY d.child) AS c
      WHERE j.id = ANY (v_children) AND j.id = c.child;
 
     RETURN QUERY
@@ -99,7 +114,7 @@ BEGIN
       LEFT JOIN (SELECT d.child, (count(*) FILTER (WHERE NOT d.satisfied))::integer AS pending,
                         bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed,
                         bool_or(NOT d.satisfied AND d.on_failure = 'wait' AND d.parent = ANY (v_ended)) AS stalled
-                   FROM dependency AS d WHERE d.child = ANY (p_jobs) GROUP BY d.child) AS p ON p.child = g.job
-      LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (p_jobs)) AS c ON c.child = g.job;
+                   FROM dependency AS d WHERE d.child = ANY (v_new) GROUP BY d.child) AS p ON p.child = g.job
+      LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (v_new)) AS c ON c.child = g.job;
 END
 $$;
