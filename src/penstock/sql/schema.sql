@@ -677,7 +677,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.delete_v3(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
+CREATE FUNCTION penstock.delete_v3(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -697,7 +697,7 @@ BEGIN
       FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
     PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
                       array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
-                      statement_timestamp());
+                      coalesce(p_now, statement_timestamp()));
     SELECT coalesce(array_agg(f.id), '{}') INTO v_final
       FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
     v_gone := v_final;
@@ -728,6 +728,7 @@ CREATE FUNCTION penstock.depend_v1(p_jobs bigint[], p_new boolean[], p_parents t
     AS $$
 #variable_conflict use_column
 DECLARE
+    v_new      bigint[] := ARRAY(SELECT g.job FROM unnest(p_jobs, p_new) AS g (job, is_new) WHERE g.is_new);
     v_parents  bigint[];   -- not of this call
     v_children bigint[];
     v_live     bigint[];
@@ -746,7 +747,8 @@ BEGIN
     v_parents := ARRAY(
         SELECT DISTINCT coalesce((e ->> 'job')::bigint, p_jobs[(e ->> 'at')::integer])
           FROM unnest(p_parents, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e
-         WHERE g.is_new AND NOT coalesce(p_new[(e ->> 'at')::integer], false));
+         WHERE g.is_new
+        EXCEPT SELECT unnest(v_new));
     v_children := ARRAY(
         SELECT DISTINCT (e ->> 'job')::bigint
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
@@ -781,6 +783,15 @@ BEGIN
                   HINT = 'Put new jobs before one that has not started.';
     END IF;
 
+    SELECT g.job INTO v_lost
+      FROM unnest(p_jobs, p_parents, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
+     WHERE g.is_new AND p_jobs[(e ->> 'at')::integer] = g.job LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Job % would wait for itself: two steps with one unique key are one job.', v_lost
+            USING ERRCODE = 'PS015', DETAIL = json_build_array(v_lost::text, v_lost::text)::text,
+                  HINT = 'Give them different keys, or let neither wait for the other.';
+    END IF;
+
     INSERT INTO dependency (workflow, parent, child, on_failure, satisfied)
     SELECT DISTINCT ON (e.parent, e.child) p_workflow, e.parent, e.child, e.on_failure,
            e.parent = ANY (v_well) OR (e.on_failure = 'continue' AND e.parent = ANY (v_ended))
@@ -791,14 +802,18 @@ BEGIN
              UNION ALL
             SELECT g.job, (e ->> 'job')::bigint, coalesce(e ->> 'on_failure', 'cancel')
               FROM unnest(p_jobs, p_children, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
-             WHERE g.is_new) AS e;
-    PERFORM refuse_cycle_v1(p_jobs, v_children) WHERE cardinality(v_children) > 0;
+             WHERE g.is_new) AS e
+     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the most careful: cancel, continue, wait
+    -- Without children, and with each job new, there is no way back.
+    PERFORM refuse_cycle_v1(v_new, v_children || v_new) WHERE cardinality(v_children) > 0 OR cardinality(v_new) < cardinality(p_jobs);
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
+    -- One that has ended may be run again.
+    UPDATE job_history AS h SET has_children = true WHERE h.id = ANY (v_ended) AND NOT h.has_children;
     UPDATE job AS j
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
-             WHERE d.parent = ANY (p_jobs) AND d.child = ANY (v_children) GROUP BY d.child) AS c
+             WHERE d.parent = ANY (v_new) AND d.child = ANY (v_children) GROUP BY d.child) AS c
      WHERE j.id = ANY (v_children) AND j.id = c.child;
 
     RETURN QUERY
@@ -808,8 +823,8 @@ BEGIN
       LEFT JOIN (SELECT d.child, (count(*) FILTER (WHERE NOT d.satisfied))::integer AS pending,
                         bool_or(NOT d.satisfied AND d.on_failure = 'cancel' AND d.parent = ANY (v_ended)) AS doomed,
                         bool_or(NOT d.satisfied AND d.on_failure = 'wait' AND d.parent = ANY (v_ended)) AS stalled
-                   FROM dependency AS d WHERE d.child = ANY (p_jobs) GROUP BY d.child) AS p ON p.child = g.job
-      LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (p_jobs)) AS c ON c.child = g.job;
+                   FROM dependency AS d WHERE d.child = ANY (v_new) GROUP BY d.child) AS p ON p.child = g.job
+      LEFT JOIN (SELECT DISTINCT d.parent AS child FROM dependency AS d WHERE d.parent = ANY (v_new)) AS c ON c.child = g.job;
 END
 $$;
 
@@ -1793,6 +1808,10 @@ DECLARE
     v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
+    -- A job of a batch that was swept may still be run again.
+    DELETE FROM batch_delta AS d
+     WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
+                                 WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
     v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
     WITH gone AS (
         DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
@@ -1809,13 +1828,15 @@ BEGIN
            SET total = b.total + s.total, pending = b.pending + s.pending, completed = b.completed + s.completed,
                failed = b.failed + s.failed, cancelled = b.cancelled + s.cancelled, folded_at = p_now,
                finished_at = CASE WHEN NOT s.goes_on THEN b.finished_at END,
-               rate = b.rate * a.fading + (1 - a.fading) * s.ended / a.seconds,
+               rate = CASE WHEN b.rate > 1e-9 THEN b.rate * a.fading ELSE 0 END + (1 - a.fading) * s.ended / a.seconds,
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
          CROSS JOIN LATERAL (
                SELECT greatest(0.001, extract(epoch FROM p_now - coalesce(o.folded_at, o.created_at)))::double precision AS seconds
                  FROM batch AS o WHERE o.id = s.batch) AS t
-         CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / c_memory) AS fading) AS a
+         -- What is nearly nothing is nothing: a number that is too small is an error.
+         CROSS JOIN LATERAL (SELECT t.seconds, CASE WHEN t.seconds < 20 * c_memory THEN exp(-t.seconds / c_memory)
+                                                    ELSE 0 END AS fading) AS a
          WHERE b.id = s.batch
         RETURNING b.id, s.deltas, s.has_failed
     )

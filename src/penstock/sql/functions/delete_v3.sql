@@ -1,7 +1,7 @@
 -- Erase jobs that do not run, live or final, with what was kept about them. Answers deleted, running, missing.
 -- The job goes last: under row level security what is kept about it belongs to whom the job belongs to.
 -- A live one is cancelled first: its batch, its key and the jobs that wait for it hear of it as of any other end.
-CREATE FUNCTION :"schema".delete_v3(p_ids bigint[])
+CREATE FUNCTION :"schema".delete_v3(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -22,7 +22,7 @@ BEGIN
       FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
     PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
                       array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
-                      statement_timestamp());
+                      coalesce(p_now, statement_timestamp()));
     SELECT coalesce(array_agg(f.id), '{}') INTO v_final
       FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
     v_gone := v_final;
