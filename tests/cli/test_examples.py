@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 import typer
 
+from penstock import Workflow
 from penstock.cli import app
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
@@ -36,7 +37,8 @@ CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cance
 @pytest.fixture
 async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
     """What the examples speak of: job 42, which has failed, a queue called mail, settings,
-    batches 7, which is finished, and 8, a schedule, a home.
+    batches 7, which is finished, and 8, workflows 5, which has ended,
+    and 6, a schedule, a home.
     """
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
@@ -53,6 +55,12 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     await shop.app.open_batch("import")
     async with connection.transaction():
         await connection.execute("SELECT penstock.fold_v1()")
+    await connection.execute("ALTER TABLE penstock.workflow ALTER COLUMN id RESTART WITH 5")
+    for _ in range(2):
+        await worker_of(shop.app).drain()
+        flow = Workflow("import")
+        flow.chain(shop.greet.prepare("Ada"), shop.greet.prepare("Eve"))
+        await shop.app.start(flow)
     shop.app.schedule("nightly", shop.greet.prepare("Ada"), cron="0 3 * * *")
     await shop.app.sync_schedules()
     await shop.app.set_retention("completed", 5, queue="mail")

@@ -9,8 +9,27 @@ import asyncpg
 import psycopg
 import pytest
 
-from penstock import Cache, Client, Context, Job, Penstock, Task, Unique, UniqueConflict, task
-from penstock.errors import ConfigError, JobConflict, JobNotFound, TenantMismatch, TenantMissing
+from penstock import (
+    Cache,
+    Client,
+    Context,
+    Job,
+    Penstock,
+    Task,
+    Unique,
+    UniqueConflict,
+    Workflow,
+    WorkflowNotFound,
+    task,
+)
+from penstock.errors import (
+    ConfigError,
+    JobConflict,
+    JobNotFound,
+    ParentNotFound,
+    TenantMismatch,
+    TenantMissing,
+)
 from penstock.tasks.unique import OnConflict
 from tests.fixtures.database import connected
 from tests.fixtures.dead import dead
@@ -56,6 +75,19 @@ async def add_up(ctx: Context) -> str | None:
         await ctx.fence(connection)
         await ctx.complete(connection, "added")
     return None
+
+
+@task
+async def split(ctx: Context) -> None:
+    flow = Workflow()
+    for number in range(2):
+        flow.add(work.prepare(number), after=ctx.job, before="merge")
+    await ctx.extend(flow)
+
+
+@task
+async def merge(ctx: Context) -> list[str]:
+    return sorted(each.result for each in (await ctx.parents()).values() if each.result)
 
 
 def app_at(url: str) -> Penstock:
@@ -358,3 +390,39 @@ async def test_a_drop_waits_for_no_reader_and_nobody_for_it(ground: Ground) -> N
             with pytest.raises(asyncpg.LockNotAvailableError):
                 await worker.execute("SELECT penstock.drop_partition_v1('job_history_20200101')")
         await worker.execute("SELECT penstock.drop_partition_v1('job_history_20200101')")
+
+
+async def test_a_workflow_runs_for_its_tenant_and_nobody_else_sees_or_adds_to_it(
+    ground: Ground, app: Penstock
+) -> None:
+    ours, theirs = app.for_tenant("a"), app.for_tenant("b")
+    flow = Workflow("import")
+    flow.add(merge.prepare(), name="merge", after=flow.add(split.prepare(), name="split"))
+    started = await ours.start(flow)
+    strange = Workflow()
+    strange.add(work.prepare(1), after=started["split"])
+    mine = await theirs.start(_lone())
+    for call in (
+        theirs.extend(started, _lone()),
+        theirs.workflow(started),
+        theirs.cancel_workflow(started),
+        theirs.retry_workflow(started),
+    ):
+        with pytest.raises(WorkflowNotFound):
+            await call
+    with pytest.raises(ParentNotFound):
+        await theirs.extend(mine, strange)
+    with pytest.raises(JobNotFound):
+        await theirs.unblock(started["merge"])
+    async with working(ground):
+        status = await ours.wait_workflow(started, 20)
+        await theirs.wait_workflow(mine, 20)
+    assert (status.state, status.total, status.tenant) == ("completed", 4, "a")
+    assert await ours.wait(started["merge"]) == ["0 for a", "1 for a"]
+    assert [each.id for each in (await theirs.workflows()).workflows] == [mine.id]
+
+
+def _lone() -> Workflow:
+    flow = Workflow()
+    flow.add(work.prepare(7))
+    return flow

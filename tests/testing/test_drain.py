@@ -6,7 +6,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from penstock import Context, Discard, Fixed, Penstock, Retry, Snooze
+from penstock import Context, Discard, Fixed, Penstock, Retry, Snooze, Workflow
 from penstock.testing import AttemptFailed, NotDrained, assert_enqueued, drain, enqueued
 
 
@@ -314,3 +314,19 @@ async def test_handlers_that_still_run_after_a_failure_are_stopped(app: Penstock
         await drain(app, slots=2)
     assert stopped.is_set()
     await assert_enqueued(app, hang)
+
+
+async def test_a_workflow_is_drained_step_by_step(app: Penstock) -> None:
+    @app.task(name="part")
+    async def part(number: int) -> int:
+        return number
+
+    @app.task(name="merge")
+    async def merge(ctx: Context) -> int:
+        return sum(each.result for each in (await ctx.parents()).values())
+
+    flow = Workflow()
+    flow.chain([part.prepare(1), part.prepare(2)], merge.prepare())
+    started = await app.start(flow)
+    assert (await drain(app)).completed == 3
+    assert await app.wait(started["merge"]) == 3

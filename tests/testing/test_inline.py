@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -18,6 +19,7 @@ from penstock import (
     Exponential,
     Fixed,
     NotRetryable,
+    Parent,
     PayloadRefused,
     Penstock,
     Retry,
@@ -274,3 +276,15 @@ async def test_a_test_that_gives_up_leaves_nothing_running() -> None:
         async with asyncio.timeout(0.05):
             await run(slow)
     assert ended == [True]
+
+
+async def test_the_parents_of_a_job_are_given_by_the_test() -> None:
+    @task(name="merge")
+    async def merge(ctx: Context) -> dict[str, Any]:
+        parents = await ctx.parents()
+        return {name: each.result or each.error for name, each in parents.items()}
+
+    failed = Parent(id="7", step="b", task="part", state="failed", error="ValueError: broken")
+    given = Inline(parents={"a": 1, "b": failed})
+    assert await given.run(merge) == {"a": 1, "b": "ValueError: broken"}
+    assert await run(merge) == {}

@@ -32,6 +32,7 @@ from penstock.cli import (
     top,
     work,
     workers,
+    workflows,
 )
 from penstock.cli.commands import Command, group
 
@@ -81,6 +82,7 @@ app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(dead.app)
 app.add_typer(batches.app)
+app.add_typer(workflows.app)
 app.add_typer(events.app)
 app.add_typer(queues.app)
 app.add_typer(lanes.app)

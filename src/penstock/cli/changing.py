@@ -1,10 +1,10 @@
-"""What `penstock jobs retry`, `cancel` and `delete` do: change some jobs, in bounded batches."""
+"""What `penstock jobs retry`, `unblock`, `cancel` and `delete` do: change jobs, page by page."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from penstock.errors import JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
 from penstock.store.unique import Uniques
+from penstock.store.workflows import Workflows
 from penstock.wording import counted
 
 SHOWN = 20
@@ -34,15 +35,19 @@ class Verb:
     """What to do with jobs, and what the database answers when it was done."""
 
     past: str
-    answer: str
+    answers: Set[str]
     call: Callable[[Reached, Sequence[int]], Awaitable[dict[int, str]]]
 
 
-RETRY = Verb("retried", "ready", lambda on, keys: on.app.store.retry(on.on, keys))
+# In a workflow a job comes back blocked while those live that it waits for.
+RETRY = Verb("retried", {"ready", "blocked"}, lambda on, keys: on.app.store.retry(on.on, keys))
 CANCEL = Verb(
-    "cancelled", "cancelled", lambda on, keys: on.app.store.cancel(on.on, keys, "requested")
+    "cancelled", {"cancelled"}, lambda on, keys: on.app.store.cancel(on.on, keys, "requested")
 )
-DELETE = Verb("deleted", "deleted", lambda on, keys: on.app.store.delete(on.on, keys))
+DELETE = Verb("deleted", {"deleted"}, lambda on, keys: on.app.store.delete(on.on, keys))
+UNBLOCK = Verb(
+    "unblocked", {"ready"}, lambda on, keys: Workflows(on.app.store).unblock(on.on, keys)
+)
 
 
 @dataclass(slots=True)
@@ -64,11 +69,11 @@ class Changed:
 
     @property
     def number(self) -> int:
-        return self.answers[self.verb.answer]
+        return sum(self.answers[each] for each in self.verb.answers)
 
     @property
     def left(self) -> dict[str, int]:
-        return {why: n for why, n in self.answers.items() if why != self.verb.answer and n}
+        return {why: n for why, n in self.answers.items() if why not in self.verb.answers and n}
 
     @property
     def exit(self) -> Exit:
@@ -117,6 +122,7 @@ WHY = {
     MISSING: "there is none with this id",
     HELD: "the unique key belongs to another job now",
     "running": "running",
+    "scheduled": "scheduled",
     "completed": "completed already",
     "failed": "failed already",
     "cancelled": "cancelled already",

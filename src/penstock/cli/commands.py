@@ -24,7 +24,7 @@ MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 # What is not here comes last.
 ORDER = (
-    *("work", "enqueue", "jobs", "dead", "batches", "schedules", "events"),
+    *("work", "enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
     *("queues", "lanes", "limits", "plans", "tenants"),
     "retention",
     *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),

@@ -93,10 +93,11 @@ def kind_of(error: PenstockError) -> str:
 
 
 def details_of(error: PenstockError) -> dict[str, Any]:
-    """What programs want to know beside the message, such as the id of the job or the batch."""
+    """What programs want to know beside the message, such as the id of what it is about."""
     reason = reason_of(error)
-    job = getattr(reason, "job_id", None) or getattr(reason, "batch_id", None)
-    about = {} if job is None else {"id": job}
+    ids = (getattr(reason, name, None) for name in ("job_id", "batch_id", "workflow_id"))
+    id = next(filter(None, ids), None)
+    about = {} if id is None else {"id": id}
     return about | getattr(reason, "details", {}) | getattr(error, "details", {})
 
 

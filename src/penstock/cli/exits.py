@@ -17,6 +17,8 @@ from penstock.errors import (
     PenstockError,
     ScheduleNotFound,
     WaitTimeout,
+    WorkflowNotFound,
+    WorkflowTimeout,
 )
 
 
@@ -46,6 +48,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
     BatchNotFound: Exit.NO,
+    WorkflowNotFound: Exit.NO,
     ScheduleNotFound: Exit.NO,
     SettingNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
@@ -54,6 +57,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     JobCancelled: Exit.FAILED,
     WaitTimeout: Exit.TIMEOUT,
     BatchTimeout: Exit.TIMEOUT,
+    WorkflowTimeout: Exit.TIMEOUT,
     Interrupted: Exit.INTERRUPTED,
 }
 

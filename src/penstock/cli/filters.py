@@ -45,6 +45,7 @@ class Filter:
     subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
     tag: Annotated[str | None, option("Jobs with this tag.")] = None
     batch: Annotated[str | None, option("Jobs of this batch.", metavar="ID")] = None
+    workflow: Annotated[str | None, option("Jobs of this workflow.", metavar="ID")] = None
     since: Annotated[
         datetime | None,
         option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
@@ -93,6 +94,7 @@ class Filter:
                 subject=self.subject,
                 tag=self.tag,
                 batch=self.batch,
+                workflow=self.workflow,
                 after=after,
                 limit=size,
             )

@@ -14,7 +14,7 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("jobs", help="Look at jobs, and run them again, cancel or delete them.")
+app = group("jobs", help="Look at jobs, and run them again, unblock, cancel or delete them.")
 
 Ids = Annotated[
     list[str] | None,
@@ -33,6 +33,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before many a
     "penstock jobs list --task shop.send --queue mail --limit 10",
     "penstock jobs list --subject document:42 --all --json",
     "penstock jobs list --batch 7 --state failed",
+    "penstock jobs list --workflow 5 --state blocked",
     "penstock jobs list --late --queue mail",
 )
 @spread
@@ -56,9 +57,10 @@ def list_jobs(
     from penstock.cli.listing import list_all, list_late, list_page
 
     if late:
-        if all_pages or after or filter.batch or filter.since or filter.until:
+        within = filter.batch or filter.workflow
+        if all_pages or after or within or filter.since or filter.until:
             raise typer.BadParameter(
-                "--late goes with neither --all, --after, --batch, --since nor --until"
+                "--late goes with neither --all, --after, --batch, --workflow, --since nor --until"
             )
         asyncio.run(list_late(filter, where, output, limit))
     elif all_pages:
@@ -157,6 +159,28 @@ def cancel(
     states = [StateName.scheduled, StateName.ready, StateName.running, StateName.blocked]
     which = Which.of(ids, filter, states)
     change(CANCEL, which, where, output, dry_run=dry_run, yes=yes)
+
+
+@app.command("unblock", cls=Command)
+@examples("penstock jobs unblock 46", "penstock jobs unblock --workflow 6 --dry-run")
+@spread
+def unblock(
+    *,
+    ids: Ids = None,
+    filter: Filter,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    where: Where,
+    output: Output,
+) -> None:
+    """Let jobs of workflows run that wait for others, whatever becomes of those.
+
+    A filter without a state means blocked jobs.
+    """
+    from penstock.cli.changing import UNBLOCK, Which, change
+
+    which = Which.of(ids, filter, [StateName.blocked])
+    change(UNBLOCK, which, where, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("delete", cls=Command)

@@ -23,6 +23,7 @@ from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
 from penstock.client.waiting import Patience, verdict
 from penstock.client.wake import Wake
+from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.client.workflow_calls import WorkflowCalls
 from penstock.errors import (
     ConfigError,
@@ -213,6 +214,7 @@ class Client(
         subject: str | None = None,
         tag: str | None = None,
         batch: BatchId | None = None,
+        workflow: WorkflowId | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
@@ -225,9 +227,14 @@ class Client(
         name = task.name if isinstance(task, Task) else task
         texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
-        within = None if batch is None else batch_key(batch_id_of(batch))
+        if batch is not None and workflow is not None:
+            raise ConfigError("workflow", workflow, "a workflow or a batch, not both")
+        within = {
+            "batch": None if batch is None else batch_key(batch_id_of(batch)),
+            "workflow": None if workflow is None else workflow_key(workflow),
+        }
         jobs = await self._ask(
-            lambda on: self.store.list_jobs(on, states, *texts, start, limit, batch=within)
+            lambda on: self.store.list_jobs(on, states, *texts, start, limit, **within)
         )
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
 

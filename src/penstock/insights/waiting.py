@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from penstock.insights.holding import closed_window, full_limits, lane_pause, missing_budget
+from penstock.insights.parents import AwaitedJob, parent_wait
 from penstock.insights.place import Place
 from penstock.insights.steps import EventWait, event_waits, pause_of
 from penstock.insights.turn import Turn
@@ -31,6 +32,7 @@ def waits_of(
     paused: Collection[str],
     workers: Sequence[WorkerInsight],
     events: Sequence[EventWait] = (),
+    parents: Sequence[AwaitedJob] = (),
 ) -> tuple[Wait, ...]:
     """The reasons why a job waits; none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]
@@ -47,7 +49,7 @@ def waits_of(
         case "blocked" if events:
             return event_waits(events)
         case "blocked":
-            return (Wait("blocked", "It waits for other jobs to end."),)
+            return (parent_wait(job, parents),)
         case "running" if not place.is_alive:
             return (_lost(place.worker),)
         case _:

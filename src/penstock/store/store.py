@@ -231,11 +231,19 @@ class Store:
     async def states(self, on: Executor, ids: Sequence[int]) -> list[dict[str, Any]]:
         return [dict(row) for row in await on.fetch(self.statement("states"), list(ids))]
 
-    async def list_jobs(self, on: Executor, *filters: Any, batch: int | None = None) -> list[Job]:
-        if batch is None:
-            rows = await on.fetch(self.statement("list"), *filters)
-        else:
+    async def list_jobs(
+        self,
+        on: Executor,
+        *filters: Any,
+        batch: int | None = None,
+        workflow: int | None = None,
+    ) -> list[Job]:
+        if workflow is not None:
+            rows = await on.fetch(self.statement("list_of_workflow"), *filters, workflow)
+        elif batch is not None:
             rows = await on.fetch(self.statement("list_of_batch"), *filters, batch)
+        else:
+            rows = await on.fetch(self.statement("list"), *filters)
         return [job_from(row) for row in rows]
 
     async def cancel(self, on: Executor, ids: Sequence[int], reason: str) -> dict[int, str]:

@@ -85,9 +85,16 @@ def _named(seen: JobInsight) -> Iterator[tuple[str, RenderableType | None]]:
     yield "tags", ", ".join(job.tags)
     yield "batch", job.batch
     yield "unique key", _unique(seen)
+    yield "workflow", _workflow(job)
     yield "timeout", None if job.timeout is None else length(job.timeout)
     yield "deadline", None if job.deadline is None else f"{at(job.deadline)} UTC"
     yield "meta", _json(job.meta) if job.meta else None
+
+
+def _workflow(job: Job) -> str | None:
+    if job.workflow is None:
+        return None
+    return f"{job.workflow}, step {job.step}" if job.step else job.workflow
 
 
 def _line(job: Job) -> str:

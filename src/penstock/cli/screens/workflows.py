@@ -1,0 +1,159 @@
+"""Workflows: a line each, or one of them as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.screens import style
+from penstock.cli.screens.fans import Fan, fans_of
+from penstock.cli.words import ago, at
+from penstock.client import WorkflowStatus, WorkflowStep
+from penstock.job import STATES
+
+COLOURS = {
+    "running": "yellow",
+    "blocked": "blue",
+    "completed": "green",
+    "failed": "bold red",
+    "cancelled": "bright_black",
+}
+MARKS = {
+    "completed": "✓",
+    "failed": "✗",
+    "cancelled": "–",
+    "running": "▶",
+    "ready": "○",
+    "scheduled": "◷",
+    "blocked": "·",
+}
+NAMED = 4
+ERROR = 80
+
+
+def workflows_table(workflows: Sequence[WorkflowStatus], width: int) -> RenderableType:
+    """Workflows as a table: how far each is, and what it came to."""
+    if not workflows:
+        return style.nothing("There are no such workflows.")
+    now = datetime.now(UTC)
+    sheet = style.Sheet(width)
+    sheet.column("id")
+    sheet.column("state")
+    sheet.column("done", right=True)
+    sheet.column("failed", right=True)
+    sheet.column("stalled", right=True, needed=any(each.stalled for each in workflows))
+    sheet.column("running", right=True, above=80)
+    sheet.column("started", right=True)
+    sheet.column("tenant", most=20, above=100, needed=any(each.tenant for each in workflows))
+    sheet.column("name", elastic=True)
+    for each in workflows:
+        sheet.row(
+            each.id,
+            Text(each.state, COLOURS[each.state]),
+            f"{each.counts.get('completed', 0):,}/{each.total:,}",
+            _number(each.counts.get("failed", 0), "bold red"),
+            _number(each.stalled, "yellow"),
+            _number(each.counts.get("running", 0), style.STATES["running"]),
+            ago((now - each.created_at).total_seconds()),
+            each.tenant,
+            each.name or "",
+        )
+    return sheet.table
+
+
+def workflow_page(seen: WorkflowStatus) -> RenderableType:
+    """All that is known about a workflow: in words, then as a graph."""
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style=style.FAINT, no_wrap=True)
+    facts.add_column()
+    for name, value in _named(seen):
+        if value is not None and value != "":
+            facts.add_row(f"  {name}", value)
+    return Group(_title(seen), facts, Text(), graph(seen.steps))
+
+
+def graph(steps: Sequence[WorkflowStep]) -> RenderableType:
+    """A line for each fan, below what it waits for and as far to the right as stages are before."""
+    lines = Text(no_wrap=True, overflow="ellipsis")
+    last: Fan | None = None
+    for fan in fans_of(steps):
+        if last is not None:
+            lines.append("\n")
+        lines.append_text(_line(fan, last))
+        last = fan
+    return lines
+
+
+def _line(fan: Fan, above: Fan | None) -> Text:
+    line = Text("  ")
+    if fan.depth:
+        line.append("   " * (fan.depth - 1) + "└▶ ", style.FAINT)
+    if len(fan.steps) == 1:
+        line.append_text(_alone(fan.steps[0]))
+    else:
+        line.append_text(_counted(fan))
+    # What is just above needs no words.
+    if fan.after and fan.after != [above]:
+        names = [each.label for each in fan.after]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        line.append(f"  ← {', '.join(names[:NAMED])}{more}", style.FAINT)
+    return line
+
+
+def _alone(step: WorkflowStep) -> Text:
+    colour = style.STATES[step.state]
+    line = Text.assemble((f"{MARKS[step.state]} ", colour), (step.name, "bold"), "  ")
+    line.append(step.state, colour)
+    if step.reason and step.state in ("failed", "cancelled", "blocked"):
+        line.append(f" ({step.reason})", colour)
+    line.append(f"  job {step.id}", style.FAINT)
+    if step.error and step.state == "failed":
+        line.append(f"  {_short(step.error)}", "red")
+    return line
+
+
+def _counted(fan: Fan) -> Text:
+    states = fan.states
+    worst = next(each for each in ("failed", "running", *STATES) if states[each])
+    line = Text.assemble((f"{MARKS[worst]} ", style.STATES[worst]), (fan.label, "bold"), ": ")
+    told = [Text(f"{states[each]:,} {each}", style.STATES[each]) for each in _ORDER if states[each]]
+    return line.append_text(Text(", ").join(told))
+
+
+_ORDER = ("completed", "failed", "cancelled", "running", "ready", "scheduled", "blocked")
+
+
+def _named(seen: WorkflowStatus) -> Iterator[tuple[str, RenderableType | None]]:
+    told = [
+        Text(f"{seen.counts[each]:,} {each}", style.STATES[each])
+        for each in STATES
+        if seen.counts.get(each)
+    ]
+    yield "jobs", Text(", ").join([Text(f"{seen.total:,}"), *told])
+    if seen.stalled:
+        hint = f"{seen.stalled:,}: retry what failed, or penstock jobs unblock ID"
+        yield "waits for a person", Text(hint, "yellow")
+    yield "tenant", seen.tenant
+    yield "started", f"{at(seen.created_at)} UTC"
+    yield "ended", None if seen.finished_at is None else f"{at(seen.finished_at)} UTC"
+    yield "meta", msgspec.json.encode(seen.meta).decode() if seen.meta else None
+
+
+def _title(seen: WorkflowStatus) -> Text:
+    name = (f"  {seen.name}", "bold cyan") if seen.name else ""
+    state = (seen.state, COLOURS[seen.state])
+    return Text.assemble((f"Workflow {seen.id}", "bold"), name, "  ", state)
+
+
+def _short(text: str) -> str:
+    line = text.splitlines()[0] if text else ""
+    return line if len(line) <= ERROR else line[: ERROR - 1] + "…"
+
+
+def _number(number: int, colour: str = "") -> Text:
+    return Text(f"{number:,}", colour if number else style.FAINT)

@@ -1,0 +1,45 @@
+"""Which jobs a blocked one waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.insights.wait import Wait
+from penstock.job import Job
+from penstock.wording import counted
+
+NAMED: Final = 5
+
+
+class AwaitedJob(Struct, frozen=True, kw_only=True):
+    """A job that another waits for; `missing` is one that was deleted."""
+
+    id: int
+    step: str | None
+    task: str | None
+    state: str
+    satisfied: bool
+    on_failure: str
+
+    def __str__(self) -> str:
+        return f"{self.step or self.task or 'a job'} ({self.state}, job {self.id})"
+
+
+def parent_wait(job: Job, parents: Sequence[AwaitedJob]) -> Wait:
+    """Why a job waits that waits for others: those it waits for, what holds it up first."""
+    left = [each for each in parents if not each.satisfied]
+    if not left:
+        return Wait("blocked", "It waits for other jobs to end.")
+    ended = [each for each in left if each.state in ("failed", "cancelled", "missing")]
+    shown = [*ended, *(each for each in left if each not in ended)][:NAMED]
+    more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
+    told = f"It waits for {counted(len(left), 'job')}: {', '.join(map(str, shown))}{more}."
+    if job.reason == "parent_failed" and ended:
+        told += (
+            f" That did not complete: `penstock jobs retry {ended[0].id}` runs it again, "
+            f"`penstock jobs unblock {job.id}` lets this one go on without it."
+        )
+    return Wait("blocked", told)

@@ -1,0 +1,107 @@
+"""`penstock workflows`: look at workflows, draw them, cancel and retry them."""
+
+import json
+
+from penstock import Started, Workflow
+from penstock.cli.screens.fans import fans_of
+from penstock.client import WorkflowStep
+from tests.cli.command import Commands
+from tests.cli.conftest import Shop
+from tests.fixtures.worker import worker_of
+
+
+async def failed(shop: Shop, fan: int = 12) -> Started:
+    """A workflow with a fan, one of which fails: what is behind waits for a person."""
+    flow = Workflow("import", on_failure="wait")
+    fetch = flow.add(shop.greet.prepare("Ada"), name="fetch")
+    pages = [flow.add(shop.greet.prepare(str(n)), after=fetch) for n in range(fan)]
+    broken = flow.add(shop.fail.prepare(), name="broken", after=fetch)
+    index = flow.add(shop.greet.prepare("Eve"), name="index", after=[*pages, broken])
+    flow.add(shop.greet.prepare("Ida"), name="tell", after=[index, fetch])
+    started = await shop.app.start(flow)
+    await worker_of(shop.app).drain()
+    return started
+
+
+async def test_a_list_says_how_far_each_is(penstock: Commands, shop: Shop) -> None:
+    assert penstock.run("workflows", "list").stdout == "There are no such workflows.\n"
+    started = await failed(shop)
+    lines = penstock.run("workflows", "list").stdout.splitlines()
+    assert lines[0].split()[:5] == ["id", "state", "done", "failed", "stalled"]
+    assert lines[1].split()[:5] == [started.id, "blocked", "13/16", "1", "1"]
+    [found] = json.loads(penstock.run("workflows", "list", "--json").stdout)["workflows"]
+    assert (found["id"], found["state"], found["name"]) == (started.id, "blocked", "import")
+    assert penstock.run("workflows", "list", "--tenant", "acme").stdout.startswith("There are no")
+
+
+async def test_one_is_drawn_with_its_fans_folded(penstock: Commands, shop: Shop) -> None:
+    started = await failed(shop)
+    shown = penstock.run("workflows", "show", started.id).stdout.splitlines()
+    assert shown[0] == f"Workflow {started.id}  import  blocked"
+    graph = shown[shown.index("") + 1 :]
+    ids = {step: job.id for step, job in started.jobs.items()}
+    assert graph[0] == f"  ✓ fetch  completed  job {ids['fetch']}"
+    assert graph[1] == "  └▶ ✓ shop.greet ×12: 12 completed"
+    assert graph[2].startswith(f"  └▶ ✗ broken  failed (exhausted)  job {ids['broken']}  ")
+    assert graph[2].endswith("← fetch")
+    assert graph[3] == (
+        f"     └▶ · index  blocked (parent_failed)  job {ids['index']}  ← shop.greet ×12, broken"
+    )
+    assert graph[4] == f"        └▶ · tell  blocked  job {ids['tell']}  ← fetch, index"
+    assert any("penstock jobs unblock ID" in line for line in shown)
+    told = json.loads(penstock.run("workflows", "show", started.id, "--json").stdout)
+    assert (told["state"], len(told["steps"]), told["stalled"]) == ("blocked", 16, 1)
+    missing = penstock.run("workflows", "show", "404", "--json")
+    assert (missing.returncode, json.loads(missing.stdout)["error"]["kind"]) == (
+        3,
+        "workflow_not_found",
+    )
+    assert penstock.run("workflows", "show", started.id, "--tenant", "acme").returncode == 3
+
+
+async def test_a_blocked_job_names_what_it_waits_for_and_is_let_go(
+    penstock: Commands, shop: Shop
+) -> None:
+    started = await failed(shop)
+    index, broken, tell = (started[each].id for each in ("index", "broken", "tell"))
+    shown = penstock.run("jobs", "show", index).stdout
+    assert f"It waits for 1 job: broken (failed, job {broken})." in shown
+    assert f"`penstock jobs unblock {index}` lets this one go on" in shown
+    assert f"{started.id}, step index" in shown
+    listed = penstock.run("jobs", "list", "--workflow", started.id, "--state", "blocked", "--json")
+    assert [job["id"] for job in json.loads(listed.stdout)["jobs"]] == [tell, index]
+    assert penstock.run("jobs", "unblock", index).stdout == "1 job was unblocked.\n"
+    done = penstock.run("jobs", "unblock", broken)
+    assert (done.returncode, "failed already" in done.stdout) == (4, True)
+    await worker_of(shop.app).drain()
+    watched = penstock.run("workflows", "show", started.id, "--watch")
+    assert (watched.returncode, watched.stdout.splitlines()[0].split()[-1]) == (5, "failed")
+
+
+async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> None:
+    started = await failed(shop)
+    assert penstock.run("workflows", "retry", started.id).stdout == "1 job was retried.\n"
+    refused = penstock.run("workflows", "cancel", started.id, input="n\n")
+    assert (refused.returncode != 0, (await shop.app.workflow(started)).counts["ready"]) == (
+        True,
+        1,
+    )
+    done = penstock.run("workflows", "cancel", started.id, "--yes", "--json")
+    assert json.loads(done.stdout) == {"cancelled": 3}
+    assert penstock.run("workflows", "retry", "404").returncode == 3
+
+
+def test_a_graph_of_many_jobs_is_folded_at_once() -> None:
+    steps = [WorkflowStep(id="0", name="fetch", task="fetch", state="completed")]
+    parts = [
+        WorkflowStep(id=str(n), name=f"parse {n}", task="parse", state="ready", parents=("0",))
+        for n in range(1, 10_001)
+    ]
+    parents = tuple(part.id for part in parts)
+    last = WorkflowStep(id="x", name="merge", task="merge", state="blocked", parents=parents)
+    fans = fans_of([*steps, *parts, last])
+    assert [(fan.label, fan.depth) for fan in fans] == [
+        ("fetch", 0),
+        ("parse ×10,000", 1),
+        ("merge", 2),
+    ]
