@@ -42,6 +42,11 @@ SAID = {
         "12 chapters for 1440 tokens",
         "the service refused 1 call, and 0 attempts failed",
     ],
+    "workflow": [
+        "blocked: penstock.errors.NotRetryable: chapter two cannot be read",
+        "1 job comes back",
+        "completed: eins zwei drei",
+    ],
     "schedules": [
         "ticks are skipped while the last job runs",
         "nightly now fires by 0 5 * * * in Europe/Berlin",

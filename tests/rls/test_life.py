@@ -92,7 +92,7 @@ async def merge(ctx: Context) -> list[str]:
 
 def app_at(url: str) -> Penstock:
     """An app with the tasks of these tests, which is a resource of theirs itself."""
-    app = Penstock(url, include=[work, hang, spend, approve, follow, add_up])
+    app = Penstock(url, include=[work, hang, spend, approve, follow, add_up, split, merge])
 
     @app.resource(Penstock)
     @asynccontextmanager
