@@ -14,7 +14,7 @@ from penstock.cli.screens import style
 from penstock.cli.screens.fans import Fan, fans_of
 from penstock.cli.words import ago, at
 from penstock.client import WorkflowStatus, WorkflowStep
-from penstock.job import STATES
+from penstock.job import STATES, State
 
 COLOURS = {
     "running": "yellow",
@@ -32,6 +32,8 @@ MARKS = {
     "scheduled": "◷",
     "blocked": "·",
 }
+WORST_FIRST: tuple[State, ...] = ("failed", "running", *STATES)
+ENDED_FIRST: tuple[State, ...] = ("completed", "failed", "cancelled", *STATES[:4])
 NAMED = 4
 ERROR = 80
 
@@ -119,13 +121,12 @@ def _alone(step: WorkflowStep) -> Text:
 
 def _counted(fan: Fan) -> Text:
     states = fan.states
-    worst = next(each for each in ("failed", "running", *STATES) if states[each])
+    worst = next(each for each in WORST_FIRST if states[each])
     line = Text.assemble((f"{MARKS[worst]} ", style.STATES[worst]), (fan.label, "bold"), ": ")
-    told = [Text(f"{states[each]:,} {each}", style.STATES[each]) for each in _ORDER if states[each]]
+    told = [
+        Text(f"{states[each]:,} {each}", style.STATES[each]) for each in ENDED_FIRST if states[each]
+    ]
     return line.append_text(Text(", ").join(told))
-
-
-_ORDER = ("completed", "failed", "cancelled", "running", "ready", "scheduled", "blocked")
 
 
 def _named(seen: WorkflowStatus) -> Iterator[tuple[str, RenderableType | None]]:
