@@ -760,11 +760,11 @@ BEGIN
     -- Twice: a job may have come back from history in between.
     FOR i IN 1..2 LOOP
         v_live := ARRAY(SELECT j.id FROM job AS j
-                         WHERE j.id = ANY (v_parents || v_children) AND j.workflow = p_workflow
+                         WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
                          ORDER BY j.id FOR NO KEY UPDATE);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.workflow = p_workflow AND h.id <> ALL (v_live);
+          FROM job_history AS h WHERE h.id = ANY (v_parents) AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
@@ -775,7 +775,7 @@ BEGIN
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
      -- A blocked one that waits for no job has started, and waits for an event.
-     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND j.workflow = p_workflow
+     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND coalesce(j.workflow, 0) = p_workflow
                           AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'Job % cannot be made to wait: it has started, or is not of workflow %.', v_lost, p_workflow
@@ -2787,7 +2787,7 @@ BEGIN
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
            (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message')
-      FROM job_all AS a WHERE a.id = ANY (v_parents) AND a.workflow = v_workflow ORDER BY a.id;
+      FROM job_all AS a WHERE a.id = ANY (v_parents) AND coalesce(a.workflow, 0) = v_workflow ORDER BY a.id;
 END
 $$;
 

@@ -5,6 +5,7 @@
 -- come before it, {"job": id} another one; "on_failure" says what becomes of the child if the parent does not complete.
 -- A parent that lives is locked, so that its end comes before this or after it. One that has ended counts as ended.
 -- Who waits for a person, because such a one has failed, is said to be stalled.
+-- Jobs are found by their ids: coalesce keeps the planner from walking through all of the workflow.
 CREATE FUNCTION :"schema".depend_v1(
     p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint
 ) RETURNS TABLE (ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
@@ -51,11 +52,11 @@ BEGIN
     -- Twice: a job may have come back from history in between.
     FOR i IN 1..2 LOOP
         v_live := ARRAY(SELECT j.id FROM job AS j
-                         WHERE j.id = ANY (v_parents || v_children) AND j.workflow = p_workflow
+                         WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
                          ORDER BY j.id FOR NO KEY UPDATE);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND h.workflow = p_workflow AND h.id <> ALL (v_live);
+          FROM job_history AS h WHERE h.id = ANY (v_parents) AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
@@ -66,7 +67,7 @@ BEGIN
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
      -- A blocked one that waits for no job has started, and waits for an event.
-     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND j.workflow = p_workflow
+     WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND coalesce(j.workflow, 0) = p_workflow
                           AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'Job % cannot be made to wait: it has started, or is not of workflow %.', v_lost, p_workflow
