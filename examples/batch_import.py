@@ -15,7 +15,7 @@ published = asyncio.Event()
 @app.task
 async def split(ctx: Context, catalogue: dict[str, int]) -> None:
     """One job becomes many, all of them in the same batch."""
-    batch = await app.get_batch(ctx.job)
+    batch = await app.batch_handle(ctx.job)
     await batch.enqueue_many(load.prepare(name, price) for name, price in catalogue.items())
 
 
@@ -27,13 +27,13 @@ async def load(name: str, price: int) -> None:
 
 @app.task
 async def warn(ctx: Context) -> None:
-    status = await app.batch_status(ctx.job)
+    status = await app.get_batch(ctx.job)
     print(f"something failed in {status.name}")
 
 
 @app.task
 async def publish(ctx: Context, shop: str) -> None:
-    status = await app.batch_status(ctx.job)
+    status = await app.get_batch(ctx.job)
     print(f"{shop} shows {status.completed - 1} products")
     published.set()
 

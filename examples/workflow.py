@@ -40,14 +40,14 @@ async def main() -> None:
     begin = flow.add(split.prepare("one two three"), name="split")
     flow.add(bind.prepare(), name="bind", after=begin)
     async with app:
-        started = await app.start(flow)
+        started = await app.start_workflow(flow)
         await app.worker().drain()
-        status = await app.workflow(started)
+        status = await app.get_workflow(started)
         print(f"{status.state}: {status['two'].error}")
         illegible.clear()
         print(f"{await app.retry_workflow(started)} job comes back")
         await app.worker().drain()
-        status = await app.workflow(started)
+        status = await app.get_workflow(started)
         print(f"{status.state}: {await app.wait(started['bind'])}")
 
 

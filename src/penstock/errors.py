@@ -18,7 +18,7 @@ PenstockError
 ├── UniqueConflict           another job holds the unique key, and the caller wants to hear of it
 ├── BatchNotFound
 ├── BatchClosed              no job can be added to it any more
-├── BatchTimeout             the batch was not finished in the time given to wait
+├── BatchTimeout             the batch was not finished in the time given to wait (a TimeoutError)
 ├── WorkflowNotFound
 ├── WorkflowRefused          jobs cannot wait for each other like this
 │   ├── WorkflowCycle        they would wait for each other in a circle
@@ -30,8 +30,8 @@ PenstockError
 ├── JobNotFound
 ├── ScheduleNotFound
 ├── JobConflict              the job's state does not allow this (retry of a running job)
-├── WaitTimeout              the job was not finished in the time given to wait
-├── WorkflowTimeout          the workflow was not, either
+├── WaitTimeout              the job was not, either (a TimeoutError)
+├── WorkflowTimeout          the workflow was not, either (a TimeoutError)
 ├── JobFailed                the job waited for has failed
 ├── JobCancelled             the job waited for was cancelled
 ├── LeaseLost                the worker's lease expired or was taken away
@@ -246,7 +246,7 @@ class BatchClosed(PenstockError):
         )
 
 
-class BatchTimeout(PenstockError):
+class BatchTimeout(PenstockError, TimeoutError):
     def __init__(self, batch_id: str, state: str, pending: int, seconds: float) -> None:
         self.batch_id = batch_id
         self.state = state
@@ -312,7 +312,7 @@ class StepUnclear(WorkflowRefused):
         has = f"{number:,} steps" if number else "no step"
         super().__init__(
             f"Workflow {workflow_id} has {has} with the name {name!r}. Name the job itself: pass "
-            "what start or enqueue gave for it."
+            "what start_workflow or enqueue gave for it."
         )
 
 
@@ -387,7 +387,7 @@ class JobConflict(PenstockError):
         super().__init__(f"Job {job_id} is {state}: it cannot be {action} now. {remedy}")
 
 
-class WaitTimeout(PenstockError):
+class WaitTimeout(PenstockError, TimeoutError):
     def __init__(self, job_id: str, state: str, seconds: float) -> None:
         self.job_id = job_id
         self.state = state
@@ -398,7 +398,7 @@ class WaitTimeout(PenstockError):
         )
 
 
-class WorkflowTimeout(PenstockError):
+class WorkflowTimeout(PenstockError, TimeoutError):
     def __init__(self, workflow_id: str, state: str, seconds: float) -> None:
         self.workflow_id = workflow_id
         self.state = state

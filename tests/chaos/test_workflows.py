@@ -20,7 +20,7 @@ async def start(scene: Scene, parents: int) -> Started:
         fan += [flow.add(slow.prepare(0.05)) for _ in range(20)]
         merge = flow.add(note.prepare(), name="merge", after=fan)
         flow.add(note.prepare(), name="after", after=merge)
-        return await app.start(flow)
+        return await app.start_workflow(flow)
 
 
 async def test_a_child_runs_once_when_a_thousand_parents_end_at_once_and_workers_are_killed(
@@ -42,4 +42,4 @@ async def test_a_child_runs_once_when_a_thousand_parents_end_at_once_and_workers
     verdict = await scene.expect_promises_kept(patience=60)
     assert verdict.numbers["jobs completed"] == PARENTS + 2
     async with scene.app() as app:
-        assert (await app.workflow(started)).state == "completed"
+        assert (await app.get_workflow(started)).state == "completed"

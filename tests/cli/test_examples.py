@@ -60,7 +60,7 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
         await worker_of(shop.app).drain()
         flow = Workflow("import")
         flow.chain(shop.greet.prepare("Ada"), shop.greet.prepare("Eve"))
-        await shop.app.start(flow)
+        await shop.app.start_workflow(flow)
     shop.app.schedule("nightly", shop.greet.prepare("Ada"), cron="0 3 * * *")
     await shop.app.sync_schedules()
     await shop.app.set_retention("completed", 5, queue="mail")

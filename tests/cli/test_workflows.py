@@ -18,7 +18,7 @@ async def failed(shop: Shop, fan: int = 12) -> Started:
     broken = flow.add(shop.fail.prepare(), name="broken", after=fetch)
     index = flow.add(shop.greet.prepare("Eve"), name="index", after=[*pages, broken])
     flow.add(shop.greet.prepare("Ida"), name="tell", after=[index, fetch])
-    started = await shop.app.start(flow)
+    started = await shop.app.start_workflow(flow)
     await worker_of(shop.app).drain()
     return started
 
@@ -82,7 +82,7 @@ async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> N
     started = await failed(shop)
     assert penstock.run("workflows", "retry", started.id).stdout == "1 job was retried.\n"
     refused = penstock.run("workflows", "cancel", started.id, input="n\n")
-    assert (refused.returncode != 0, (await shop.app.workflow(started)).counts["ready"]) == (
+    assert (refused.returncode != 0, (await shop.app.get_workflow(started)).counts["ready"]) == (
         True,
         1,
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -10,7 +11,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from penstock import Context, Fixed, Penstock
+from penstock import Context, Fixed, Penstock, Workflow
 from penstock.errors import StaleAttempt
 from penstock.job import AttemptError
 from tests.drivers.callers import alchemy_url, django_connection
@@ -343,7 +344,19 @@ async def test_a_wait_inside_a_transaction_is_refused(app: Penstock, database: D
     def wait_inside() -> None:
         with psycopg.connect(database.url) as connection:
             jobs = app.sync.inside(connection)
-            jobs.wait(jobs.enqueue(nothing))
+            flow = Workflow()
+            flow.add(nothing.prepare())
+            with jobs.batch() as batch:
+                job = batch.enqueue(nothing)
+                waits = (
+                    partial(jobs.wait, job),
+                    partial(jobs.wait_batch, batch.id),
+                    partial(jobs.wait_workflow, jobs.start_workflow(flow)),
+                    partial(jobs.for_tenant("acme").wait, job),
+                    batch.wait,
+                )
+                for wait in waits:
+                    with pytest.raises(RuntimeError, match="after the commit"):
+                        wait(timeout=5)
 
-    with pytest.raises(RuntimeError, match="after the commit"):
-        await asyncio.to_thread(wait_inside)
+    await asyncio.to_thread(wait_inside)

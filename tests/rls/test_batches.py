@@ -32,7 +32,7 @@ async def test_a_tenant_has_its_own_batches_alone(ground: Ground, app: Penstock)
         await batch.enqueue_many(work.prepare(number) for number in (1, 2))
     assert [each.id for each in (await a.batches()).batches] == [batch.id]
     assert (await b.batches()).batches == (await app.batches()).batches == ()
-    for call in (b.batch_status, b.get_batch, b.close_batch, b.cancel_batch, b.retry_batch):
+    for call in (b.get_batch, b.batch_handle, b.close_batch, b.cancel_batch, b.retry_batch):
         with pytest.raises(BatchNotFound):
             await call(batch.id)
     async with Penstock(ground.worker_url, include=[work]) as worker, worker_of(worker):
@@ -49,7 +49,7 @@ async def test_a_tenant_cancels_and_retries_its_job_in_a_batch_of_nobody(
         ours = await batch.enqueue(work.options(tenant="a"), 1)
         await batch.enqueue(work.options(tenant="b"), 2)
     with pytest.raises(BatchNotFound):
-        await a.batch_status(batch.id)
+        await a.get_batch(batch.id)
     assert await a.cancel(ours)
     status = await batch.status()
     assert (status.total, status.pending, status.cancelled) == (2, 1, 1)

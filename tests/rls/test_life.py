@@ -398,20 +398,20 @@ async def test_a_workflow_runs_for_its_tenant_and_nobody_else_sees_or_adds_to_it
     ours, theirs = app.for_tenant("a"), app.for_tenant("b")
     flow = Workflow("import")
     flow.add(merge.prepare(), name="merge", after=flow.add(split.prepare(), name="split"))
-    started = await ours.start(flow)
+    started = await ours.start_workflow(flow)
     strange = Workflow()
     strange.add(work.prepare(1), after=started["split"])
-    mine = await theirs.start(_lone())
+    mine = await theirs.start_workflow(_lone())
     for call in (
-        theirs.extend(started, _lone()),
-        theirs.workflow(started),
+        theirs.extend_workflow(started, _lone()),
+        theirs.get_workflow(started),
         theirs.cancel_workflow(started),
         theirs.retry_workflow(started),
     ):
         with pytest.raises(WorkflowNotFound):
             await call
     with pytest.raises(ParentNotFound):
-        await theirs.extend(mine, strange)
+        await theirs.extend_workflow(mine, strange)
     with pytest.raises(JobNotFound):
         await theirs.unblock(started["merge"])
     async with working(ground):

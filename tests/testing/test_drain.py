@@ -327,6 +327,6 @@ async def test_a_workflow_is_drained_step_by_step(app: Penstock) -> None:
 
     flow = Workflow()
     flow.chain([part.prepare(1), part.prepare(2)], merge.prepare())
-    started = await app.start(flow)
+    started = await app.start_workflow(flow)
     assert (await drain(app)).completed == 3
     assert await app.wait(started["merge"]) == 3

@@ -18,9 +18,9 @@ async def size(url: str) -> int:
 
 @app.task
 async def split(ctx: Context) -> None:
-    batch = await app.get_batch(ctx.job)
+    batch = await app.batch_handle(ctx.job)
     assert_type(await batch.enqueue(size, "a"), Enqueued[int])
-    assert_type(await app.batch_status(ctx.job), BatchStatus)
+    assert_type(await app.get_batch(ctx.job), BatchStatus)
 
 
 async def batches() -> None:

@@ -30,7 +30,7 @@ async def test_a_handler_reads_what_its_parents_came_to(app: Penstock) -> None:
     flow.add(merge.prepare(), name="merge", after=parts)
     flow.add(merge_in_a_thread.prepare(), name="thread", after=parts)
     flow.add(merge.prepare(), name="alone")
-    started = await app.start(flow)
+    started = await app.start_workflow(flow)
     await app.worker().drain()
     assert await app.wait(started["merge"]) == {
         "part 1": {"number": 1},
@@ -68,7 +68,7 @@ async def test_a_splitter_fans_out_and_the_merge_waits_for_the_parts(app: Pensto
     flow = Workflow()
     flow.chain(split.prepare())
     flow.add(merge.prepare(), name="merge", after=flow.steps[0])
-    started = await app.start(flow)
+    started = await app.start_workflow(flow)
     async with worker_of(app):
         status = await app.wait_workflow(started, 20)
     # Three attempts have added each part once.
@@ -86,9 +86,9 @@ async def test_an_addition_from_a_thread_or_from_outside_a_workflow(app: Penstoc
 
     flow = Workflow()
     flow.add(more.prepare(3))
-    started = await app.start(flow)
+    started = await app.start_workflow(flow)
     tally = await app.worker().drain()
-    assert (tally.completed, (await app.workflow(started)).total) == (4, 4)
+    assert (tally.completed, (await app.get_workflow(started)).total) == (4, 4)
     lone = await app.enqueue(more.options(max_attempts=1), 1)
     await app.worker().drain()
     error = (await app.get(lone)).last_error
@@ -116,7 +116,7 @@ async def test_an_addition_that_is_refused_is_an_error_of_the_handler(
 
     flow = Workflow()
     flow.add(split.prepare(), name="split")
-    started = await app.start(flow)
+    started = await app.start_workflow(flow)
     await app.worker().drain()
     error = (await app.get(started["split"])).last_error
     assert error is not None

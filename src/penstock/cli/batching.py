@@ -58,7 +58,7 @@ async def close_batch(batch: str, tenant: str | None, where: Where, output: Outp
     async with reached_for(where, tenant) as queue:
         await _expected(queue, batch, tenant)
         await queue.client.close_batch(batch)
-        seen = await queue.client.batch_status(batch)
+        seen = await queue.client.get_batch(batch)
     output.show(
         seen, lambda: f"Batch {batch} is closed, with {counted(seen.pending, 'job')} to go."
     )
@@ -107,7 +107,7 @@ async def _look_once(batch: str, tenant: str | None, where: Where) -> BatchStatu
 
 async def _expected(queue: Reached, batch: str, tenant: str | None) -> BatchStatus:
     """Of a tenant that is named another's batch is not there, whoever asks."""
-    seen = await queue.client.batch_status(batch)
+    seen = await queue.client.get_batch(batch)
     if tenant is not None and seen.tenant != tenant:
         raise BatchNotFound(batch)
     return seen
@@ -135,7 +135,7 @@ async def _look(queue: Reached, batch: str, patience: Patience) -> BatchStatus:
     while True:
         try:
             with plain_errors(queue.app.database):
-                return await queue.client.batch_status(batch)
+                return await queue.client.get_batch(batch)
         except (DatabaseUnreachable, DatabaseLost):
             if patience.is_over or away.is_over:
                 raise

@@ -16,7 +16,7 @@ from penstock.cli.screens import style
 from penstock.cli.where import Where
 from penstock.cli.words import at
 from penstock.client import KeptEvent, SentEvent
-from penstock.client.event_calls import WEEK
+from penstock.client.events import WEEK
 
 SHOWN = 60
 

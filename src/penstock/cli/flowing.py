@@ -76,7 +76,7 @@ async def _look_once(workflow: str, tenant: str | None, where: Where) -> Workflo
 
 async def _expected(queue: Reached, workflow: str, tenant: str | None) -> WorkflowStatus:
     """Of a tenant that is named another's workflow is not there, whoever asks."""
-    seen = await queue.client.workflow(workflow)
+    seen = await queue.client.get_workflow(workflow)
     if tenant is not None and seen.tenant != tenant:
         raise WorkflowNotFound(workflow)
     return seen
@@ -102,7 +102,7 @@ async def _look(queue: Reached, workflow: str) -> WorkflowStatus:
     while True:
         try:
             with plain_errors(queue.app.database):
-                return await queue.client.workflow(workflow)
+                return await queue.client.get_workflow(workflow)
         except (DatabaseUnreachable, DatabaseLost):
             if away.is_over:
                 raise

@@ -23,7 +23,7 @@ from penstock.cli.where import Where
 from penstock.client import Client, Link
 from penstock.config import Database
 from penstock.embedded import Server
-from penstock.errors import NotAllowed, SchemaMissing
+from penstock.errors import NotAllowed, PenstockError, SchemaMissing
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
 
@@ -173,7 +173,8 @@ def plain_errors(database: Database) -> Iterator[None]:
     try:
         yield
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+        # The reader of our output has gone; or it is one of our own timeouts.
+        if isinstance(error, BrokenPipeError | PenstockError):
             raise
         if failures.is_schema_missing(error):
             raise SchemaMissing(database.schema) from error

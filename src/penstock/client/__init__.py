@@ -3,7 +3,7 @@
 from penstock.client.batch import Batch, BatchPage, BatchStatus
 from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobStatus, Page
-from penstock.client.event_calls import KeptEvent, SentEvent
+from penstock.client.events import KeptEvent, SentEvent
 from penstock.client.letters import DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.portal import Portal

@@ -130,7 +130,7 @@ class Batch:
 
     async def status(self) -> BatchStatus:
         """The batch as it is now."""
-        return await self._calls.batch_status(self)
+        return await self._calls.get_batch(self)
 
     async def wait(self, timeout: float | timedelta | None = None) -> BatchStatus:
         """Wait until it is finished; raises BatchTimeout."""

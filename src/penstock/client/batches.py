@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final, Unpack
 
 from penstock.client import filters
 from penstock.client.batch import (
@@ -20,73 +20,43 @@ from penstock.client.batch import (
     batch_key,
     status_from,
 )
-from penstock.client.callbacks import Callback, callbacks_of
 from penstock.client.dead import DeadCalls
+from penstock.client.enqueuing import Enqueuing
 from penstock.client.letters import Redriven
-from penstock.client.waiting import Patience
+from penstock.client.opening import BatchOptions, Opening
+from penstock.client.waiting import seconds_of
 from penstock.errors import BatchNotFound, BatchTimeout, ConfigError
 from penstock.job import Job
 from penstock.store.batches import Batches
-from penstock.store.enqueue import Links
-from penstock.tasks import Request
-from penstock.tasks.options import CHECKS, whole
-
-if TYPE_CHECKING:
-    from penstock.client.enqueued import Enqueued
-
-T = TypeVar("T")
+from penstock.tasks.options import whole
 
 logger = logging.getLogger("penstock")
 
 LONGEST_PAGE: Final = 1000
-LONGEST_NAME: Final = 500
 CANCELLED_AT_ONCE: Final = 500
 STATES: Final = ("open", "running", "finished")
 
 
-class BatchCalls(DeadCalls):
+class BatchCalls(DeadCalls, Enqueuing):
     """The calls for batches. What failed in one are dead letters; they are run again as such."""
 
-    if TYPE_CHECKING:  # what Client brings
-
-        async def _enqueue(
-            self, requests: Iterable[Request[T]], links: Links
-        ) -> list[Enqueued[T]]: ...
-
-    async def open_batch(
-        self,
-        name: str | None = None,
-        *,
-        on_success: Callback | None = None,
-        on_end: Callback | None = None,
-        on_failure: Callback | None = None,
-        tenant: str = "",
-        meta: Mapping[str, Any] | None = None,
-    ) -> Batch:
+    async def open_batch(self, name: str | None = None, **options: Unpack[BatchOptions]) -> Batch:
         """Begin a batch; it stays open until `close`, from here or from any process.
 
         The callbacks are jobs, each enqueued once: `on_failure` when a first job has failed,
         `on_success` when all have completed, `on_end` when all have ended, whatever came of them.
         """
-        if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
-        tenant = CHECKS["tenant"]("tenant", tenant)
-        callbacks = callbacks_of(
-            tenant, {"success": on_success, "end": on_end, "failure": on_failure}
+        given = Opening.of(name, options, self._tenant)
+        made = await self._ask(
+            lambda on: Batches(self.store).open(
+                on, given.tenant, given.name, given.callbacks, given.meta
+            ),
+            again=False,
         )
-        stored = (tenant, _name(name), callbacks, CHECKS["meta"]("meta", meta))
-        made = await self._ask(lambda on: Batches(self.store).open(on, *stored), again=False)
-        return Batch(self, str(made), tenant)
+        return Batch(self, str(made), given.tenant)
 
     def batch(
-        self,
-        name: str | None = None,
-        *,
-        on_success: Callback | None = None,
-        on_end: Callback | None = None,
-        on_failure: Callback | None = None,
-        tenant: str = "",
-        meta: Mapping[str, Any] | None = None,
+        self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> AbstractAsyncContextManager[Batch]:
         """A batch that is closed at the end of the block.
 
@@ -96,15 +66,7 @@ class BatchCalls(DeadCalls):
         Its jobs run as soon as they are added. If the block raises, the batch is cancelled: what
         has not run will not, and `on_success` never comes, since it is not what was to be in it.
         """
-        opening = self.open_batch(
-            name,
-            on_success=on_success,
-            on_end=on_end,
-            on_failure=on_failure,
-            tenant=tenant,
-            meta=meta,
-        )
-        return self._block(opening)
+        return self._block(self.open_batch(name, **options))
 
     @asynccontextmanager
     async def _block(self, opening: Awaitable[Batch]) -> AsyncIterator[Batch]:
@@ -123,20 +85,20 @@ class BatchCalls(DeadCalls):
         except Exception as error:
             logger.warning("Batch %s could not be cancelled: %s", batch.id, error)
 
-    async def get_batch(self, batch: BatchId) -> Batch:
+    async def batch_handle(self, batch: BatchId) -> Batch:
         """A batch to add to, by its id, or by a job of it.
 
-            batch = await app.get_batch(ctx.job)        # in a handler: the batch of this job
+            batch = await app.batch_handle(ctx.job)        # in a handler: the batch of this job
             await batch.enqueue(index, page)
 
         A job that runs may add to its own batch even when that is closed: it cannot be finished
         before the job is.
         """
-        status = await self.batch_status(batch)
+        status = await self.get_batch(batch)
         adder = batch.id if isinstance(batch, Job) and batch.batch else None
         return Batch(self, status.id, status.tenant, adder)
 
-    async def batch_status(self, batch: BatchId) -> BatchStatus:
+    async def get_batch(self, batch: BatchId) -> BatchStatus:
         """A batch as it is now; in a callback's handler by `ctx.job`."""
         batch_id = batch_id_of(batch)
         key = batch_key(batch_id)
@@ -172,12 +134,20 @@ class BatchCalls(DeadCalls):
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
         """Wait until a batch is finished; raises BatchTimeout, never for what its jobs came to."""
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        patience = Patience(seconds)
-        while not (status := await self.batch_status(batch)).is_finished:
-            if patience.is_over:
-                raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0)
-            await patience.pause()
+        batch_id = batch_id_of(batch)
+        key = batch_key(batch_id)
+
+        async def look() -> bool:
+            over = await self._ask(lambda on: Batches(self.store).is_finished(on, key))
+            if over is None:
+                raise BatchNotFound(batch_id)
+            return over
+
+        seconds = seconds_of(timeout)
+        is_over = await self._until(bool, look, seconds)
+        status = await self.get_batch(batch_id)
+        if not is_over and not status.is_finished:
+            raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0)
         return status
 
     async def close_batch(self, batch: BatchId) -> None:
@@ -217,7 +187,7 @@ class BatchCalls(DeadCalls):
 
         A finished batch goes on then; if all completes this time, `on_success` comes.
         """
-        status = await self.batch_status(batch)
+        status = await self.get_batch(batch)
         return await self.redrive(batch=status.id, rate=rate)
 
     async def _close(self, batch: BatchId, *, cancel: bool) -> int:
@@ -226,10 +196,3 @@ class BatchCalls(DeadCalls):
         if not await self._ask(lambda on: Batches(self.store).close(on, key, cancel=cancel)):
             raise BatchNotFound(batch_id)
         return key
-
-
-def _name(name: Any) -> str | None:
-    filters.texts(name=name)
-    if name is not None and not 1 <= len(name) <= LONGEST_NAME:
-        raise ConfigError("name", name, f"1 to {LONGEST_NAME} characters")
-    return None if name is None else str(name)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from itertools import repeat
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
@@ -16,29 +13,25 @@ from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.batches import BatchCalls
 from penstock.client.dead import DeadCalls
 from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
-from penstock.client.event_calls import EventCalls
+from penstock.client.enqueuing import enqueued_from, prepared, tenant_of
+from penstock.client.events import EventCalls
 from penstock.client.link import Link
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
-from penstock.client.waiting import Patience, verdict
-from penstock.client.wake import Wake
+from penstock.client.waiting import seconds_of, verdict
 from penstock.client.workflow import WorkflowId, workflow_key
-from penstock.client.workflow_calls import WorkflowCalls
+from penstock.client.workflows import WorkflowCalls
 from penstock.errors import (
     ConfigError,
-    DatabaseLost,
     JobConflict,
     JobNotFound,
-    NotAllowed,
-    SchemaMissing,
     TenantMissing,
     WaitTimeout,
 )
 from penstock.job import FINAL, Job, State
-from penstock.store import Executor, Statement, Store, adapt, failures, key_of, refusal
-from penstock.store.enqueue import ALONE, Links, Stored
-from penstock.store.refusals import refused
+from penstock.store import Executor, Statement, adapt, key_of
+from penstock.store.enqueue import Links, Stored
 from penstock.store.unique import Uniques
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
@@ -48,11 +41,6 @@ T = TypeVar("T")
 
 STATES_AT_ONCE = 1000
 LONGEST_PAGE = 1000
-AGAIN = (0.1, 0.5, 2.0)
-_UNKNOWN = (
-    "The database was lost during an enqueue: the jobs may or may not have been stored. "
-    "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
-)
 
 
 class Client(
@@ -65,23 +53,6 @@ class Client(
     WorkflowCalls,
 ):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
-
-    def __init__(
-        self,
-        link: Link,
-        connection: Executor | None = None,
-        *,
-        wake: Wake | None = None,
-        tenant: AsTenant | None = None,
-    ) -> None:
-        self._link = link
-        self._connection = connection
-        self._wake = wake or Wake(link)
-        self._tenant = tenant
-
-    @property
-    def store(self) -> Store:
-        return self._link.store
 
     def inside(self, connection: Any, *, notify: bool = True) -> Client:
         """The same calls on your own connection: part of your transaction, or not at all.
@@ -121,59 +92,10 @@ class Client(
 
         The places are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
         """
-        given = _prepared(requests)
+        given = prepared(requests)
         if self._tenant is not None:
             given = self._tenant.signed(given)
         return self.store.enqueueing(given, notify=notify, durable=False)
-
-    # Enqueue
-
-    async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
-        """Store one job durably. Options go with the task: `task.options(delay=60)`."""
-        if not isinstance(task, Task):
-            raise TypeError(f"enqueue takes a task, not {task!r}: decorate it with @app.task.")
-        [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
-        return enqueued
-
-    async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-        """Store many jobs in one statement, all or none; the answers come in the same order.
-
-        await app.enqueue_many(embed.prepare(page) for page in pages)
-        """
-        return await self._enqueue(requests, ALONE)
-
-    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
-        if not (given := _prepared(requests)):
-            return []
-        since = time.monotonic()
-        notify = self._wake.rides_along(given)
-        stored = await self._store_surely(given, notify, links)
-        if not notify:
-            self._wake.follow_up(given, stored, since)
-        return _enqueued(stored)
-
-    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
-        """Store jobs in a transaction that others share, workers being told by its commit."""
-        return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
-
-    async def _store_surely(
-        self, requests: Sequence[Request[Any]], notify: bool, links: Links
-    ) -> Stored:
-        """Store; if the answer is lost, ask again where idempotency keys make that safe."""
-        is_safe = all(request.options.idempotency_key is not None for request in requests)
-        try:
-            return await self._ask(
-                lambda on: self.store.enqueue(
-                    on, requests, notify=notify, durable=True, links=links
-                ),
-                again=is_safe,
-            )
-        except TenantMissing as error:
-            raise TenantMissing(_tenant_of(requests)) from error.__cause__
-        except DatabaseLost as error:
-            if is_safe or (error.__cause__ and failures.never_arrived(error.__cause__)):
-                raise
-            raise DatabaseLost(_UNKNOWN) from error
 
     # Look
 
@@ -240,15 +162,11 @@ class Client(
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
         """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        patience = Patience(seconds)
-        while True:
-            found = await self.get(job)
-            if found.state in FINAL:
-                return verdict(found)  # type: ignore[return-value]
-            if patience.is_over:
-                raise WaitTimeout(found.id, found.state, seconds or 0.0)
-            await patience.pause()
+        seconds = seconds_of(timeout)
+        found = await self._until(lambda seen: seen.state in FINAL, lambda: self.get(job), seconds)
+        if found.state not in FINAL:
+            raise WaitTimeout(found.id, found.state, seconds or 0.0)
+        return verdict(found)  # type: ignore[return-value]
 
     # Change
 
@@ -304,49 +222,6 @@ class Client(
         """The queues that are paused."""
         return await self._ask(self.store.paused)
 
-    # Where it happens
-
-    async def _ask(self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True) -> T:
-        """Ask the pool or the caller's connection; errors come back in words of the domain.
-
-        `again` says that asking twice does no harm: a broken pool then gets a moment to recover.
-        """
-        waits = AGAIN if self._connection is None else ()
-        for wait in (*waits, None):
-            try:
-                on = self._connection or await self._link.pool()
-                if self._tenant is not None:
-                    return await self._tenant.ask(on, self.store, question)
-                return await question(on)
-            except Exception as error:
-                is_harmless = again or failures.never_arrived(error)
-                if wait is None or not failures.is_lost(error) or not is_harmless:
-                    if failures.is_refused(error):
-                        raise await self._refusal(error) from error
-                    self._raise_translated(error)
-                await asyncio.sleep(wait)
-        raise AssertionError("unreachable")
-
-    async def _refusal(self, error: Exception) -> NotAllowed:
-        """In a transaction of the caller's own nothing more can be asked."""
-        on = None
-        if self._connection is None:
-            with suppress(Exception):  # it may be the very connection that is refused
-                on = await self._link.pool()
-        return await refusal(error, self.store.schema, on)
-
-    def _raise_translated(self, error: Exception) -> NoReturn:
-        if failures.is_lost(error):
-            told = f"The database was lost or could not be reached: {error}"
-            raise DatabaseLost(told) from error
-        if (told_as := refused(error)) is not None:
-            raise told_as from error
-        if failures.is_state(error, failures.TENANT_MISSING):
-            raise TenantMissing from error
-        if failures.is_schema_missing(error):
-            raise SchemaMissing(self.store.schema) from error
-        raise error
-
 
 class _Inside(Client):
     """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
@@ -367,36 +242,11 @@ class _Inside(Client):
         )
 
     async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
-        if not (given := _prepared(requests)):
+        if not (given := prepared(requests)):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
         try:
             stored = await self._ask(lambda on: self._insert(on, given, links))
         except TenantMissing as error:
-            raise TenantMissing(_tenant_of(given)) from error.__cause__
-        return _enqueued(stored)
-
-
-def _enqueued(stored: Stored) -> list[Enqueued[Any]]:
-    duplicates = stored.duplicates or repeat(False, len(stored.ids))
-    return [
-        Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
-    ]
-
-
-def _tenant_of(requests: Sequence[Request[Any]]) -> str | None:
-    """The first tenant that requests name themselves."""
-    return next((each.options.tenant for each in requests if each.options.tenant), None)
-
-
-def _prepared(requests: Any) -> list[Request[Any]]:
-    """Requests, all of them; what a slip gives instead is named."""
-    if isinstance(requests, Request):
-        raise TypeError("One request is not many: put it in a list, or enqueue its task.")
-    given = list(requests)
-    for each in given:
-        if not isinstance(each, Request):
-            raise TypeError(
-                f"Jobs are enqueued in bulk as requests, made with task.prepare(…); not {each!r}."
-            )
-    return given
+            raise TenantMissing(tenant_of(given)) from error.__cause__
+        return enqueued_from(stored)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
+from penstock.client.asking import Asking
 from penstock.client.enqueued import JobId, Page, id_of
 from penstock.client.letters import (
     DeadFilter,
@@ -26,8 +27,7 @@ from penstock.store.dead import Dead, Place
 from penstock.tasks.options import whole
 
 if TYPE_CHECKING:
-    from penstock.client.as_tenant import AsTenant
-    from penstock.store import Executor, Store
+    pass
 
 T = TypeVar("T")
 
@@ -37,21 +37,11 @@ COUNTED: Final = 10_000
 MOST: Final = 1_000_000_000
 
 
-class DeadCalls:
+class DeadCalls(Asking):
     """The calls for dead letters: jobs that have failed, and stay in the history.
 
     They are chosen by ids or by filters; see `DeadFilter`.
     """
-
-    if TYPE_CHECKING:  # what Client brings
-        _tenant: AsTenant | None
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
     async def dead_letters(
         self, *, after: str | None = None, limit: int = 100, **which: Unpack[DeadFilter]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.client import allowed
+from penstock.client.asking import Asking
 from penstock.client.settings import Retention
 from penstock.errors import ConfigError
 from penstock.job import FINAL, STATES, State
@@ -13,28 +14,19 @@ from penstock.store.tuning import Tuning
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
 
 if TYPE_CHECKING:
-    from penstock.store import Executor, Store
+    pass
 
 T = TypeVar("T")
 
 LONGEST: Final = 400
 
 
-class RetentionCalls:
+class RetentionCalls(Asking):
     """The calls that say how long history is kept.
 
     A job's end decides for it: the rule of its queue and tenant, else its tenant's, else its
     queue's, else the one for all, else 7 days, or 30 if it failed.
     """
-
-    if TYPE_CHECKING:  # what Client brings
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
     async def set_retention(
         self, state: State, days: int, *, queue: str = "", tenant: str = "", by: str | None = None

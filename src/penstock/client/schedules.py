@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct
 
 from penstock.client import allowed
+from penstock.client.asking import Asking
 from penstock.client.enqueued import Enqueued
 from penstock.errors import ConfigError, ScheduleNotFound
 from penstock.job import State
@@ -24,7 +25,7 @@ from penstock.tasks.ticks import Rule, checked_cron, checked_every
 from penstock.zone import known_zone
 
 if TYPE_CHECKING:
-    from penstock.store import Executor, Store
+    from penstock.store import Executor
 
 T = TypeVar("T")
 
@@ -87,17 +88,8 @@ class Fire(Struct, frozen=True, kw_only=True):
     state: State | None
 
 
-class ScheduleCalls:
+class ScheduleCalls(Asking):
     """The calls about schedules. `by` says in the audit who made a change."""
-
-    if TYPE_CHECKING:  # what Client brings
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
     async def set_schedule(
         self,

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from penstock.client.asking import Asking
 from penstock.client.batch import Batch, BatchId
-from penstock.client.batches import BatchCalls
-from penstock.client.callbacks import Callback
 from penstock.client.client import Client
-from penstock.client.dead import DeadCalls
-from penstock.client.event_calls import EventCalls
-from penstock.client.retention import RetentionCalls
-from penstock.client.schedules import ScheduleCalls
+from penstock.client.opening import BatchOptions
 from penstock.client.sync_batch import Run, SyncBatch
-from penstock.client.tuning import TuningCalls
-from penstock.client.workflow_calls import WorkflowCalls
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# A client is each of them.
-C = TypeVar(
-    "C",
-    bound=BatchCalls
-    | TuningCalls
-    | DeadCalls
-    | RetentionCalls
-    | ScheduleCalls
-    | EventCalls
-    | WorkflowCalls,
-)
+C = TypeVar("C", bound=Asking)
 
 
 def blocking(
@@ -111,9 +95,9 @@ class SyncClient:
     remove_schedule = blocking(Client.remove_schedule)
     run_schedule = blocking(Client.run_schedule)
 
-    start = blocking(Client.start)
-    extend = blocking(Client.extend)
-    workflow = blocking(Client.workflow)
+    start_workflow = blocking(Client.start_workflow)
+    extend_workflow = blocking(Client.extend_workflow)
+    get_workflow = blocking(Client.get_workflow)
     workflows = blocking(Client.workflows)
     awaited = blocking(Client.awaited)
     wait_workflow = blocking(Client.wait_workflow)
@@ -121,54 +105,23 @@ class SyncClient:
     retry_workflow = blocking(Client.retry_workflow)
     unblock = blocking(Client.unblock)
 
-    batch_status = blocking(Client.batch_status)
+    get_batch = blocking(Client.get_batch)
     batches = blocking(Client.batches)
     wait_batch = blocking(Client.wait_batch)
     close_batch = blocking(Client.close_batch)
     cancel_batch = blocking(Client.cancel_batch)
     retry_batch = blocking(Client.retry_batch)
 
-    def open_batch(
-        self,
-        name: str | None = None,
-        *,
-        on_success: Callback | None = None,
-        on_end: Callback | None = None,
-        on_failure: Callback | None = None,
-        tenant: str = "",
-        meta: Mapping[str, Any] | None = None,
-    ) -> SyncBatch:
+    def open_batch(self, name: str | None = None, **options: Unpack[BatchOptions]) -> SyncBatch:
         """Begin a batch; it stays open until `close`. See `Client.open_batch`."""
-        opening = self._client.open_batch(
-            name,
-            on_success=on_success,
-            on_end=on_end,
-            on_failure=on_failure,
-            tenant=tenant,
-            meta=meta,
-        )
-        return SyncBatch(self._run(opening), self._run)
+        return SyncBatch(self._run(self._client.open_batch(name, **options)), self._run)
 
     @contextmanager
     def batch(
-        self,
-        name: str | None = None,
-        *,
-        on_success: Callback | None = None,
-        on_end: Callback | None = None,
-        on_failure: Callback | None = None,
-        tenant: str = "",
-        meta: Mapping[str, Any] | None = None,
+        self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> Iterator[SyncBatch]:
         """A batch that is closed at the end of the block, or cancelled if that raises."""
-        batch = self.open_batch(
-            name,
-            on_success=on_success,
-            on_end=on_end,
-            on_failure=on_failure,
-            tenant=tenant,
-            meta=meta,
-        )
+        batch = self.open_batch(name, **options)
         try:
             yield batch
         except BaseException:
@@ -176,9 +129,9 @@ class SyncClient:
             raise
         batch.close()
 
-    def get_batch(self, batch: BatchId) -> SyncBatch:
-        """A batch to add to, by its id, or by a job of it. See `Client.get_batch`."""
-        found: Batch = self._run(self._client.get_batch(batch))
+    def batch_handle(self, batch: BatchId) -> SyncBatch:
+        """A batch to add to, by its id, or by a job of it. See `Client.batch_handle`."""
+        found: Batch = self._run(self._client.batch_handle(batch))
         return SyncBatch(found, self._run)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
@@ -190,7 +143,7 @@ class SyncClient:
 
         It takes a connection of psycopg, SQLAlchemy's Connection or Session, or Django's.
         """
-        return _SyncInside(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
+        return SyncClient(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
 
     def for_tenant(self, tenant: str) -> SyncClient:
         """The same calls as one tenant: its jobs are enqueued, and no other's.
@@ -198,16 +151,3 @@ class SyncClient:
         app.sync.for_tenant("acme").enqueue(send_invoice, 42)
         """
         return SyncClient(self._client.for_tenant(tenant), self._run)
-
-
-class _SyncInside(SyncClient):
-    def for_tenant(self, tenant: str) -> SyncClient:
-        return _SyncInside(self._client.for_tenant(tenant), self._run)
-
-    def wait(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError(
-            "Inside your transaction nothing can be waited for: a job that it enqueues begins "
-            "after your commit. Wait on app.sync, after the commit."
-        )
-
-    wait_batch = wait

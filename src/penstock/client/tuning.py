@@ -8,6 +8,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.client import allowed
+from penstock.client.asking import Asking
 from penstock.client.settings import (
     LaneSettings,
     Limit,
@@ -25,7 +26,7 @@ from penstock.tasks.options import seconds as in_seconds
 from penstock.windows import Windows
 
 if TYPE_CHECKING:
-    from penstock.store import Executor, Store
+    from penstock.store import Executor
 
 T = TypeVar("T")
 
@@ -34,21 +35,12 @@ _UNKNOWN_ZONE: Final = "22023"
 _CHECK_FAILED: Final = "23514"
 
 
-class TuningCalls:
+class TuningCalls(Asking):
     """The calls that change settings and read them back.
 
     `...` leaves a setting as it is, None takes it away. Workers hear of a change at once. `by` says
     in the audit who made it; without it that is the database's role.
     """
-
-    if TYPE_CHECKING:  # what Client brings
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
     # Queues and lanes
 

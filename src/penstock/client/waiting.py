@@ -1,16 +1,34 @@
-"""Waiting for a job's end by looking, at first often and then more seldom."""
+"""Waiting for an end by looking, at first often and then more seldom."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from typing import TypeVar
 
 from penstock.errors import JobCancelled, JobFailed
 from penstock.job import CANCELLED, FAILED, Job
 
+T = TypeVar("T")
+
 FIRST_LOOK = 0.01
 LAST_LOOK = 0.5
+
+
+async def until(
+    is_over: Callable[[T], bool], look: Callable[[], Awaitable[T]], timeout: float | None
+) -> T:
+    """Look until it is over or the time is up; what was seen last."""
+    patience = Patience(timeout)
+    while not is_over(seen := await look()) and not patience.is_over:
+        await patience.pause()
+    return seen
+
+
+def seconds_of(timeout: float | timedelta | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
 class Patience:

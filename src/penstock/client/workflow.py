@@ -111,7 +111,8 @@ def workflow_key(workflow: WorkflowId) -> int:
         name = workflow
     else:
         raise TypeError(
-            f"A workflow is named by its id, a text, or by what start gave; not by {workflow!r}."
+            "A workflow is named by its id, a text, or by what start_workflow gave; "
+            f"not by {workflow!r}."
         )
     try:
         return key_of(name)

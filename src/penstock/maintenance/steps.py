@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.lifecycle import Health
 from penstock.maintenance.chore import LIMIT, Chore
 from penstock.store import Pool, Store
-from penstock.store.events import EventStore
+from penstock.store.events import Events
 from penstock.store.steps import Steps
 
 
@@ -17,7 +17,7 @@ class Waker(Chore):
     name = "event wake-up"
 
     async def work(self) -> int:
-        return await EventStore(self._store).wake(self._pool, LIMIT)
+        return await Events(self._store).wake(self._pool, LIMIT)
 
 
 class StepSweeper(Chore):
@@ -38,7 +38,7 @@ class EventSweeper(Chore):
     name = "event sweep"
 
     async def work(self) -> int:
-        return await EventStore(self._store).sweep(self._pool, LIMIT)
+        return await Events(self._store).sweep(self._pool, LIMIT)
 
 
 class CacheSweeper(Chore):

@@ -47,6 +47,11 @@ class Batches:
             dict(row) for row in await on.fetch(self._store.statement("get_batches"), list(ids))
         ]
 
+    async def is_finished(self, on: Executor, batch: int) -> bool | None:
+        """None if there is no such batch."""
+        finished: bool | None = await on.fetchval(self._store.statement("is_batch_finished"), batch)
+        return finished
+
     async def page(
         self,
         on: Executor,

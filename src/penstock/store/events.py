@@ -25,7 +25,7 @@ class Awaited(NamedTuple):
     result: str | None
 
 
-class EventStore:
+class Events:
     """Events and those who wait for them, on whatever connection the caller has."""
 
     def __init__(self, store: Store) -> None:

@@ -57,7 +57,7 @@ _NO_SCHEMA = ("3F000", "42P01", "42883")
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection broke: the statement may or may not have happened."""
-    if isinstance(error, asyncpg.QueryCanceledError):
+    if isinstance(error, asyncpg.QueryCanceledError | PenstockError):  # ours may be a TimeoutError
         return False
     return isinstance(error, _LOST)
 

@@ -63,6 +63,11 @@ class Workflows:
         row = await on.fetchrow(self._store.statement("get_workflow"), workflow)
         return None if row is None else dict(row)
 
+    async def is_over(self, on: Executor, workflow: int) -> bool | None:
+        """None if there is no such workflow."""
+        over: bool | None = await on.fetchval(self._store.statement("is_workflow_over"), workflow)
+        return over
+
     async def page(
         self, on: Executor, tenant: str | None, after: int | None, limit: int
     ) -> list[Row]:

@@ -61,7 +61,7 @@ class Workflow:
         fetch = flow.add(fetch_site.prepare(url), name="fetch")
         pages = [flow.add(parse.prepare(n), after=fetch) for n in range(10)]
         flow.add(index_all.prepare(), after=pages, on_failure="continue")
-        started = await app.start(flow)
+        started = await app.start_workflow(flow)
 
     `on_failure` says what becomes of a job if one that it waits for does not complete: `cancel`
     ends it and all that depends on it, `continue` runs it all the same, `wait` leaves it blocked

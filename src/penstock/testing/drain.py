@@ -9,7 +9,7 @@ from penstock.app import Penstock
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import key_of
-from penstock.store.events import EventStore
+from penstock.store.events import Events
 from penstock.store.insights import Looks
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
@@ -134,7 +134,7 @@ class _Draining:
         store = self._app.store
         await self._app._ask(lambda on: store.expire(on, AT_ONCE))
         await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
-        await self._app._ask(lambda on: EventStore(store).wake(on, AT_ONCE))
+        await self._app._ask(lambda on: Events(store).wake(on, AT_ONCE))
         ready = [job for job in await enqueued(self._app) if job.state == READY]
         queues = self._served({job.queue for job in ready}) - set(await self._app.paused())
         return [job for job in ready if job.queue in queues]

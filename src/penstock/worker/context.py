@@ -51,8 +51,8 @@ NO_TRANSACTION = (
 )
 
 NO_WORKFLOW = (
-    "Job {job} belongs to no workflow, so nothing can be added to it: start one with app.start, or "
-    "enqueue the jobs."
+    "Job {job} belongs to no workflow, so nothing can be added to it: start one with "
+    "app.start_workflow, or enqueue the jobs."
 )
 
 Report = Callable[[Run, float, float | None, str | None], None]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.store import Pool, Store, failures
-from penstock.store.events import Awaited, EventStore
+from penstock.store.events import Awaited, Events
 from penstock.store.refusals import refused
 from penstock.store.steps import Saved, Steps
 from penstock.store.workflows import Added, Workflows
@@ -42,7 +42,7 @@ class Journal:
     def __init__(self, pool: Pool, store: Store) -> None:
         self._pool = pool
         self._steps = Steps(store)
-        self._events = EventStore(store)
+        self._events = Events(store)
         self._workflows = Workflows(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
 

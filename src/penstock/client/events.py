@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from penstock.client.asking import Asking
 from penstock.errors import ConfigError
 from penstock.store import key_of
-from penstock.store.events import EventStore
+from penstock.store.events import Events
 from penstock.tasks.events import event_name
 from penstock.tasks.options import CHECKS, seconds, whole
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 if TYPE_CHECKING:
-    from penstock.client.as_tenant import AsTenant
-    from penstock.store import Executor, Store
+    pass
 
 T = TypeVar("T")
 
@@ -46,21 +46,10 @@ class KeptEvent(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class EventCalls:
+class EventCalls(Asking):
     """The calls about events that jobs wait for with `ctx.wait_for_event`."""
 
     _notify = True
-
-    if TYPE_CHECKING:  # what Client brings
-        _tenant: AsTenant | None
-        _connection: Executor | None
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
 
     async def send_event(
         self,
@@ -87,7 +76,7 @@ class EventCalls:
         is_own = self._connection is None
         options = msgspec.json.encode({"durable": is_own, "notify": self._notify}).decode()
         sent = await self._ask(
-            lambda on: EventStore(self.store).send(on, name, text, tenant, seconds_kept, options),
+            lambda on: Events(self.store).send(on, name, text, tenant, seconds_kept, options),
             again=False,
         )
         return SentEvent(id=str(sent.id), name=name, woken=sent.woken)
@@ -105,9 +94,7 @@ class EventCalls:
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
         start = None if after is None else key_of(after)
-        rows = await self._ask(
-            lambda on: EventStore(self.store).list(on, name, tenant, start, limit)
-        )
+        rows = await self._ask(lambda on: Events(self.store).list(on, name, tenant, start, limit))
         return [_kept(row) for row in rows]
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import asyncpg
 
 from penstock.client.enqueued import Enqueued, JobId, id_of
-from penstock.client.waiting import Patience
+from penstock.client.enqueuing import Enqueuing
+from penstock.client.waiting import seconds_of
 from penstock.client.workflow import (
     Awaited,
     Started,
@@ -28,46 +29,33 @@ from penstock.errors import (
     WorkflowRefused,
     WorkflowTimeout,
 )
-from penstock.store import Executor, failures, key_of
+from penstock.store import Executor, failures, is_in_transaction, key_of
 from penstock.store.workflows import Workflows, links
 from penstock.tasks.options import whole
 
 if TYPE_CHECKING:
-    from penstock.client.as_tenant import AsTenant
-    from penstock.store import Store
-    from penstock.store.enqueue import Links, Stored
-    from penstock.tasks import Request, Step, Workflow
+    from penstock.tasks import Step, Workflow
 
 T = TypeVar("T")
 
-LONGEST_PAGE: Final = 1000
+LONGEST_PAGE: Final = 100
+NO_TRANSACTION: Final = (
+    "A workflow is stored in several statements, all or none, and there is no transaction on your "
+    "connection: begin one first."
+)
 _UNKNOWN: Final = (
     "The database was lost while a workflow was stored: it may or may not be there. "
     "Look for it with app.workflows() before you start it again."
 )
 
 
-class WorkflowCalls:
+class WorkflowCalls(Enqueuing):
     """The calls for workflows: jobs that wait for each other."""
 
-    if TYPE_CHECKING:  # what Client brings
-        _tenant: AsTenant | None
-
-        @property
-        def store(self) -> Store: ...
-
-        async def _ask(
-            self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True
-        ) -> T: ...
-
-        async def _insert(
-            self, on: Executor, requests: Sequence[Request[Any]], links: Links
-        ) -> Stored: ...
-
-    async def start(self, flow: Workflow) -> Started:
+    async def start_workflow(self, flow: Workflow) -> Started:
         """Store a workflow with all its jobs, all or none.
 
-        started = await app.start(flow)
+        started = await app.start_workflow(flow)
         await app.wait_workflow(started, timeout=60)
         """
         _check_new(flow)
@@ -80,14 +68,14 @@ class WorkflowCalls:
             stored = await self._insert(on, requests, links(flow, workflow))
             return _started(workflow, order, stored.ids)
 
-        return await self._surely(store)
+        return await self._surely(lambda on: _together(on, store))
 
-    async def extend(self, workflow: WorkflowId, flow: Workflow) -> Started:
+    async def extend_workflow(self, workflow: WorkflowId, flow: Workflow) -> Started:
         """Add jobs to a workflow that is under way, after and before those that it has.
 
             more = Workflow()
             more.add(parse.prepare(11), after="fetch", before="index")
-            await app.extend(started, more)
+            await app.extend_workflow(started, more)
 
         Only a job that has not started can be made to wait for a new one. In a handler, call
         `ctx.extend`: it adds nothing twice, however often the attempt is repeated.
@@ -103,7 +91,7 @@ class WorkflowCalls:
 
     async def _surely(self, store: Callable[[Executor], Awaitable[Started]]) -> Started:
         try:
-            return await self._ask(lambda on: _together(on, store), again=False)
+            return await self._ask(store, again=False)
         except DatabaseLost as error:
             if error.__cause__ and failures.never_arrived(error.__cause__):
                 raise
@@ -111,7 +99,7 @@ class WorkflowCalls:
 
     # Look
 
-    async def workflow(self, workflow: WorkflowId) -> WorkflowStatus:
+    async def get_workflow(self, workflow: WorkflowId) -> WorkflowStatus:
         """How far a workflow is, with all its steps."""
         key = workflow_key(workflow)
 
@@ -147,18 +135,19 @@ class WorkflowCalls:
     ) -> WorkflowStatus:
         """How a workflow ended, once it has: look at its state. Raises WorkflowTimeout."""
         key = workflow_key(workflow)
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        patience = Patience(seconds)
-        while True:
-            row = await self._ask(lambda on: Workflows(self.store).find(on, key))
-            if row is None:
+
+        async def look() -> bool:
+            over = await self._ask(lambda on: Workflows(self.store).is_over(on, key))
+            if over is None:
                 raise WorkflowNotFound(str(key))
-            status = status_from(row)
-            if status.is_final:
-                return await self.workflow(str(key))
-            if patience.is_over:
-                raise WorkflowTimeout(status.id, status.state, seconds or 0.0)
-            await patience.pause()
+            return over
+
+        seconds = seconds_of(timeout)
+        is_over = await self._until(bool, look, seconds)
+        status = await self.get_workflow(str(key))
+        if not is_over and not status.is_final:
+            raise WorkflowTimeout(status.id, status.state, seconds or 0.0)
+        return status
 
     # Change
 
@@ -191,6 +180,8 @@ async def _together(on: Executor, question: Callable[[Executor], Awaitable[T]]) 
     if isinstance(on, asyncpg.Pool):
         async with on.acquire() as connection, connection.transaction():
             return await question(connection)
+    if not await is_in_transaction(on):
+        raise RuntimeError(NO_TRANSACTION)
     return await question(on)
 
 

@@ -1,0 +1,114 @@
+"""Enqueue jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any, Final, ParamSpec, TypeVar
+
+from penstock.client.as_tenant import AsTenant
+from penstock.client.asking import Asking
+from penstock.client.enqueued import Enqueued
+from penstock.client.link import Link
+from penstock.client.wake import Wake
+from penstock.errors import DatabaseLost, TenantMissing
+from penstock.store import Executor, failures
+from penstock.store.enqueue import ALONE, Links, Stored
+from penstock.tasks import Request, Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_UNKNOWN: Final = (
+    "The database was lost during an enqueue: the jobs may or may not have been stored. "
+    "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
+)
+
+
+class Enqueuing(Asking):
+    """The calls that enqueue, and wake workers for what they have stored."""
+
+    def __init__(
+        self,
+        link: Link,
+        connection: Executor | None = None,
+        *,
+        wake: Wake | None = None,
+        tenant: AsTenant | None = None,
+    ) -> None:
+        super().__init__(link, connection, tenant=tenant)
+        self._wake = wake or Wake(link)
+
+    async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
+        """Store one job durably. Options go with the task: `task.options(delay=60)`."""
+        if not isinstance(task, Task):
+            raise TypeError(f"enqueue takes a task, not {task!r}: decorate it with @app.task.")
+        [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
+        return enqueued
+
+    async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
+        """Store many jobs in one statement, all or none; the answers come in the same order.
+
+        await app.enqueue_many(embed.prepare(page) for page in pages)
+        """
+        return await self._enqueue(requests, ALONE)
+
+    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
+        if not (given := prepared(requests)):
+            return []
+        since = time.monotonic()
+        notify = self._wake.rides_along(given)
+        stored = await self._store_surely(given, notify, links)
+        if not notify:
+            self._wake.follow_up(given, stored, since)
+        return enqueued_from(stored)
+
+    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
+        """Store jobs in a transaction that others share, workers being told by its commit."""
+        return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
+
+    async def _store_surely(
+        self, requests: Sequence[Request[Any]], notify: bool, links: Links
+    ) -> Stored:
+        """Store; if the answer is lost, ask again where idempotency keys make that safe."""
+        is_safe = all(request.options.idempotency_key is not None for request in requests)
+        try:
+            return await self._ask(
+                lambda on: self.store.enqueue(
+                    on, requests, notify=notify, durable=True, links=links
+                ),
+                again=is_safe,
+            )
+        except TenantMissing as error:
+            raise TenantMissing(tenant_of(requests)) from error.__cause__
+        except DatabaseLost as error:
+            if is_safe or (error.__cause__ and failures.never_arrived(error.__cause__)):
+                raise
+            raise DatabaseLost(_UNKNOWN) from error
+
+
+def enqueued_from(stored: Stored) -> list[Enqueued[Any]]:
+    """What was stored, as callers get it."""
+    duplicates = stored.duplicates or repeat(False, len(stored.ids))
+    return [
+        Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
+    ]
+
+
+def tenant_of(requests: Sequence[Request[Any]]) -> str | None:
+    """The first tenant that requests name themselves."""
+    return next((each.options.tenant for each in requests if each.options.tenant), None)
+
+
+def prepared(requests: Any) -> list[Request[Any]]:
+    """Requests, all of them; what a slip gives instead is named."""
+    if isinstance(requests, Request):
+        raise TypeError("One request is not many: put it in a list, or enqueue its task.")
+    given = list(requests)
+    for each in given:
+        if not isinstance(each, Request):
+            raise TypeError(
+                f"Jobs are enqueued in bulk as requests, made with task.prepare(…); not {each!r}."
+            )
+    return given
