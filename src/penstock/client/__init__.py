@@ -1,27 +1,42 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
-from penstock.client.batch import Batch, BatchPage, BatchStatus
+from penstock.client.batch import Batch, BatchId, BatchPage, BatchState, BatchStatus
+from penstock.client.callbacks import Callback
 from penstock.client.client import Client
-from penstock.client.enqueued import Enqueued, JobStatus, Page
+from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page
 from penstock.client.events import KeptEvent, SentEvent
-from penstock.client.letters import DeadGroup, DeadSummary, Purged, Redriven
+from penstock.client.letters import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
+from penstock.client.opening import BatchOptions
 from penstock.client.portal import Portal
 from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
 from penstock.client.sync_batch import SyncBatch
-from penstock.client.workflow import Started, WorkflowPage, WorkflowStatus, WorkflowStep
+from penstock.client.workflow import (
+    Started,
+    WorkflowId,
+    WorkflowPage,
+    WorkflowState,
+    WorkflowStatus,
+    WorkflowStep,
+)
 
 __all__ = [
     "Batch",
+    "BatchId",
+    "BatchOptions",
     "BatchPage",
+    "BatchState",
     "BatchStatus",
+    "Callback",
     "Client",
+    "DeadFilter",
     "DeadGroup",
     "DeadSummary",
     "Enqueued",
     "Fire",
+    "JobId",
     "JobStatus",
     "KeptEvent",
     "LaneSettings",
@@ -40,7 +55,9 @@ __all__ = [
     "SyncBatch",
     "SyncClient",
     "Tenant",
+    "WorkflowId",
     "WorkflowPage",
+    "WorkflowState",
     "WorkflowStatus",
     "WorkflowStep",
 ]

@@ -85,17 +85,6 @@ class WorkflowPage(Struct, frozen=True):
     after: str | None
 
 
-class Awaited(Struct, frozen=True, kw_only=True):
-    """A job that another waits for, or has waited for; `missing` is one that was deleted."""
-
-    id: str
-    step: str | None
-    task: str | None
-    state: State | Literal["missing"]
-    satisfied: bool
-    on_failure: str
-
-
 WorkflowId: TypeAlias = str | Started | WorkflowStatus | Job
 
 

@@ -12,7 +12,6 @@ from penstock.client.enqueued import Enqueued, JobId, id_of
 from penstock.client.enqueuing import Enqueuing
 from penstock.client.waiting import seconds_of
 from penstock.client.workflow import (
-    Awaited,
     Started,
     WorkflowId,
     WorkflowPage,
@@ -35,6 +34,7 @@ from penstock.tasks.options import whole
 
 if TYPE_CHECKING:
     from penstock.tasks import Step, Workflow
+    from penstock.tasks.parent import Awaited
 
 T = TypeVar("T")
 
@@ -127,8 +127,7 @@ class WorkflowCalls(Enqueuing):
     async def awaited(self, job: JobId) -> tuple[Awaited, ...]:
         """The jobs that one waits for, and those that it has waited for."""
         key = key_of(id_of(job))
-        rows = await self._ask(lambda on: Workflows(self.store).awaited(on, key))
-        return tuple(Awaited(**row | {"id": str(row["id"])}) for row in rows)
+        return tuple(await self._ask(lambda on: Workflows(self.store).awaited(on, key)))
 
     async def wait_workflow(
         self, workflow: WorkflowId, timeout: float | timedelta | None = None

@@ -11,7 +11,6 @@ from penstock.errors import JobNotFound
 from penstock.insights.job import JobInsight, timeline_of
 from penstock.insights.lanes import Lanes, lanes_from
 from penstock.insights.limits import Limits, limits_from
-from penstock.insights.parents import AwaitedJob
 from penstock.insights.place import place_from
 from penstock.insights.queues import QueueInsight, queues_from
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
@@ -25,6 +24,7 @@ from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
 from penstock.store.unique import Holder, Uniques
 from penstock.store.workflows import Workflows
+from penstock.tasks.parent import Awaited
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 COUNTED = 100_000
@@ -203,11 +203,10 @@ class Insights:
         rows = await self._looks.event_waits(self._on, key_of(job.id))
         return [EventWait(**row) for row in rows]
 
-    async def _parents(self, job: Job) -> list[AwaitedJob]:
+    async def _parents(self, job: Job) -> list[Awaited]:
         if job.state != BLOCKED or job.workflow is None:
             return []
-        rows = await Workflows(self._store).awaited(self._on, key_of(job.id))
-        return [AwaitedJob(**row) for row in rows]
+        return await Workflows(self._store).awaited(self._on, key_of(job.id))
 
     async def _turn(self, job: Job) -> Turn:
         row = await self._looks.turn(self._on, key_of(job.id), AHEAD)

@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from penstock.insights.wait import Wait
 from penstock.job import Job
+from penstock.tasks.parent import Awaited
 from penstock.wording import counted
 
 NAMED: Final = 5
 
 
-class AwaitedJob(Struct, frozen=True, kw_only=True):
-    """A job that another waits for; `missing` is one that was deleted."""
-
-    id: int
-    step: str | None
-    task: str | None
-    state: str
-    satisfied: bool
-    on_failure: str
-
-    def __str__(self) -> str:
-        return f"{self.step or self.task or 'a job'} ({self.state}, job {self.id})"
-
-
-def parent_wait(job: Job, parents: Sequence[AwaitedJob]) -> Wait:
+def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
     """Why a job waits that waits for others: those it waits for, what holds it up first."""
     left = [each for each in parents if not each.satisfied]
     if not left:

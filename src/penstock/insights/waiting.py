@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from penstock.insights.holding import closed_window, full_limits, lane_pause, missing_budget
-from penstock.insights.parents import AwaitedJob, parent_wait
+from penstock.insights.parents import parent_wait
 from penstock.insights.place import Place
 from penstock.insights.steps import EventWait, event_waits, pause_of
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Kind, Wait
 from penstock.insights.workers import WorkerInsight
 from penstock.job import Job
+from penstock.tasks.parent import Awaited
 
 # Completes the sentence "It was put back: …".
 PARKED: dict[str, str] = {
@@ -32,7 +33,7 @@ def waits_of(
     paused: Collection[str],
     workers: Sequence[WorkerInsight],
     events: Sequence[EventWait] = (),
-    parents: Sequence[AwaitedJob] = (),
+    parents: Sequence[Awaited] = (),
 ) -> tuple[Wait, ...]:
     """The reasons why a job waits; none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]

@@ -12,7 +12,7 @@ from penstock.store.enqueue import Links, stored_form
 from penstock.store.pool import Executor
 from penstock.store.store import Store
 from penstock.tasks import Request
-from penstock.tasks.parent import Parent
+from penstock.tasks.parent import Awaited, Parent
 from penstock.tasks.workflow import Existing, Known, OnFailure, Workflow
 
 Row = dict[str, Any]
@@ -76,9 +76,10 @@ class Workflows:
     async def steps(self, on: Executor, workflow: int) -> list[Row]:
         return await self._rows(on, "workflow_steps", workflow)
 
-    async def awaited(self, on: Executor, job: int) -> list[Row]:
+    async def awaited(self, on: Executor, job: int) -> list[Awaited]:
         """The jobs that one waits for, and those that it has waited for."""
-        return await self._rows(on, "awaited_jobs", job)
+        rows = await self._rows(on, "awaited_jobs", job)
+        return [Awaited(**row | {"id": str(row["id"])}) for row in rows]
 
     async def cancel(self, on: Executor, workflow: int, reason: str) -> int | None:
         """How many jobs were ended; None if there is no such workflow."""

@@ -1,9 +1,9 @@
-"""What a handler sees of the jobs that its own has waited for."""
+"""The jobs that another waits for, as its handler and its callers see them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -24,6 +24,20 @@ class Parent(Struct, frozen=True, kw_only=True):
     @property
     def is_completed(self) -> bool:
         return self.state == COMPLETED
+
+
+class Awaited(Struct, frozen=True, kw_only=True):
+    """A job that another waits for, or has waited for; `missing` is one that was deleted."""
+
+    id: str
+    step: str | None
+    task: str | None
+    state: State | Literal["missing"]
+    satisfied: bool
+    on_failure: str
+
+    def __str__(self) -> str:
+        return f"{self.step or self.task or 'a job'} ({self.state}, job {self.id})"
 
 
 def by_step(parents: Iterable[Parent]) -> dict[str, Parent]:
