@@ -26,7 +26,7 @@ def completions(penstock: Commands, line: str) -> list[str]:
     ("line", "expected"),
     [
         ("penstock q", ["queues"]),
-        ("penstock jobs ", ["list", "show", "retry", "cancel", "delete"]),
+        ("penstock jobs ", ["list", "show", "retry", "cancel", "unblock", "delete"]),
         ("penstock jobs list --sta", ["--state"]),
         ("penstock jobs list --state sch", ["scheduled"]),
         ("penstock completion z", ["zsh"]),

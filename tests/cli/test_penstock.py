@@ -13,7 +13,7 @@ def test_version(bare: Commands) -> None:
 
 
 COMMANDS = (
-    *("work", "enqueue", "jobs", "dead", "schedules", "events"),
+    *("work", "enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
     *("queues", "lanes", "limits", "plans", "tenants", "retention"),
     *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
 )
@@ -30,7 +30,11 @@ def test_help_names_every_command_in_order_without_boxes(bare: Commands, flag: s
 
 
 @pytest.mark.parametrize(
-    "name", ["jobs", "events", "queues", "lanes", "limits", "plans", "tenants", "db"]
+    "name",
+    [
+        *("jobs", "dead", "batches", "workflows", "schedules", "events"),
+        *("queues", "lanes", "limits", "plans", "tenants", "retention", "db"),
+    ],
 )
 def test_the_help_of_a_group_ends_with_examples(bare: Commands, name: str) -> None:
     told = bare.run(name, "--help").stdout.partition("\nExamples:\n")[2].splitlines()

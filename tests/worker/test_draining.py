@@ -97,6 +97,7 @@ async def test_the_counts_are_true(app: Penstock) -> None:
     assert tally.as_dict() == {
         "completed": 5,
         "snoozed": 4,
+        "blocked": 0,
         "cancelled": 3,
         "failed": 2,
         "retried": 1,

@@ -14,7 +14,7 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("jobs", help="Look at jobs, and run them again, unblock, cancel or delete them.")
+app = group("jobs", help="Look at jobs; retry, unblock, cancel or delete them.")
 
 Ids = Annotated[
     list[str] | None,

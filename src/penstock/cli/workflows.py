@@ -15,7 +15,7 @@ from penstock.cli.where import Where
 
 app = group(
     "workflows",
-    help="Look at workflows, cancel them, or run again what failed. "
+    help="Look at workflows, cancel or retry them.\n\n"
     "`penstock jobs list --workflow ID` has the jobs of one.",
 )
 

@@ -163,7 +163,7 @@ class Dispatcher:
             self._executor.never_ran(run)
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
-        run.state.slots.give_back()
+        run.state.slots.give_back(run.seconds)
         if run.attempt.allowances:
             self._limiter.end(run.attempt)
         if not self.running:

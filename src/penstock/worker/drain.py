@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from penstock.store import failures
 from penstock.worker.crew import Crew
+
+T = TypeVar("T")
 
 # How often a drain looks whether a limit has room again, and whether what is at hand has begun.
 LIMIT_WAIT = 0.02
 HAND_WAIT = 0.001
+AGAIN = (0.05, 0.5, 2.0)
 
 
 async def run_dry(crew: Crew) -> None:
@@ -18,17 +24,30 @@ async def run_dry(crew: Crew) -> None:
     round promotes what is due, finishes batches and looks at all queues anew, so jobs that
     came meanwhile are included.
     """
-    while (await crew.maintenance.scheduler.fire()).due:
+    upkeep = crew.maintenance
+    while (await _surely(upkeep.scheduler.fire)).due:
         pass
     while True:
         before = crew.quota.claimed
-        promoted = await crew.maintenance.promoter.promote()
-        folded = await crew.maintenance.folder.fold()
-        ready = [await scanner.scan() for scanner in crew.scanners.values()]
+        promoted = await _surely(upkeep.promoter.promote)
+        folded = await _surely(upkeep.folder.fold)
+        ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
         await _work_off(crew)
         found = promoted or folded or any(ready) or crew.quota.claimed > before
         if crew.quota.is_spent or not found:
             return
+
+
+async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask, and again a few times if the connection was lost: others of the pool may be, too."""
+    for wait in AGAIN:
+        try:
+            return await ask()
+        except Exception as error:
+            if not failures.is_lost(error):
+                raise
+            await asyncio.sleep(wait)
+    return await ask()
 
 
 async def _work_off(crew: Crew) -> None:

@@ -12,6 +12,8 @@ DEFAULT_SLOTS = 100
 MOST_SLOTS = 10_000
 # What would be worked off within this time is fetched ahead: a round trip never idles a worker.
 AHEAD_SECONDS = 0.05
+# The mean length is that of about so many jobs.
+NEWS = 8
 
 
 def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
@@ -34,6 +36,7 @@ class Slots:
         self.used = 0
         self._ahead_most = ahead_most
         self._rate = 0.0
+        self._length = 0.0
         self._finished = 0
         self._since = time.monotonic()
 
@@ -48,15 +51,24 @@ class Slots:
 
     @property
     def soon(self) -> int:
-        """How many jobs will be worked off in a moment, at the present rate."""
-        return int(self._rate * AHEAD_SECONDS)
+        """How many jobs will be worked off in a moment, at the present rate.
+
+        Not more than such jobs can be with these slots: many that end at once, perhaps because they
+        were cancelled, are no sign of quick ones.
+        """
+        count = self._rate * AHEAD_SECONDS
+        if self._length > AHEAD_SECONDS:
+            count = min(count, self.limit * AHEAD_SECONDS / self._length)
+        return int(count)
 
     def take(self) -> None:
         self.used += 1
 
-    def give_back(self) -> None:
+    def give_back(self, seconds: float = 0.0) -> None:
+        """A job has ended, which took so long."""
         self.used -= 1
         self._finished += 1
+        self._length += (seconds - self._length) / NEWS
 
     def measure(self) -> None:
         """Once a claim: how many jobs a second have finished since the last one."""
