@@ -521,7 +521,8 @@ class EventTimeout(PenstockError, TimeoutError):
         self.name = name
         super().__init__(
             f"The event {name!r} was not sent in the time that the job waited for it. The job's "
-            "later attempts get the same answer: catch EventTimeout, and do what is to be done."
+            "later attempts get the same answer: catch EventTimeout, and do what is to be done; or "
+            "retry the job by hand, and it waits anew."
         )
 
 
@@ -534,7 +535,7 @@ class PollTimeout(PenstockError, TimeoutError):
         super().__init__(
             f"The poll {name!r} has no answer after {polls:,} {'try' if polls == 1 else 'tries'}, "
             "and neither its time nor its number allows another. Look at the operation itself; "
-            "a new job polls it anew."
+            "retried by hand the job polls it anew."
         )
 
 

@@ -1,11 +1,21 @@
 """Polling an outside operation: no slot between the polls, and no failures."""
 
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
 import pytest
 
-from penstock import Context, Exponential, NotRetryable, Pending, Penstock, PollTimeout, Retryable
+from penstock import (
+    Context,
+    EventTimeout,
+    Exponential,
+    NotRetryable,
+    Pending,
+    Penstock,
+    PollTimeout,
+    Retryable,
+)
 from penstock.errors import ConfigError
 from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
@@ -34,6 +44,28 @@ async def test_each_attempt_asks_once_until_there_is_an_answer(
     assert done.errors[-1].type == "penstock.errors.PollTimeout"
     kept = await connection.fetch("SELECT name, result->'polls' AS n FROM penstock.step ORDER BY 1")
     assert [tuple(row) for row in kept] == [("again", "1"), ("words", "3")]
+
+
+async def test_what_was_polled_or_waited_for_in_vain_begins_anew_when_the_job_is_retried_by_hand(
+    app: Penstock,
+) -> None:
+    done: list[str] = []
+
+    @app.task
+    async def transcribe(ctx: Context) -> str:
+        await ctx.step("start", done.append, "start")
+        with suppress(EventTimeout):
+            await ctx.wait_for_event("words", timeout=0.01)
+        return await ctx.poll("words", lambda: done.append("poll"), every=0.01, most=2)
+
+    async with worker_of(app):
+        job = await app.enqueue(transcribe)
+        await reaches(app, job, "failed")
+        assert done == ["start", "poll", "poll"]
+        await app.send_event("words")
+        await app.retry(job)
+        await reaches(app, job, "failed")
+    assert done == ["start", "poll", "poll", "poll", "poll"]
 
 
 async def test_between_polls_the_slot_is_free(app: Penstock) -> None:
