@@ -127,6 +127,23 @@ async def test_two_calls_with_the_same_keys_the_other_way_round_wait_for_no_circ
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.job") == len(rules)
 
 
+@pytest.mark.parametrize(
+    "conflict", [{"on_conflict": "supersede"}, {"on_conflict": "replace"}, {"hold": "waiting"}]
+)
+async def test_jobs_in_the_way_are_locked_by_their_ids_whatever_their_keys(
+    engine: Engine, other: Engine, conflict: dict[str, str]
+) -> None:
+    [(low, _)] = await put(engine, rule("b"))
+    [(high, _)] = await put(engine, rule("a"))
+    hold = "SELECT FROM penstock.job WHERE id = $1 FOR UPDATE"
+    async with engine.connection.transaction():
+        await engine.connection.execute(hold, low)
+        enqueuing = asyncio.create_task(put(other, rule("a", **conflict), rule("b", **conflict)))
+        await until(engine.keeps_waiting, what="the other to wait")
+        await engine.connection.execute(hold, high)  # as a cancel of both does
+    await enqueuing
+
+
 @pytest.mark.parametrize("hold", ["live", "waiting"])
 async def test_who_supersedes_and_who_cancels_wait_for_no_circle(
     engine: Engine, other: Engine, hold: str

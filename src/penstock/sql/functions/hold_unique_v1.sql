@@ -28,6 +28,8 @@ DECLARE
     v_won    bigint[];
     v_lost   bigint[];
     v_older  bigint[] := '{}';
+    v_update boolean;
+    v_others bigint[];
 BEGIN
     WITH chosen AS MATERIALIZED (
         SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
@@ -48,6 +50,20 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
+    IF cardinality(v_lost) > 1 THEN
+        SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
+               array_agg((SELECT u.job FROM unique_claim AS u
+                           WHERE u.kind = 'unique' AND u.tenant = g.tenant AND u.key = g.key AND u.expires_at IS NULL))
+          INTO v_update, v_others
+          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+         WHERE g.ord = ANY (v_lost) AND (g.on_conflict IN ('replace', 'supersede') OR g.hold = 'waiting');
+        IF v_update THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR UPDATE;
+        ELSIF v_others IS NOT NULL THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR SHARE;
+        END IF;
+    END IF;
     FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
               WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
         ord := v.ord; tenant := v.tenant; key := v.key;
