@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import Penstock, Workflow
 from tests.fixtures.database import Database
 
 # A trigger sees the setting that the commit will be made with.
@@ -48,3 +48,25 @@ async def test_in_the_callers_transaction_the_callers_setting_rules(
         await connection.execute("SET LOCAL synchronous_commit = local")
         await careless.inside(connection).enqueue(note)
     assert await connection.fetchval("SELECT setting FROM public.commits") == "local"
+
+
+async def test_an_extended_workflow_is_durable_unless_the_transaction_is_the_callers(
+    careless: Penstock, connection: asyncpg.Connection
+) -> None:
+    @careless.task
+    async def note() -> None: ...
+
+    def flow() -> Workflow:
+        steps = Workflow()
+        steps.add(note.prepare())
+        return steps
+
+    settings = "SELECT array_agg(setting) FROM public.commits"
+    started = await careless.start_workflow(flow())
+    await connection.execute("TRUNCATE public.commits")
+    await careless.extend_workflow(started, flow())
+    assert await connection.fetchval(settings) == ["on"]
+    async with connection.transaction():
+        await connection.execute("SET LOCAL synchronous_commit = local")
+        await careless.inside(connection, notify=False).extend_workflow(started, flow())
+    assert await connection.fetchval(settings) == ["on", "local"]

@@ -52,6 +52,8 @@ _UNKNOWN: Final = (
 class WorkflowCalls(Enqueuing):
     """The calls for workflows: jobs that wait for each other."""
 
+    _notify = True
+
     async def start_workflow(self, flow: Workflow) -> Started:
         """Store a workflow with all its jobs, all or none.
 
@@ -84,7 +86,9 @@ class WorkflowCalls(Enqueuing):
         _check_steps(flow)
 
         async def store(on: Executor) -> Started:
-            added = await Workflows(self.store).extend(on, key, flow)
+            added = await Workflows(self.store).extend(
+                on, key, flow, notify=self._notify, durable=self._connection is None
+            )
             return _started(key, flow.in_order(), [each.id for each in added])
 
         return await self._surely(store)

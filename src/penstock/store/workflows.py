@@ -38,9 +38,12 @@ class Workflows:
         statement = self._store.statement("create_workflow")
         return int(await on.fetchval(statement, tenant, flow.name, flow.meta))
 
-    async def extend(self, on: Executor, workflow: int, flow: Workflow) -> list[Added]:
+    async def extend(
+        self, on: Executor, workflow: int, flow: Workflow, *, notify: bool, durable: bool
+    ) -> list[Added]:
         """Add steps to a workflow, in the order of `flow.in_order()`."""
-        rows = await on.fetch(self._store.statement("extend"), workflow, _forms(flow))
+        options = msgspec.json.encode({"notify": notify, "durable": durable}).decode()
+        rows = await on.fetch(self._store.statement("extend"), workflow, _forms(flow), options)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     # Workers

@@ -30,8 +30,8 @@ CONNECTIONS = 2
 LOCKED_WAIT = 10.0
 LOCKED = "55P03"
 HELD = (
-    "Job {job} is held by another transaction, so its step could not be kept. If that is this "
-    "handler's own, with ctx.fence or ctx.complete: run steps before it begins."
+    "Job {job}, or its workflow, is held by another transaction, so its step could not be kept. If "
+    "that is this handler's own, with ctx.fence or ctx.complete: run steps before it begins."
 )
 
 

@@ -1,10 +1,12 @@
 -- Add jobs to the workflow of a job that runs, for the attempt that owns it; see extend_v1.
--- What the same call of an attempt before it has added is not added again.
+-- What the same call of an attempt before it has added is not added again. Who finds the workflow held asks again soon
+-- (55P03): its connection is one of few.
 CREATE FUNCTION :"schema".extend_from_v1(
     p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, duplicate boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
+SET lock_timeout = '100ms'
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -22,6 +24,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT e.id, e.duplicate
-      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now) AS e;
+      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now,
+                     '{"notify": true, "durable": true}') AS e;
 END
 $$;

@@ -3,7 +3,8 @@
 -- them, where {"step": name} stands for a job of the workflow by its name there. What belongs to one scope is added
 -- once: a second call for the same steps answers with the jobs that the first one has added.
 CREATE FUNCTION :"schema".extend_v1(
-    p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL, p_now timestamptz DEFAULT NULL
+    p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL, p_now timestamptz DEFAULT NULL,
+    p_options jsonb DEFAULT NULL
 ) RETURNS TABLE (id bigint, duplicate boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -65,6 +66,6 @@ BEGIN
         p_deadlines => v.deadlines, p_keys => CASE WHEN p_scope IS NOT NULL THEN v.keys END,
         p_fingerprints => CASE WHEN p_scope IS NOT NULL THEN v.fingerprints END, p_workflow => p_workflow, p_steps => v.steps,
         p_parents => v.parents, p_children => v.children, p_now => p_now,
-        p_options => '{"notify": true, "durable": true}') AS e;
+        p_options => p_options) AS e;
 END
 $$;

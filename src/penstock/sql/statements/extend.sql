@@ -1,2 +1,2 @@
 -- Add jobs to a workflow.
-SELECT id, duplicate FROM :"schema".extend_v1($1::bigint, $2::text::jsonb);
+SELECT id, duplicate FROM :"schema".extend_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
