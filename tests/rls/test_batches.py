@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from penstock import BatchNotFound, Penstock, task
@@ -84,3 +85,38 @@ async def test_a_callback_that_a_tenant_wrote_for_another_comes_to_itself(
         await connection.fetch("SELECT penstock.close_batch_v1($1)", [batch])
         await connection.execute("RESET ROLE; SELECT penstock.fold_v1()")
         assert await connection.fetchval("SELECT tenant FROM penstock.job") == "a"
+
+
+JOB = "INSERT INTO penstock.job (id, task, state, tenant, {}) VALUES (9, 'x', 'blocked', 'b', $1)"
+HISTORY = (
+    "INSERT INTO penstock.job_history SELECT (jsonb_populate_record(h, jsonb_build_object("
+    "'id', 1000, '{}', $1::bigint))).* FROM penstock.job_history AS h WHERE h.id = 102"
+)
+
+
+@pytest.mark.parametrize("link", ["batch", "workflow"])
+@pytest.mark.parametrize("sql", [JOB, HISTORY], ids=["job", "history"])
+async def test_a_job_cannot_be_put_into_what_another_tenant_has(
+    seeded: Ground, link: str, sql: str
+) -> None:
+    """Its end would count there."""
+    async with seeded.trying("b") as connection:
+        assert await connection.execute(sql.format(link), 2) == "INSERT 0 1"
+    for another in (1, 3):  # a's, and one that is not there yet
+        async with seeded.trying("b") as connection:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(sql.format(link), another)
+    async with seeded.trying("b") as connection:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(f"UPDATE penstock.job SET {link} = 1")
+
+
+async def test_of_a_batch_of_nobody_a_tenant_sees_no_counts(
+    ground: Ground, owner: Penstock
+) -> None:
+    async with owner.batch() as batch:
+        await batch.enqueue(work.options(tenant="a"), 1)
+        await batch.enqueue(work.options(tenant="b"), 2)
+    async with ground.trying("a") as connection:
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 1
+        assert await connection.fetchval("SELECT count(*) FROM penstock.batch_delta") == 0

@@ -33,6 +33,7 @@ OF_APPS = {
         "notify_due",
     ),
     *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
+    "joins",
     *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
     *("join_batch", "close_batch", "cancel_batch"),
     *("depend", "refuse_cycle", "free_children", "wait_again"),
@@ -40,6 +41,8 @@ OF_APPS = {
     *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
 }
+# The policies' own must see what they tell of.
+OF_POLICIES = {"owns", "joins"}
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
     *("fold_batches", "call_back"),
@@ -180,6 +183,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     ],
     "wake_jobs": [("SELECT penstock.wake_jobs_v1('{2}', false)", [2])],
     "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
+    "joins": [("SELECT penstock.joins_v1(2, NULL) OR penstock.joins_v1(NULL, 2)", False)],
 }
 # Not allowed, another tenant's, or not there: a batch, a parent, a child, a workflow, a step of it.
 REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014", "PS016", "PS017")
@@ -226,14 +230,13 @@ async def test_a_function_is_called_by_those_it_is_for_alone(seeded: Ground, ver
             }
             expected = {WORKER_LOGIN} if verb in OF_WORKERS else {APP_LOGIN}
             assert callers == (set() if verb in OF_THE_OWNER else expected), row["signature"]
-            # The policies' own function must see the job that it tells of.
-            assert row["runs_as_owner"] is (verb in OF_WORKERS or verb == "owns"), row["signature"]
+            assert row["runs_as_owner"] is (verb in OF_WORKERS | OF_POLICIES), row["signature"]
             assert row["owner"] == "penstock"
 
 
 async def test_what_runs_as_the_owner_looks_for_names_in_the_schema_alone(seeded: Ground) -> None:
     found = [row for row in await functions(seeded) if row["runs_as_owner"]]
-    assert {row["verb"] for row in found} == OF_WORKERS | {"owns"}
+    assert {row["verb"] for row in found} == OF_WORKERS | OF_POLICIES
     for row in found:
         assert "search_path=penstock, pg_temp" in row["settings"], row["signature"]
 

@@ -23,12 +23,37 @@ BEGIN
 END
 $$;
 
+-- Whether a job of the tenant of this transaction may be in a batch and a workflow: its own, or a batch of nobody's,
+-- where a tenant sees nothing but its jobs.
+CREATE OR REPLACE FUNCTION :"schema".joins_v1(p_batch bigint, p_workflow bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_tenant text := nullif(current_setting('penstock.tenant', true), '');
+BEGIN
+    IF p_batch IS NOT NULL AND NOT EXISTS (
+        SELECT FROM batch AS b WHERE b.id = p_batch AND b.tenant IN ('', v_tenant)) THEN
+        RETURN false;
+    ELSIF p_workflow IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM workflow AS w WHERE w.id = p_workflow AND w.tenant = v_tenant);
+    END IF;
+    RETURN v_tenant IS NOT NULL;
+END
+$$;
+
 DO $rls$
 DECLARE
     v_schema  oid := (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = :'schema');
     -- No tenant is none: NULL is equal to nothing, so without one every policy is closed.
     v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
     v_own     text := format('tenant = %s', v_tenant);
+    v_joins   text := format('tenant = %1$s AND (coalesce(batch, workflow) IS NULL OR %2$I.joins_v1(batch, workflow))',
+                             v_tenant, :'schema');
+    v_batch   text := format('EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema');
     -- Not there before it came with its migration.
     v_flow    text := CASE WHEN to_regclass(format('%I.workflow', :'schema')) IS NULL THEN 'false' ELSE format(
         'EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema') END;
@@ -54,14 +79,14 @@ BEGIN
         EXECUTE format('ALTER VIEW %I.%I SET (security_invoker = true)', :'schema', v.relname);
     END LOOP;
 
-    -- What the roles may do with each table (or some columns of it), and with which of its rows.
+    -- What the roles may do with each table (or some columns of it), with which of its rows, and which they may write.
     -- A policy keeps what it was made from as its comment: one that has not changed is left alone, so that
     -- nobody waits for its table's lock.
-    FOR v IN SELECT c.relname AS name, r.rights, coalesce(r.roles, v_app) AS roles, r.command, r.rows,
+    FOR v IN SELECT c.relname AS name, r.rights, coalesce(r.roles, v_app) AS roles, r.command, r.rows, n.new_rows,
                     (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute AS a
                       WHERE a.attrelid = c.oid AND a.attname = ANY (r.columns)) AS columns,
                     p.polname IS NOT NULL AS is_there, obj_description(p.oid, 'pg_policy') AS made_from,
-                    concat_ws(' ', r.command, coalesce(r.roles, v_app), r.rows) AS made_now
+                    concat_ws(' ', r.command, coalesce(r.roles, v_app), r.rows, 'CHECK ' || n.new_rows) AS made_now
       FROM pg_class AS c
       LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'tenant'
       LEFT JOIN (VALUES
@@ -72,7 +97,7 @@ BEGIN
         ('progress',       'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
         ('step',           'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
         ('event',          'SELECT, INSERT', NULL, 'ALL', v_own, NULL),
-        ('event_wait',     'SELECT, UPDATE', NULL, 'ALL', v_own, NULL),
+        ('event_wait',     'SELECT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
         ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_v1(job)', :'schema'), NULL),
         -- The name of the worker that runs a job of ours.
         ('lease',          'SELECT', '{id,worker,expires_at}', 'SELECT', format(
@@ -87,11 +112,7 @@ BEGIN
         ('retention',      'SELECT', NULL, 'SELECT', format('%1$s IS NOT NULL AND tenant IN ('''', %1$s)', v_tenant), NULL),
         ('migration',      'SELECT', NULL, 'SELECT', 'true', v_both),
         ('batch',          'SELECT, INSERT, UPDATE', NULL, 'ALL', v_own, NULL),
-        -- Of a batch of ours, or of one that jobs of ours are in.
-        ('batch_delta',    'SELECT, INSERT', NULL, 'ALL', format(
-            'EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = batch_delta.batch)'
-            ' OR EXISTS (SELECT FROM %1$I.job AS j WHERE j.batch = batch_delta.batch)'
-            ' OR EXISTS (SELECT FROM %1$I.job_history AS h WHERE h.batch = batch_delta.batch)', :'schema'), NULL),
+        ('batch_delta',    'SELECT, INSERT', NULL, 'ALL', v_batch, NULL),
         ('workflow',       'SELECT, INSERT, UPDATE', NULL, 'ALL', v_own, NULL),
         ('dependency',     'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_flow, NULL),
         -- No call of an app's needs these yet. Whoever grants a right to one grants it for a tenant's rows.
@@ -102,6 +123,13 @@ BEGIN
         ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
         -- lane_setting, "grant", bucket, leader are for the owner alone: no policy, no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
+      LEFT JOIN (VALUES
+        ('job', v_joins), ('job_history', v_joins),
+        -- Of a batch of nobody's, too, that jobs of ours are in.
+        ('batch_delta', v_batch || format(
+            ' OR EXISTS (SELECT FROM %1$I.job AS j WHERE j.batch = batch_delta.batch)'
+            ' OR EXISTS (SELECT FROM %1$I.job_history AS h WHERE h.batch = batch_delta.batch)', :'schema'))
+      ) AS n (name, new_rows) ON n.name = c.relname
      WHERE c.relnamespace = v_schema AND c.relkind IN ('r', 'p', 'v')
     LOOP
         IF v.rights IS NOT NULL THEN
@@ -112,8 +140,9 @@ BEGIN
             EXECUTE format('DROP POLICY tenant ON %I.%I', :'schema', v.name);
         END IF;
         IF v.rows IS NOT NULL THEN
-            EXECUTE format('CREATE POLICY tenant ON %I.%I FOR %s TO %s %s (%s)', :'schema', v.name, v.command, v.roles,
-                           CASE v.command WHEN 'INSERT' THEN 'WITH CHECK' ELSE 'USING' END, v.rows);
+            EXECUTE format('CREATE POLICY tenant ON %I.%I FOR %s TO %s %s (%s)%s', :'schema', v.name, v.command, v.roles,
+                           CASE v.command WHEN 'INSERT' THEN 'WITH CHECK' ELSE 'USING' END, v.rows,
+                           ' WITH CHECK (' || v.new_rows || ')');
             EXECUTE format('COMMENT ON POLICY tenant ON %I.%I IS %L', :'schema', v.name, v.made_now);
         END IF;
     END LOOP;
@@ -125,7 +154,7 @@ BEGIN
     -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
     -- under the policies. The rest is called by these, or by the owner alone.
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
-                    coalesce(f.role = :'worker' OR f.verb = 'owns', false) AS should
+                    coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins'), false) AS should
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
@@ -141,7 +170,7 @@ BEGIN
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
                          'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
                          'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
-                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns',
+                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins',
                          'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
