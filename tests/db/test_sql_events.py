@@ -277,10 +277,128 @@ async def test_blocked_jobs_settle_among_others(engine: Engine, other: Engine) -
 async def test_a_cancelled_job_leaves_no_wait_behind(engine: Engine) -> None:
     gone, stays = await blocked(engine), await blocked(engine)
     await engine.call("cancel_v1", ids=[gone["id"]])
-    [swept] = await engine.call("sweep_events_v1")
-    assert (swept["waits"], await waits(engine)) == (1, 1)
+    assert await waits(engine) == 1
     assert (await send(engine))["woken"] == 1
     assert await state(engine, stays) == "ready"
+
+
+async def test_a_wait_that_a_sender_held_while_its_job_ended_is_swept(
+    engine: Engine, other: Engine
+) -> None:
+    gone, stays = await blocked(engine), await blocked(engine)
+    async with other.connection.transaction():
+        await other.connection.execute("SELECT FROM penstock.event_wait FOR UPDATE")
+        await engine.call("cancel_v1", ids=[gone["id"]])
+    assert await waits(engine) == 2
+    [first] = await engine.call("sweep_events_v1", limit=1)
+    assert dict(first) == {"events": 0, "waits": 1, "upto": gone["id"]}
+    [second] = await engine.call("sweep_events_v1", after=gone["id"], limit=1)
+    assert dict(second) == {"events": 0, "waits": 0, "upto": stays["id"]}
+    [end] = await engine.call("sweep_events_v1", after=stays["id"])
+    assert end["upto"] is None
+
+
+@pytest.mark.parametrize("while_it", ["is blocked", "is woken", "runs"])
+async def test_a_job_that_comes_back_has_its_time_to_wait_anew(
+    engine: Engine, while_it: str
+) -> None:
+    engine.now = NOON
+    attempt = await engine.attempt()
+    await wait(engine, attempt, timeout=60.0)
+    engine.now = NOON + timedelta(seconds=60)
+    if while_it != "runs":
+        await block(engine, attempt)
+    if while_it == "is woken":
+        await engine.value("wake_waits_v1", now=engine.now)
+    await engine.call("cancel_v1", ids=[attempt["id"]], now=engine.now)
+    engine.now = NOON + timedelta(hours=2)
+    await engine.call("retry_v2", ids=[attempt["id"]], now=engine.now)
+    answer, _ = await wait(engine, await again(engine, attempt), timeout=60.0)
+    assert answer == "wait"
+
+
+async def test_a_job_that_is_replaced_has_its_time_to_wait_anew(engine: Engine) -> None:
+    engine.now = NOON
+    rule = '{"key": "k", "on_conflict": "replace"}'
+    attempt = await engine.attempt(uniques=rule)
+    await wait(engine, attempt, timeout=60.0)
+    await engine.settle([attempt], states=["scheduled"], delays=[600.0])
+    engine.now = NOON + timedelta(minutes=5)
+    [replaced] = await engine.enqueue(uniques=rule)
+    assert replaced == attempt["id"]
+    answer, _ = await wait(engine, await again(engine, attempt), timeout=60.0)
+    assert answer == "wait"
+
+
+async def test_a_deleted_job_leaves_no_wait_behind(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    await wait(engine, attempt)
+    await engine.settle([attempt])
+    assert await waits(engine) == 1  # it went on without its event
+    await engine.call("delete_v3", ids=[attempt["id"]])
+    assert await waits(engine) == 0
+
+
+async def test_the_leader_hears_when_the_next_wait_is_over(engine: Engine) -> None:
+    engine.now = NOON
+
+    async def next_in() -> float | None:
+        [row] = await engine.call("wake_waits_v1", now=engine.now)
+        return None if row["next_in"] is None else float(row["next_in"])
+
+    await blocked(engine)
+    assert await next_in() is None
+    attempt = await engine.attempt()
+    await wait(engine, attempt, timeout=60.0)
+    await block(engine, attempt)
+    assert await next_in() == 60.0
+    await send(engine)
+    assert await next_in() is None
+
+
+@pytest.mark.parametrize("over", ["event", "time"])
+async def test_jobs_that_somebody_holds_keep_no_others_waiting(
+    engine: Engine, other: Engine, over: str
+) -> None:
+    """The lowest ids are held, more than one helping of them."""
+    *held, free, last = [await blocked(engine) for _ in range(5)]
+    if over == "time":
+        await engine.connection.execute("UPDATE penstock.event_wait SET until = now()")
+    hold = "SELECT FROM penstock.job WHERE id = ANY ($1) FOR UPDATE"
+    async with other.connection.transaction():
+        await other.connection.fetch(hold, [each["id"] for each in [*held, free, last]])
+        if over == "event":
+            assert (await send(engine))["woken"] == 0
+    async with other.connection.transaction():
+        await other.connection.fetch(hold, [each["id"] for each in held])
+        for woken in (1, 1, 0):
+            assert await engine.value("wake_waits_v1", limit=1) == woken
+    assert [await state(engine, each) for each in (free, last)] == ["ready", "ready"]
+    assert await engine.value("wake_waits_v1") == 3
+
+
+async def test_events_whose_jobs_somebody_holds_keep_no_later_ones_untold(
+    engine: Engine, other: Engine
+) -> None:
+    held = await blocked(engine)
+    async with other.connection.transaction():
+        await other.connection.fetch("SELECT FROM penstock.job FOR UPDATE")
+        early = [await send(engine) for _ in range(3)][-2]
+        attempt = await engine.attempt()
+        await wait(engine, attempt, name="rejected")
+        await block(engine, attempt)
+        late = await send(engine, name="rejected")
+        await engine.connection.execute(
+            "UPDATE penstock.job SET state = 'blocked', ready_at = NULL WHERE id <> $1", held["id"]
+        )
+        await engine.connection.execute(
+            "UPDATE penstock.event_wait SET woken = false; UPDATE penstock.event SET told = false"
+        )
+        [first] = await engine.call("wake_waits_v1", limit=2)
+        assert (first["woken"], first["upto"], first["next_in"]) == (0, early["id"], 0.0)
+        [second] = await engine.call("wake_waits_v1", limit=2, after=first["upto"])
+        assert (second["woken"], second["upto"]) == (1, late["id"])
+    assert await state(engine, attempt) == "ready"
 
 
 async def test_a_job_that_waits_for_others_as_well_is_not_woken(engine: Engine) -> None:

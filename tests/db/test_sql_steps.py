@@ -216,7 +216,19 @@ async def test_the_sweep_drops_what_expired_and_then_the_least_recently_used(
         await share(engine, attempt, number, '"12345678"', ttl=60.0 if number == 2 else 3600.0)
     engine.now = NOON.replace(minute=10)
     [swept] = await engine.call("sweep_cache_v1", bytes=25, now=engine.now)
-    assert dict(swept) == {"expired": 1, "evicted": 2}
+    assert dict(swept) == {"expired": 1, "evicted": 2, "excess": 0}
     assert [moment.minute for moment in await used(engine)] == [3, 4]
     [swept] = await engine.call("sweep_cache_v1", bytes=25, now=engine.now)
-    assert dict(swept) == {"expired": 0, "evicted": 0}
+    assert dict(swept) == {"expired": 0, "evicted": 0, "excess": 0}
+
+
+async def test_how_much_is_too_much_is_added_up_once_for_many_helpings(engine: Engine) -> None:
+    attempt = await engine.attempt()
+    for number in range(5):
+        await share(engine, attempt, number, '"12345678"')
+    [first] = await engine.call("sweep_cache_v1", bytes=25, limit=2)
+    assert dict(first) == {"expired": 0, "evicted": 2, "excess": 5}
+    [second] = await engine.call("sweep_cache_v1", bytes=25, limit=2, excess=first["excess"])
+    assert dict(second) == {"expired": 0, "evicted": 1, "excess": 0}
+    [third] = await engine.call("sweep_cache_v1", bytes=1, limit=2, excess=0)
+    assert third["evicted"] == 0

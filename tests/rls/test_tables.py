@@ -159,7 +159,8 @@ async def test_the_app_has_no_more_rights_than_its_calls_need(seeded: Ground) ->
         "batch_delta SELECT",
         "batch_delta INSERT",
         *(f"{name} {each}" for name in ("progress", "step") for each in ("SELECT", "DELETE")),
-        *("event SELECT", "event INSERT", "event_wait SELECT", "event_wait UPDATE"),
+        *("event SELECT", "event INSERT"),
+        *("event_wait SELECT", "event_wait UPDATE", "event_wait DELETE"),
         "signal INSERT",
         *(
             f"{name} SELECT"

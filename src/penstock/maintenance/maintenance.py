@@ -60,7 +60,7 @@ class Maintenance:
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Waker(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
-            StepSweeper(pool, store, health, self.leads, upkeep.sweep),
+            StepSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
             EventSweeper(pool, store, health, self.leads, upkeep.sweep),
             FireSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
             CacheSweeper(

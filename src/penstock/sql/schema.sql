@@ -703,6 +703,7 @@ BEGIN
     v_gone := v_final;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
     -- Who waits for one of them goes on waiting, until somebody unblocks it.
     DELETE FROM dependency AS d
@@ -1416,6 +1417,7 @@ $$;
 CREATE FUNCTION penstock.extend_from_v1(p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
+    SET lock_timeout TO '100ms'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1433,11 +1435,12 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT e.id, e.duplicate
-      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now) AS e;
+      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now,
+                     '{"notify": true, "durable": true}') AS e;
 END
 $$;
 
-CREATE FUNCTION penstock.extend_v1(p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
+CREATE FUNCTION penstock.extend_v1(p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1498,7 +1501,7 @@ BEGIN
         p_deadlines => v.deadlines, p_keys => CASE WHEN p_scope IS NOT NULL THEN v.keys END,
         p_fingerprints => CASE WHEN p_scope IS NOT NULL THEN v.fingerprints END, p_workflow => p_workflow, p_steps => v.steps,
         p_parents => v.parents, p_children => v.children, p_now => p_now,
-        p_options => '{"notify": true, "durable": true}') AS e;
+        p_options => p_options) AS e;
 END
 $$;
 
@@ -1630,6 +1633,7 @@ DECLARE
     v_states   text[];
     v_flows    bigint[];
     v_doomed   bigint[];
+    v_waits    bigint[];
 BEGIN
     WITH given AS (
         SELECT g.id, g.token, coalesce(g.state, 'completed') AS state, g.reason,
@@ -1648,7 +1652,7 @@ BEGIN
                   j.losses + g.loss AS losses, j.max_losses, j.priority, j.args_version,
                   j.has_children, g.state, j.queue, j.lane, j.task, j.tenant, j.subject,
                   j.requested_by, g.reason, j.unique_key, j.tags, j.args, j.meta, j.retry,
-                  j.errors, j.step, g.error, g.result
+                  j.errors, j.step, g.error, g.result, j.state = 'blocked' AND j.pending = 0 AS waits
     ), kept AS (
         INSERT INTO job_history (
             id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
@@ -1676,8 +1680,8 @@ BEGIN
     SELECT count(*), array_agg(g.batch) FILTER (WHERE g.batch IS NOT NULL),
            array_agg(g.state) FILTER (WHERE g.batch IS NOT NULL), array_agg(g.id) FILTER (WHERE g.unique_key IS NOT NULL),
            array_agg(g.id) FILTER (WHERE g.has_children), array_agg(g.state) FILTER (WHERE g.has_children),
-           array_agg(g.workflow) FILTER (WHERE g.has_children)
-      INTO v_finished, v_batches, v_counts, v_keyed, v_parents, v_states, v_flows
+           array_agg(g.workflow) FILTER (WHERE g.has_children), array_agg(g.id) FILTER (WHERE g.waits)
+      INTO v_finished, v_batches, v_counts, v_keyed, v_parents, v_states, v_flows, v_waits
       FROM gone AS g;
     IF v_batches IS NOT NULL THEN
         INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
@@ -1687,6 +1691,12 @@ BEGIN
     END IF;
     IF v_keyed IS NOT NULL THEN
         PERFORM release_keys_v1(v_keyed, p_now);
+    END IF;
+    IF v_waits IS NOT NULL THEN
+        -- Without waiting for one whose event is being sent: it goes when the job comes back, or with a sweep.
+        DELETE FROM event_wait AS w
+         WHERE w.ctid = ANY (ARRAY(
+               SELECT o.ctid FROM event_wait AS o WHERE o.job = ANY (v_waits) FOR UPDATE SKIP LOCKED));
     END IF;
     IF v_parents IS NOT NULL THEN
         v_doomed := free_children_v1(v_parents, v_states, v_flows, p_now);
@@ -2172,6 +2182,8 @@ DECLARE
     v_won    bigint[];
     v_lost   bigint[];
     v_older  bigint[] := '{}';
+    v_update boolean;
+    v_others bigint[];
 BEGIN
     WITH chosen AS MATERIALIZED (
         SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
@@ -2192,6 +2204,20 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
+    IF cardinality(v_lost) > 1 THEN
+        SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
+               array_agg((SELECT u.job FROM unique_claim AS u
+                           WHERE u.kind = 'unique' AND u.tenant = g.tenant AND u.key = g.key AND u.expires_at IS NULL))
+          INTO v_update, v_others
+          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+         WHERE g.ord = ANY (v_lost) AND (g.on_conflict IN ('replace', 'supersede') OR g.hold = 'waiting');
+        IF v_update THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR UPDATE;
+        ELSIF v_others IS NOT NULL THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR SHARE;
+        END IF;
+    END IF;
     FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
               WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
         ord := v.ord; tenant := v.tenant; key := v.key;
@@ -2974,6 +3000,8 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
      WHERE g.is_replaced AND j.id = ANY (p_jobs) AND j.id = g.job AND j.state <> 'running';
     DELETE FROM step AS s
      WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
+    DELETE FROM event_wait AS w
+     WHERE w.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
     DELETE FROM progress AS p
      WHERE p.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
 $$;
@@ -3237,6 +3265,7 @@ BEGIN
         -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
         DELETE FROM step AS s
          WHERE s.job = ANY (v_ids) AND s.job <> ALL (v_held) AND s.kind IN ('event', 'poll') AND s.result @> '{"timed_out": true}';
+        DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
@@ -3715,7 +3744,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.sweep_cache_v1(p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(expired integer, evicted integer)
+CREATE FUNCTION penstock.sweep_cache_v1(p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_excess bigint DEFAULT NULL::bigint) RETURNS TABLE(expired integer, evicted integer, excess bigint)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3725,31 +3754,35 @@ CREATE FUNCTION penstock.sweep_cache_v1(p_bytes bigint, p_limit integer DEFAULT 
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_over bigint;
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_freed bigint;
 BEGIN
     DELETE FROM step_cache AS c
      WHERE c.ctid = ANY (ARRAY(
            SELECT o.ctid FROM step_cache AS o
             WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS expired = ROW_COUNT;
-    SELECT coalesce(sum(c.size), 0) - p_bytes INTO v_over FROM step_cache AS c;
+    excess := coalesce(p_excess, (SELECT greatest(0, coalesce(sum(c.size), 0) - p_bytes) FROM step_cache AS c));
     evicted := 0;
-    IF v_over > 0 THEN
-        DELETE FROM step_cache AS c
-         WHERE c.ctid = ANY (ARRAY(
-               SELECT f.place
-                 FROM (SELECT o.place, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.place) AS freed
-                         FROM (SELECT l.ctid AS place, l.size, l.used_at FROM step_cache AS l
-                                ORDER BY l.used_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS o) AS f
-                WHERE f.freed - f.size < v_over));
-        GET DIAGNOSTICS evicted = ROW_COUNT;
+    IF excess > 0 THEN
+        WITH gone AS (
+            DELETE FROM step_cache AS c
+             WHERE c.ctid = ANY (ARRAY(
+                   SELECT f.place
+                     FROM (SELECT o.place, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.place) AS freed
+                             FROM (SELECT l.ctid AS place, l.size, l.used_at FROM step_cache AS l
+                                    ORDER BY l.used_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS o) AS f
+                    WHERE f.freed - f.size < excess))
+            RETURNING c.size
+        )
+        SELECT count(*), coalesce(sum(g.size), 0) INTO evicted, v_freed FROM gone AS g;
+        excess := greatest(0, excess - v_freed);
     END IF;
     RETURN NEXT;
 END
 $$;
 
-CREATE FUNCTION penstock.sweep_events_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(events integer, waits integer)
+CREATE FUNCTION penstock.sweep_events_v1(p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(events integer, waits integer, upto bigint)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3769,10 +3802,12 @@ BEGIN
            SELECT o.id FROM event AS o
             WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS events = ROW_COUNT;
+    SELECT array_agg(DISTINCT o.job), max(o.job) INTO v_jobs, upto
+      FROM (SELECT w.job FROM event_wait AS w WHERE w.job > p_after ORDER BY w.job LIMIT p_limit) AS o;
     v_jobs := ARRAY(
         SELECT w.job FROM event_wait AS w
-         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
-         LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
+         WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
+         FOR UPDATE OF w SKIP LOCKED);
     -- Looked for again once they are held: a job may have come back from history, and waits.
     waits := 0;
     IF cardinality(v_jobs) > 0 THEN
@@ -4178,18 +4213,27 @@ CREATE FUNCTION penstock.wake_waiters_v1(p_event bigint, p_tenant text, p_name t
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_jobs bigint[];
+    v_jobs  bigint[];
+    v_woken bigint[];
+    v_most  integer;
+    v_held  integer := 0;
 BEGIN
-    v_jobs := ARRAY(
-        SELECT w.job FROM event_wait AS w
-         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
-         ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
-    IF cardinality(v_jobs) > 0 THEN
-        UPDATE event_wait AS w SET woken = true
-         WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
-    END IF;
-    woken := cardinality(v_jobs);
+    woken := 0;
+    LOOP
+        v_most := p_limit - woken;
+        v_jobs := ARRAY(
+            SELECT w.job FROM event_wait AS w
+             WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
+             ORDER BY w.job OFFSET v_held LIMIT v_most FOR UPDATE SKIP LOCKED);
+        v_woken := wake_jobs_v1(v_jobs, p_notify, p_now);
+        IF cardinality(v_woken) > 0 THEN
+            UPDATE event_wait AS w SET woken = true
+             WHERE w.job = ANY (v_woken) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+        END IF;
+        woken := woken + cardinality(v_woken);
+        v_held := v_held + cardinality(v_jobs) - cardinality(v_woken);
+        EXIT WHEN cardinality(v_jobs) < v_most OR woken >= p_limit;
+    END LOOP;
     all_told := NOT EXISTS (
         SELECT FROM event_wait AS w
          WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken);
@@ -4197,7 +4241,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.wake_waits_v1(p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.wake_waits_v1(p_limit integer DEFAULT 1000, p_after bigint DEFAULT 0, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(woken integer, upto bigint, next_in double precision)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -4205,31 +4249,58 @@ CREATE FUNCTION penstock.wake_waits_v1(p_limit integer DEFAULT 1000, p_now times
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
+#variable_conflict use_column
 DECLARE
     v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_left  integer := p_limit;  -- what an event costs that wakes nobody is counted too
+    v_held  integer := 0;
+    v_most  integer;
     v_event record;
     v_waked record;
     v_jobs  bigint[];
-    v_most  integer := 0;
+    v_woken bigint[];
 BEGIN
+    woken := 0;
     FOR v_event IN
-        SELECT e.id, e.tenant, e.name FROM event AS e WHERE NOT e.told ORDER BY e.id LIMIT 100 FOR UPDATE SKIP LOCKED
+        SELECT e.id, e.tenant, e.name FROM event AS e
+         WHERE NOT e.told AND e.id > p_after ORDER BY e.id LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         SELECT w.woken, w.all_told INTO v_waked
-          FROM wake_waiters_v1(v_event.id, v_event.tenant, v_event.name, p_limit, true, p_now) AS w;
+          FROM wake_waiters_v1(v_event.id, v_event.tenant, v_event.name, v_left, true, p_now) AS w;
         IF v_waked.all_told THEN
             UPDATE event AS e SET told = true WHERE e.id = v_event.id;
         END IF;
-        v_most := greatest(v_most, v_waked.woken);
+        woken := woken + v_waked.woken;
+        v_left := v_left - v_waked.woken - 1;
+        IF v_left <= 0 THEN  -- this one is looked at again: there may be more who wait for it
+            upto := CASE WHEN v_waked.all_told OR v_waked.woken = 0 THEN v_event.id ELSE v_event.id - 1 END;
+            EXIT;
+        END IF;
     END LOOP;
-    v_jobs := ARRAY(
-        SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
-         ORDER BY w.until LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_jobs := wake_jobs_v1(v_jobs, true, p_now);
-    IF cardinality(v_jobs) > 0 THEN
-        UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_jobs) AND w.until <= v_now;
+
+    v_left := p_limit;
+    LOOP
+        v_most := v_left;
+        v_jobs := ARRAY(
+            SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
+             ORDER BY w.until, w.job OFFSET v_held LIMIT v_most FOR UPDATE SKIP LOCKED);
+        v_woken := wake_jobs_v1(v_jobs, true, p_now);
+        IF cardinality(v_woken) > 0 THEN
+            UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_woken) AND w.until <= v_now;
+        END IF;
+        v_left := v_left - cardinality(v_woken);
+        v_held := v_held + cardinality(v_jobs) - cardinality(v_woken);
+        EXIT WHEN cardinality(v_jobs) < v_most OR v_left <= 0;
+    END LOOP;
+    woken := woken + p_limit - v_left;
+
+    IF EXISTS (SELECT FROM event AS e WHERE NOT e.told) THEN
+        next_in := 0;
+    ELSE
+        SELECT greatest(0, extract(epoch FROM w.until - v_now)) INTO next_in FROM event_wait AS w
+         WHERE NOT w.woken AND w.until IS NOT NULL ORDER BY w.until LIMIT 1;
     END IF;
-    RETURN greatest(v_most, cardinality(v_jobs));
+    RETURN NEXT;
 END
 $$;
 

@@ -25,6 +25,14 @@ class Awaited(NamedTuple):
     result: str | None
 
 
+class Woken(NamedTuple):
+    """How many jobs were woken, after which event to go on, and in how many seconds to look."""
+
+    woken: int
+    upto: int | None
+    next_in: float | None
+
+
 class Events:
     """Events and those who wait for them, on whatever connection the caller has."""
 
@@ -59,12 +67,14 @@ class Events:
         assert row is not None
         return Awaited(row["answer"], row["result"])
 
-    async def wake(self, on: Executor, limit: int) -> int:
-        """Wake jobs whose wait is over: how many at most."""
-        return int(await on.fetchval(self._store.statement("wake_waits"), limit))
-
-    async def sweep(self, on: Executor, limit: int) -> int:
-        """Remove old events, and waits of jobs that have ended: how many at most."""
-        row = await on.fetchrow(self._store.statement("sweep_events"), limit)
+    async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
+        """Wake jobs whose wait is over, for events after one: how many at most."""
+        row = await on.fetchrow(self._store.statement("wake_waits"), limit, after)
         assert row is not None
-        return int(max(row["events"], row["waits"]))
+        return Woken(row["woken"], row["upto"], row["next_in"])
+
+    async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
+        """Remove old events, and waits of ended jobs from one on: how many, and where to go on."""
+        row = await on.fetchrow(self._store.statement("sweep_events"), after, limit)
+        assert row is not None
+        return row["events"], row["upto"]

@@ -54,11 +54,14 @@ class Steps:
         sql = self._store.statement("sleep")
         return float(await on.fetchval(sql, job, token, name, until, seconds))
 
-    async def sweep_cache(self, on: Executor, size: int, limit: int) -> int:
-        """Remove results that have expired, and the oldest beyond a size: how many at most."""
-        row = await on.fetchrow(self._store.statement("sweep_cache"), size, limit)
+    async def sweep_cache(
+        self, on: Executor, size: int, limit: int, excess: int | None
+    ) -> tuple[int, int]:
+        """Remove results that have expired, and the oldest beyond a size, of which the bytes may
+        be known: how many at most, and how many bytes are left to remove."""
+        row = await on.fetchrow(self._store.statement("sweep_cache"), size, limit, excess)
         assert row is not None
-        return int(max(row["expired"], row["evicted"]))
+        return max(row["expired"], row["evicted"]), row["excess"]
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
         """Remove steps of jobs that are gone, from one job on: how many, and where to go on."""

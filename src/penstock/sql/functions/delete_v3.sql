@@ -28,6 +28,7 @@ BEGIN
     v_gone := v_final;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
     -- Who waits for one of them goes on waiting, until somebody unblocks it.
     DELETE FROM dependency AS d

@@ -1,6 +1,6 @@
 -- Move live jobs to history in a final state: the one place where a job ends. What hangs on it is told in the same
--- transaction: its batch by a delta, its unique key, the jobs that wait for it. A job that has none of these pays
--- nothing for them: what it has is read from the deleted row.
+-- transaction: its batch by a delta, its unique key, the jobs that wait for it; and it waits for no event any more. A
+-- job that has none of these pays nothing for them: what it has is read from the deleted row.
 --
 -- The caller says which token it saw in each job (NULL for one that waits), so a row that has moved on in
 -- between is left alone. p_settled says that the attempt itself wrote this:
@@ -32,6 +32,7 @@ DECLARE
     v_states   text[];
     v_flows    bigint[];
     v_doomed   bigint[];
+    v_waits    bigint[];
 BEGIN
     WITH given AS (
         SELECT g.id, g.token, coalesce(g.state, 'completed') AS state, g.reason,
@@ -50,7 +51,7 @@ BEGIN
                   j.losses + g.loss AS losses, j.max_losses, j.priority, j.args_version,
                   j.has_children, g.state, j.queue, j.lane, j.task, j.tenant, j.subject,
                   j.requested_by, g.reason, j.unique_key, j.tags, j.args, j.meta, j.retry,
-                  j.errors, j.step, g.error, g.result
+                  j.errors, j.step, g.error, g.result, j.state = 'blocked' AND j.pending = 0 AS waits
     ), kept AS (
         INSERT INTO job_history (
             id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at, deadline,
@@ -78,8 +79,8 @@ BEGIN
     SELECT count(*), array_agg(g.batch) FILTER (WHERE g.batch IS NOT NULL),
            array_agg(g.state) FILTER (WHERE g.batch IS NOT NULL), array_agg(g.id) FILTER (WHERE g.unique_key IS NOT NULL),
            array_agg(g.id) FILTER (WHERE g.has_children), array_agg(g.state) FILTER (WHERE g.has_children),
-           array_agg(g.workflow) FILTER (WHERE g.has_children)
-      INTO v_finished, v_batches, v_counts, v_keyed, v_parents, v_states, v_flows
+           array_agg(g.workflow) FILTER (WHERE g.has_children), array_agg(g.id) FILTER (WHERE g.waits)
+      INTO v_finished, v_batches, v_counts, v_keyed, v_parents, v_states, v_flows, v_waits
       FROM gone AS g;
     IF v_batches IS NOT NULL THEN
         INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
@@ -89,6 +90,12 @@ BEGIN
     END IF;
     IF v_keyed IS NOT NULL THEN
         PERFORM release_keys_v1(v_keyed, p_now);
+    END IF;
+    IF v_waits IS NOT NULL THEN
+        -- Without waiting for one whose event is being sent: it goes when the job comes back, or with a sweep.
+        DELETE FROM event_wait AS w
+         WHERE w.ctid = ANY (ARRAY(
+               SELECT o.ctid FROM event_wait AS o WHERE o.job = ANY (v_waits) FOR UPDATE SKIP LOCKED));
     END IF;
     IF v_parents IS NOT NULL THEN
         v_doomed := free_children_v1(v_parents, v_states, v_flows, p_now);

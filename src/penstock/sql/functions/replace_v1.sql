@@ -1,5 +1,6 @@
 -- Give waiting jobs the arguments, the time and the options of newer requests, and fresh chances. Their rows are
--- locked already. What an attempt with the old arguments has stored of its steps is no good for the new ones.
+-- locked already. What an attempt with the old arguments has stored of its steps, and of what it waits for, is no
+-- good for the new ones.
 CREATE FUNCTION :"schema".replace_v1(
     p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[],
     p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamptz[],
@@ -34,6 +35,8 @@ AS $$
      WHERE g.is_replaced AND j.id = ANY (p_jobs) AND j.id = g.job AND j.state <> 'running';
     DELETE FROM step AS s
      WHERE s.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
+    DELETE FROM event_wait AS w
+     WHERE w.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
     DELETE FROM progress AS p
      WHERE p.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
 $$;

@@ -1,7 +1,9 @@
--- Remove shared results that have expired, then those least recently used until the rest is within its size.
+-- Remove shared results that have expired, then those least recently used until the rest is within its size. Answers
+-- how many, and by how many bytes it is still over. Who knows that says it: p_excess, 0 for not at all. To learn it is
+-- to add up all of them.
 CREATE FUNCTION :"schema".sweep_cache_v1(
-    p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
-) RETURNS TABLE (expired integer, evicted integer)
+    p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL, p_excess bigint DEFAULT NULL
+) RETURNS TABLE (expired integer, evicted integer, excess bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -11,25 +13,29 @@ SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_over bigint;
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_freed bigint;
 BEGIN
     DELETE FROM step_cache AS c
      WHERE c.ctid = ANY (ARRAY(
            SELECT o.ctid FROM step_cache AS o
             WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS expired = ROW_COUNT;
-    SELECT coalesce(sum(c.size), 0) - p_bytes INTO v_over FROM step_cache AS c;
+    excess := coalesce(p_excess, (SELECT greatest(0, coalesce(sum(c.size), 0) - p_bytes) FROM step_cache AS c));
     evicted := 0;
-    IF v_over > 0 THEN
-        DELETE FROM step_cache AS c
-         WHERE c.ctid = ANY (ARRAY(
-               SELECT f.place
-                 FROM (SELECT o.place, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.place) AS freed
-                         FROM (SELECT l.ctid AS place, l.size, l.used_at FROM step_cache AS l
-                                ORDER BY l.used_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS o) AS f
-                WHERE f.freed - f.size < v_over));
-        GET DIAGNOSTICS evicted = ROW_COUNT;
+    IF excess > 0 THEN
+        WITH gone AS (
+            DELETE FROM step_cache AS c
+             WHERE c.ctid = ANY (ARRAY(
+                   SELECT f.place
+                     FROM (SELECT o.place, o.size, sum(o.size) OVER (ORDER BY o.used_at, o.place) AS freed
+                             FROM (SELECT l.ctid AS place, l.size, l.used_at FROM step_cache AS l
+                                    ORDER BY l.used_at LIMIT p_limit FOR UPDATE SKIP LOCKED) AS o) AS f
+                    WHERE f.freed - f.size < excess))
+            RETURNING c.size
+        )
+        SELECT count(*), coalesce(sum(g.size), 0) INTO evicted, v_freed FROM gone AS g;
+        excess := greatest(0, excess - v_freed);
     END IF;
     RETURN NEXT;
 END

@@ -1,6 +1,8 @@
--- Remove events whose time is over, and waits of jobs that have ended.
-CREATE FUNCTION :"schema".sweep_events_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (events integer, waits integer)
+-- Remove events whose time is over, and what is left of waits of jobs that have ended: of the next waits after a job.
+-- How many, and up to which job it has looked; NULL at the end.
+CREATE FUNCTION :"schema".sweep_events_v1(
+    p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (events integer, waits integer, upto bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -20,10 +22,12 @@ BEGIN
            SELECT o.id FROM event AS o
             WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS events = ROW_COUNT;
+    SELECT array_agg(DISTINCT o.job), max(o.job) INTO v_jobs, upto
+      FROM (SELECT w.job FROM event_wait AS w WHERE w.job > p_after ORDER BY w.job LIMIT p_limit) AS o;
     v_jobs := ARRAY(
         SELECT w.job FROM event_wait AS w
-         WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
-         LIMIT p_limit FOR UPDATE OF w SKIP LOCKED);
+         WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
+         FOR UPDATE OF w SKIP LOCKED);
     -- Looked for again once they are held: a job may have come back from history, and waits.
     waits := 0;
     IF cardinality(v_jobs) > 0 THEN

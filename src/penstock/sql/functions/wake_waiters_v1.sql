@@ -1,4 +1,5 @@
--- Wake up to so many jobs that wait for an event; how many, and whether that was all of them.
+-- Wake up to so many jobs that wait for an event; how many, and whether that was all of them. Those that somebody
+-- holds are passed over.
 -- The waits' locks are kept until the transaction ends: see put_back_v2 for why.
 CREATE FUNCTION :"schema".wake_waiters_v1(
     p_event bigint, p_tenant text, p_name text, p_limit integer, p_notify boolean, p_now timestamptz DEFAULT NULL
@@ -12,18 +13,27 @@ SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_jobs bigint[];
+    v_jobs  bigint[];
+    v_woken bigint[];
+    v_most  integer;
+    v_held  integer := 0;
 BEGIN
-    v_jobs := ARRAY(
-        SELECT w.job FROM event_wait AS w
-         WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
-         ORDER BY w.job LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_jobs := wake_jobs_v1(v_jobs, p_notify, p_now);
-    IF cardinality(v_jobs) > 0 THEN
-        UPDATE event_wait AS w SET woken = true
-         WHERE w.job = ANY (v_jobs) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
-    END IF;
-    woken := cardinality(v_jobs);
+    woken := 0;
+    LOOP
+        v_most := p_limit - woken;
+        v_jobs := ARRAY(
+            SELECT w.job FROM event_wait AS w
+             WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken
+             ORDER BY w.job OFFSET v_held LIMIT v_most FOR UPDATE SKIP LOCKED);
+        v_woken := wake_jobs_v1(v_jobs, p_notify, p_now);
+        IF cardinality(v_woken) > 0 THEN
+            UPDATE event_wait AS w SET woken = true
+             WHERE w.job = ANY (v_woken) AND w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event;
+        END IF;
+        woken := woken + cardinality(v_woken);
+        v_held := v_held + cardinality(v_jobs) - cardinality(v_woken);
+        EXIT WHEN cardinality(v_jobs) < v_most OR woken >= p_limit;
+    END LOOP;
     all_told := NOT EXISTS (
         SELECT FROM event_wait AS w
          WHERE w.tenant = p_tenant AND w.name = p_name AND w.after_event < p_event AND NOT w.woken);

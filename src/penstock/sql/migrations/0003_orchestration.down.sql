@@ -123,7 +123,7 @@ DROP INDEX :"schema".job_blocked, :"schema".job_batch, :"schema".job_workflow, :
 ALTER TABLE :"schema".job_history DROP COLUMN step;
 ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
-DROP TABLE :"schema".workflow;
+DROP TABLE :"schema".workflow, :"schema".event_wait;
 DROP INDEX :"schema".batch_created, :"schema".batch_unfinished;
 ALTER TABLE :"schema".batch
     DROP CONSTRAINT batch_meta_is_object, DROP CONSTRAINT batch_callbacks_is_object,

@@ -65,6 +65,21 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
        step, 0
   FROM :"schema".job_history;
 
+-- Which event a job waits for, after which one, and until when. woken: the job has been told to look again.
+-- Events come with a later migration; that a wait ends with its job is a matter of what ends jobs.
+CREATE TABLE :"schema".event_wait (
+    job          bigint      NOT NULL,
+    step         text COLLATE "C" NOT NULL,
+    tenant       text COLLATE "C" NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    after_event  bigint      NOT NULL,
+    until        timestamptz,
+    woken        boolean     NOT NULL DEFAULT false,
+    CONSTRAINT event_wait_pkey PRIMARY KEY (job, step)
+);
+CREATE INDEX event_wait_name ON :"schema".event_wait (tenant, name, job) WHERE NOT woken;
+CREATE INDEX event_wait_until ON :"schema".event_wait (until) WHERE NOT woken AND until IS NOT NULL;
+
 \ir ../functions/release_keys_v1.sql
 \ir ../functions/doom_v1.sql
 \ir ../functions/free_children_v1.sql

@@ -5,7 +5,8 @@ DROP FUNCTION :"schema".sweep_events_v1, :"schema".wake_waits_v1, :"schema".hold
     :"schema".send_event_v1, :"schema".wake_waiters_v1, :"schema".wake_jobs_v1, :"schema".event_key_v1,
     :"schema".sleep_v1, :"schema".sweep_cache_v1, :"schema".share_step_v1, :"schema".recall_step_v1,
     :"schema".sweep_steps_v1, :"schema".save_step_v1, :"schema".read_steps_v1, :"schema".hold_attempt_v1;
-DROP TABLE :"schema".event_wait, :"schema".event, :"schema".step_cache;
+DELETE FROM :"schema".event_wait;
+DROP TABLE :"schema".event, :"schema".step_cache;
 DELETE FROM :"schema".step WHERE kind <> 'step';
 ALTER TABLE :"schema".step
     DROP CONSTRAINT step_pkey, DROP CONSTRAINT step_kind_known, DROP COLUMN kind,

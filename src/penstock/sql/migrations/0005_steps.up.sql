@@ -38,20 +38,6 @@ CREATE INDEX event_name ON :"schema".event (tenant, name, id);
 CREATE INDEX event_expiry ON :"schema".event (expires_at);
 CREATE INDEX event_untold ON :"schema".event (id) WHERE NOT told;
 
--- Which event a job waits for, after which one, and until when. woken: the job has been told to look again.
-CREATE TABLE :"schema".event_wait (
-    job          bigint      NOT NULL,
-    step         text COLLATE "C" NOT NULL,
-    tenant       text COLLATE "C" NOT NULL,
-    name         text COLLATE "C" NOT NULL,
-    after_event  bigint      NOT NULL,
-    until        timestamptz,
-    woken        boolean     NOT NULL DEFAULT false,
-    CONSTRAINT event_wait_pkey PRIMARY KEY (job, step)
-);
-CREATE INDEX event_wait_name ON :"schema".event_wait (tenant, name, job) WHERE NOT woken;
-CREATE INDEX event_wait_until ON :"schema".event_wait (until) WHERE NOT woken AND until IS NOT NULL;
-
 \ir ../functions/hold_attempt_v1.sql
 \ir ../functions/read_steps_v1.sql
 \ir ../functions/save_step_v1.sql

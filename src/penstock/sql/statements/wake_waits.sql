@@ -1,2 +1,2 @@
 -- Wake jobs whose wait for an event is over.
-SELECT :"schema".wake_waits_v1($1);
+SELECT woken, upto, next_in FROM :"schema".wake_waits_v1($1, $2);
