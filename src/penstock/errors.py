@@ -221,9 +221,11 @@ class UniqueConflict(PenstockError):
     def __init__(self, key: str, job_id: str | None) -> None:
         self.key = key
         self.job_id = job_id
-        told = f"is held by job {job_id}" if job_id else "is given to two jobs of one call"
+        told, remedy = "is given to two jobs of one call", "Leave one of them out"
+        if job_id:
+            told, remedy = f"is held by job {job_id}", "Wait for that job"
         super().__init__(
-            f"The unique key {key!r} {told}. Wait for that job, or choose another on_conflict: "
+            f"The unique key {key!r} {told}. {remedy}, or choose another on_conflict: "
             "skip, replace or supersede."
         )
 
@@ -368,8 +370,8 @@ class ScheduleNotFound(PenstockError):
         meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         super().__init__(
             f"There is no schedule {name!r}. {meant}A worker writes those of the code at its "
-            "start, as app.sync_schedules() does; app.set_schedule() makes one of a task and a "
-            "cron or an interval."
+            "start, as app.sync_schedules() does. To make one, say what it enqueues and when: "
+            "`penstock schedules set NAME --task TASK --cron CRON`, or app.set_schedule()."
         )
 
 

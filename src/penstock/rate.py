@@ -11,7 +11,7 @@ ALLOWED: Final = "a number per second above 0, or text such as '10/s', '500/min'
 HIGHEST: Final = 1e9
 _UNITS: Final = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
 _LONGER: Final = {"h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
-_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?/ ?([a-z]+)", re.ASCII)
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(?: ?/ ?([a-z]+))?", re.ASCII)
 
 
 def per_second(setting: str, given: Any) -> float:
@@ -33,5 +33,5 @@ def as_text(rate: float) -> str:
 
 def _parse(text: str) -> float | None:
     found = _RATE.fullmatch(text.strip().lower())
-    seconds = (_UNITS | _LONGER).get(found[2]) if found else None
+    seconds = (_UNITS | _LONGER).get(found[2] or "s") if found else None
     return float(found[1]) / seconds if found and seconds else None

@@ -160,3 +160,7 @@ async def test_retention_is_set_listed_and_removed(penstock: Commands, shop: Sho
     assert again.returncode == 3
     assert json.loads(again.stdout)["error"]["kind"] == "setting_not_found"
     assert penstock.run("retention", "set", "ready", "3").returncode == 2
+    assert "kept for 3 days" in penstock.run("retention", "set", "failed", "3d").stdout
+    refused = penstock.run("retention", "set", "failed", "3h")
+    assert refused.returncode == 2
+    assert "no whole number of days" in refused.stderr

@@ -1,9 +1,11 @@
 """`penstock schedules`: what it changes, and what it says."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -106,12 +108,27 @@ def test_a_pause_is_said_and_lasts_until_it_is_resumed(run: Run) -> None:
     assert said(run("resume hello")).startswith("The schedule hello enqueues shop.greet every 5m")
 
 
+async def test_a_task_that_no_living_worker_knows_is_said(
+    run: Run, connection: asyncpg.Connection
+) -> None:
+    made = await asyncio.to_thread(run, "set hello --task shop.greet --every 10m")
+    assert "No living worker knows the task shop.greet" in made.stderr
+    info = '{"queues": {"default": 1}, "tasks": ["shop.send"]}'
+    await connection.execute("SELECT penstock.open_lease_v1('ada', 60, $1)", info)
+    for line in ("list", "show hello"):
+        assert "no worker knows its task" in said(await asyncio.to_thread(run, line))
+    known = await asyncio.to_thread(run, "set hello --task shop.send")
+    assert known.stderr == ""
+    assert "no worker" not in said(await asyncio.to_thread(run, "list"))
+
+
 @pytest.mark.parametrize(
     ("line", "more", "code", "told"),
     [
         ("set hello", (), 2, "nothing is to change"),
         ("set hello --queue mail --every 10m", (), 2, "give --task as well"),
         ("set hello --every 10m", (), 3, "There is no schedule 'hello'"),
+        ("set hello --every 10m", (), 3, "`penstock schedules set NAME --task TASK"),
         ("set hello --task shop.greet --cron", ("every night",), 2, "The setting cron is"),
         ("set hello --task shop.greet --cron @daily --timezone Mars", (), 2, "time zone"),
         ("set hello --task shop.greet --every 1m --overlap maybe", (), 2, "skip or queue_one"),

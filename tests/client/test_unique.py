@@ -39,7 +39,9 @@ async def test_a_conflict_names_the_key_and_the_job(app: Penstock, greet: Greet)
     with pytest.raises(UniqueConflict, match=f"'greet:Ada' is held by job {first.id}") as caught:
         await app.enqueue(strict, "Ada")
     assert (caught.value.key, caught.value.job_id) == ("greet:Ada", first.id)
-    with pytest.raises(UniqueConflict, match="given to two jobs of one call"):
+    with pytest.raises(
+        UniqueConflict, match=r"given to two jobs of one call\. Leave one of them out"
+    ):
         await app.enqueue_many([strict.prepare("Bo"), strict.prepare("Bo")])
 
 

@@ -11,6 +11,8 @@ from penstock.rate import as_text, per_second
     [
         (5, 5.0),
         (0.5, 0.5),
+        ("10", 10.0),
+        (" 0.5 ", 0.5),
         ("10/s", 10.0),
         ("500/min", 500 / 60),
         ("2000 / hour", 2000 / 3600),
@@ -22,7 +24,7 @@ def test_a_rate_is_a_number_per_second_or_a_text(given: float | str, rate: float
     assert per_second("rate", given) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize("given", [0, -1, "0/s", "fast", "10", "10/fortnight", True, 1e12, None])
+@pytest.mark.parametrize("given", [0, -1, "0/s", "fast", "10/", "10/fortnight", True, 1e12, None])
 def test_what_is_no_rate_is_refused_with_an_example(given: object) -> None:
     with pytest.raises(ConfigError, match=r"The setting rate is .*500/min"):
         per_second("rate", given)

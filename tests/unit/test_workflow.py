@@ -101,6 +101,10 @@ def test_steps_come_after_what_they_wait_for_in_whatever_order_they_were_added()
     first = flow.add(page(), name="first")
     flow.link(middle, after=first)
     assert names(flow.in_order()) == ["first", "middle", "last"]
+    flow.link("last", after="first")
+    assert edges(flow)["last"] == {"middle": "cancel", "first": "cancel"}
+    with pytest.raises(WorkflowRefused, match="no step 'lost' yet"):
+        flow.link("lost", after="first")
     assert names(flow.steps) == ["last", "middle", "first"]
 
 

@@ -67,13 +67,16 @@ async def test_a_sync_handler_has_steps_too(app: Penstock) -> None:
             raise ValueError("again")
         with pytest.raises(TypeError, match="async def"):
             ctx.sync.step("awaits", too_late)
+        for call in (fetch("abc"), too_late()):
+            with pytest.raises(TypeError, match="Pass the function and its arguments"):
+                ctx.sync.step("called", call)  # type: ignore[call-overload]
         with pytest.raises(RuntimeError, match=r"ctx\.sync\.step"):
             ctx.step("forgotten", fetch, "abc")  # type: ignore[unused-coroutine]
         return text
 
     async with worker_of(app):
         assert await app.wait(await app.enqueue(index), 10) == "ABC"
-    assert calls == ["abc"]
+    assert calls == ["abc", "abc"]
 
 
 async def test_a_result_is_of_the_same_type_when_it_is_run_and_when_it_is_read(

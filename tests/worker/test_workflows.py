@@ -16,6 +16,11 @@ async def test_a_handler_reads_what_its_parents_came_to(app: Penstock) -> None:
             raise ValueError("broken")
         return {"number": number}
 
+    @app.task(retry=Fixed(0))
+    async def second_try(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            raise ValueError("broken once")
+
     @app.task
     async def merge(ctx: Context) -> dict[str, Any]:
         parents = await ctx.parents()
@@ -27,7 +32,8 @@ async def test_a_handler_reads_what_its_parents_came_to(app: Penstock) -> None:
 
     flow = Workflow(on_failure="continue")
     parts = [flow.add(part.prepare(number), name=f"part {number}") for number in (1, 2)]
-    flow.add(merge.prepare(), name="merge", after=parts)
+    late = flow.add(second_try.prepare(), name="late")
+    flow.add(merge.prepare(), name="merge", after=[*parts, late])
     flow.add(merge_in_a_thread.prepare(), name="thread", after=parts)
     flow.add(merge.prepare(), name="alone")
     started = await app.start_workflow(flow)
@@ -35,7 +41,10 @@ async def test_a_handler_reads_what_its_parents_came_to(app: Penstock) -> None:
     assert await app.wait(started["merge"]) == {
         "part 1": {"number": 1},
         "part 2": "ValueError: broken",
+        "late": None,
     }
+    status = await app.get_workflow(started)
+    assert (status["part 2"].error, status["late"].error) == ("ValueError: broken", None)
     assert await app.wait(started["thread"]) == ["part 1"]
     assert await app.wait(started["alone"]) == {}
 

@@ -13,6 +13,8 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
+MOST_DAYS = 400
+
 app = group("retention", help="Look at how long ended jobs are kept, and change it.")
 
 
@@ -25,6 +27,19 @@ class FinalState(StrEnum):
 State = Annotated[FinalState, typer.Argument(metavar="STATE", help="The state they ended in.")]
 Queue = Annotated[str, typer.Option(help="Jobs of this queue alone.", show_default=False)]
 Tenant = Annotated[str, typer.Option(help="Jobs of this tenant alone.", show_default=False)]
+
+
+def whole_days(text: str | int) -> int:
+    """A number of days, as `90` or `90d`."""
+    try:
+        days = int(str(text).lower().removesuffix("d"))
+    except ValueError:
+        days = -1
+    if not 0 <= days <= MOST_DAYS:
+        raise typer.BadParameter(
+            f"{text!r} is no whole number of days from 0 to {MOST_DAYS}; write 90 or 90d"
+        )
+    return days
 
 
 @app.command("list", cls=Command)
@@ -44,7 +59,10 @@ def set_retention(
     *,
     state: State,
     days: Annotated[
-        int, typer.Argument(min=0, max=400, metavar="DAYS", help="For how many days, 0 to 400.")
+        int,
+        typer.Argument(
+            parser=whole_days, metavar="DAYS", help=f"For how many days, 0 to {MOST_DAYS}."
+        ),
     ],
     queue: Queue = "",
     tenant: Tenant = "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,14 +17,16 @@ from penstock.cli.screens import schedules as screen
 from penstock.cli.where import Where
 from penstock.client import Schedule
 from penstock.errors import ScheduleNotFound
+from penstock.insights import WorkerInsight
 
 
 async def show_all(after: str | None, limit: int, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         found = await queue.app.schedules(after=after, limit=limit)
+        workers = await queue.insights.workers()
     following = found[-1].name if len(found) == limit else None
     document = {"schedules": found, "after": following}
-    output.show(document, lambda: screen.schedules_table(found, terminal().width))
+    output.show(document, lambda: screen.schedules_table(found, workers, terminal().width))
     if following is not None and not output.as_json:
         say(f"There may be more: --after {following}")
 
@@ -32,9 +35,10 @@ async def show_one(name: str, ticks: int, fires: int, where: Where, output: Outp
     async with reached(where) as queue:
         found = await queue.app.get_schedule(name)
         last = await queue.app.schedule_fires(name, limit=fires) if fires else []
+        workers = await queue.insights.workers()
     upcoming = found.upcoming(ticks) if found.next_at else []
     document = msgspec.to_builtins(found) | {"upcoming": upcoming, "fires": last}
-    output.show(document, lambda: screen.schedule_page(found, upcoming, last))
+    output.show(document, lambda: screen.schedule_page(found, workers, upcoming, last))
 
 
 async def change(
@@ -50,7 +54,8 @@ async def change(
             arguments = object_from(what.args or "{}", "What is given as arguments")
             changes["what"] = make(what.task, arguments, options)
         found = await queue.for_owner().app.set_schedule(name, **changes, by=user())
-    _remark_on(found)
+        workers = await queue.insights.workers()
+    _remark_on(found, workers)
     output.show(found, lambda: screen.sentence(found))
 
 
@@ -65,7 +70,8 @@ async def resume(name: str, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         await queue.app.resume_schedule(name, by=user())
         found = await queue.app.get_schedule(name)
-    _remark_on(found)
+        workers = await queue.insights.workers()
+    _remark_on(found, workers)
     output.show({"name": name, "paused": False}, lambda: screen.sentence(found))
 
 
@@ -79,7 +85,8 @@ async def run(name: str, where: Where, output: Output) -> None:
 async def reset(name: str, where: Where, output: Output) -> None:
     async with reached(where) as queue:
         found = await queue.app.reset_schedule(name, by=user())
-    _remark_on(found)
+        workers = await queue.insights.workers()
+    _remark_on(found, workers)
     output.show(found, lambda: screen.sentence(found))
 
 
@@ -96,8 +103,10 @@ async def remove(name: str, where: Where, output: Output) -> None:
         )
 
 
-def _remark_on(found: Schedule) -> None:
+def _remark_on(found: Schedule, workers: Sequence[WorkerInsight]) -> None:
     if found.paused_at is not None:
         say(f"It is paused: `penstock schedules resume {found.name}` lets it fire.")
     elif not found.is_active:
         say("No living worker declares it: it fires once a worker with its code has started.")
+    elif not screen.is_known(found, workers):
+        say(f"No living worker knows the task {found.task}: its jobs wait until one does.")

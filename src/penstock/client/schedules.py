@@ -113,9 +113,13 @@ class ScheduleCalls(Asking):
         A change of one from code stays until `reset_schedule`, unless it was declared to win.
         """
         checked.schedule_name(name)
-        changes = _changes(what, cron, every) | allowed.given(
+        if every is not ... and timezone is not ...:
+            raise ConfigError("timezone", timezone, checked.ZONELESS)
+        changes = _changes(what, cron, every)
+        interval = changes.get("every")
+        changes |= allowed.given(
             timezone=(timezone, lambda _, value: known_zone(value)),
-            jitter=(jitter, checked.checked_jitter),
+            jitter=(jitter, lambda name, value: checked.checked_jitter(name, value, interval)),
             overlap=(overlap, checked.checked_overlap),
             catch_up=(catch_up, checked.checked_catch_up),
             on_start=(on_start, allowed.yes_or_no),
@@ -144,10 +148,12 @@ class ScheduleCalls(Asking):
         return _schedule(rows[0])
 
     async def schedule_fires(self, name: str, *, limit: int = 20) -> Sequence[Fire]:
-        """What came of the last ticks, the newest first."""
+        """What came of the last ticks, the newest first; ScheduleNotFound if there is none."""
         checked.schedule_name(name)
         whole("limit", limit, 1, AT_ONCE)
         rows = await self._ask(lambda on: Schedules(self.store).fires(on, name, limit))
+        if not rows:
+            await self.get_schedule(name)
         return [Fire(**row) for row in rows]
 
     async def pause_schedule(self, name: str, *, by: str | None = None) -> None:

@@ -2812,7 +2812,7 @@ BEGIN
     v_parents := ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = p_job AND d.workflow = v_workflow);
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
-           (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message')
+           CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
       FROM job_all AS a WHERE a.id = ANY (v_parents) AND coalesce(a.workflow, 0) = v_workflow ORDER BY a.id;
 END
 $$;

@@ -23,6 +23,7 @@ AnyRequest: TypeAlias = Request[Any] | Task[..., Any]
 
 NAME: Final = compile(r"[\w.:@/+-]{1,200}")
 MOST_JITTER: Final = 86_400.0
+ZONELESS: Final = "a time zone for cron alone; an interval has none, so leave it out"
 # A tick says when, and whether at all: these would contradict it.
 _NOT_SCHEDULED: Final = ("delay", "run_at", "deadline", "idempotency_key")
 
@@ -62,11 +63,13 @@ def declare(
         known_zone(timezone),
         datetime.now(UTC),
     )
+    if rule.every is not None and timezone != "UTC":
+        raise ConfigError("timezone", timezone, ZONELESS)
     return Declaration(
         name=schedule_name(name),
         request=checked_request(what),
         rule=rule,
-        jitter=checked_jitter("jitter", jitter),
+        jitter=checked_jitter("jitter", jitter, rule.every),
         overlap=checked_overlap("overlap", overlap),
         catch_up=checked_catch_up("catch_up", catch_up),
         on_start=bool(on_start),
@@ -92,10 +95,13 @@ def checked_request(what: Any) -> Request[Any]:
     return request
 
 
-def checked_jitter(setting: str, value: Any) -> float:
+def checked_jitter(setting: str, value: Any, every: float | None = None) -> float:
+    """A jitter in seconds, of which an interval allows no more than its own length."""
     length = seconds(setting, value)
     if length > MOST_JITTER:
         raise ConfigError(setting, value, f"0 to {MOST_JITTER:.0f} seconds")
+    if every is not None and length > every:
+        raise ConfigError(setting, value, f"0 to {every:g} seconds, the interval's length")
     return length
 
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from penstock.backoff import LONGEST
 from penstock.errors import ConfigError
-from penstock.tasks.options import seconds
 
 SHORTEST: Final = 0.1
 NICKNAMES: Final = {
@@ -25,6 +25,7 @@ CRON_ALLOWED: Final = (
     "five fields (minute, hour, day of the month, month, day of the week), six with seconds before "
     f"them, or {', '.join(NICKNAMES)}"
 )
+_SOME_DAY: Final = "an expression that some day fits: none of its months has such a day"
 # How far back to look for the last tick: as far as need be, for the sake of those every second.
 _SPANS: Final = tuple(timedelta(days=days) for days in (1 / 1440, 1 / 24, 1, 32, 366, 366 * 9))
 
@@ -83,16 +84,31 @@ def checked_cron(text: Any) -> str:
         expression = " ".join(cron.split())
         next(CronSim(expression, datetime.now(UTC)))
     except (AttributeError, ValueError, CronSimError) as error:
+        if _is_never(cron):
+            raise ConfigError("cron", text, _SOME_DAY) from None
         why = f"; {error}" if isinstance(error, CronSimError) else ""
         raise ConfigError("cron", text, f"{CRON_ALLOWED}{why}") from error
     except StopIteration:
-        raise ConfigError("cron", text, "an expression that some day fits") from None
+        raise ConfigError("cron", text, _SOME_DAY) from None
     return expression
+
+
+def _is_never(cron: Any) -> bool:
+    """Whether only its months have no such day, which the library tells like any other mistake."""
+    fields = cron.split() if isinstance(cron, str) else []
+    if len(fields) not in (5, 6):
+        return False
+    try:
+        CronSim(" ".join([*fields[:-2], "*", fields[-1]]), datetime.now(UTC))
+        CronSim(f"* * * {fields[-2]} *", datetime.now(UTC))
+    except (ValueError, CronSimError):
+        return False
+    return True
 
 
 def checked_every(value: Any) -> float:
     """An interval in seconds."""
-    length = seconds("every", value)
-    if length < SHORTEST:
-        raise ConfigError("every", value, f"at least {SHORTEST:g} seconds, or a timedelta")
-    return length
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if type(number) not in (int, float) or not SHORTEST <= number <= LONGEST:
+        raise ConfigError("every", value, f"{SHORTEST:g} to {LONGEST:.0f} seconds")
+    return float(number)

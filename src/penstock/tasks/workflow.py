@@ -122,13 +122,16 @@ class Workflow:
             raise
         return step
 
-    def link(self, step: Step[Any], *, after: Places, on_failure: OnFailure | None = None) -> None:
+    def link(
+        self, step: Step[Any] | str, *, after: Places, on_failure: OnFailure | None = None
+    ) -> None:
         """Let a step wait for others as well; raises WorkflowCycle if one of them waits for it."""
-        if step.flow is not self:
-            raise WorkflowRefused(f"The step {step.name!r} belongs to another workflow.")
+        child = self._place(step)
+        if not isinstance(child, int):
+            raise WorkflowRefused(f"The workflow has no step {step!r} yet. Add it first.")
         policy = self.on_failure if on_failure is None else _policy(on_failure)
         for parent in self._known(after):
-            self._link(parent, step.number, policy)
+            self._link(parent, child, policy)
 
     def chain(
         self, *stages: Stage, after: Places = (), on_failure: OnFailure | None = None

@@ -124,6 +124,8 @@ class StepRunner:
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> _Begun:
         name = step_name(name)
+        if not callable(fn):
+            raise called(name, fn)
         done, key = await self._memory.find("step", name), None
         if done is None and self._cache is not None:
             key = self._cache.key(name, fn, args, kwargs)
@@ -143,6 +145,17 @@ class StepRunner:
 def _result(begun: _Begun) -> Any:
     assert begun.done is not None
     return begun.recorded.decode(begun.done)
+
+
+def called(name: str, value: Any) -> TypeError:
+    """What it means that something else was given than a function."""
+    if isinstance(value, Coroutine):
+        value.close()
+    return TypeError(
+        f"The step {name!r} was given a {type(value).__name__} instead of a function. Pass the "
+        f"function and its arguments, not its call: ctx.step({name!r}, charge, order), not "
+        f"ctx.step({name!r}, charge(order))."
+    )
 
 
 def unawaited(name: str, value: Awaitable[Any]) -> TypeError:

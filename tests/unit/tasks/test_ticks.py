@@ -158,7 +158,19 @@ def test_what_is_no_expression_is_refused(given: Any) -> None:
         checked_cron(given)
 
 
+@pytest.mark.parametrize("given", ["0 3 31 2 *", "0 0 31 4,6 *", "0 0 0 30 feb *"])
+def test_one_that_never_happens_is_refused_for_that(given: str) -> None:
+    with pytest.raises(ConfigError, match="none of its months has such a day"):
+        checked_cron(given)
+
+
+@pytest.mark.parametrize("given", ["0 3 32 2 *", "0 3 31 13 *", "61 3 31 2 *"])
+def test_a_mistake_is_not_taken_for_a_day_that_never_comes(given: str) -> None:
+    with pytest.raises(ConfigError, match="five fields"):
+        checked_cron(given)
+
+
 @pytest.mark.parametrize("given", [0, -1, 0.01, "60", None, True])
 def test_what_is_no_interval_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigError, match="The setting every is"):
+    with pytest.raises(ConfigError, match=r"every is .*; allowed is 0\.1 to .* seconds"):
         checked_every(given)

@@ -14,6 +14,7 @@ from rich.text import Text
 from penstock.cli.screens import style
 from penstock.cli.words import at, length
 from penstock.client import Fire, Schedule
+from penstock.insights import WorkerInsight
 
 WHY = {
     "running": "skipped: its last job ran",
@@ -35,7 +36,18 @@ def when(found: Schedule) -> str:
     return f"by {found.cron} in {found.timezone}"
 
 
-def schedules_table(found: Sequence[Schedule], width: int) -> RenderableType:
+def is_known(found: Schedule, workers: Sequence[WorkerInsight]) -> bool:
+    """Whether a living worker of its queue knows its task; one that names none may know any."""
+    return any(
+        not worker.tasks or found.task in worker.tasks
+        for worker in workers
+        if worker.is_alive and found.queue in worker.queues
+    )
+
+
+def schedules_table(
+    found: Sequence[Schedule], workers: Sequence[WorkerInsight], width: int
+) -> RenderableType:
     if not found:
         return style.nothing("There are no schedules.")
     sheet = style.Sheet(width, fills=False)
@@ -46,16 +58,20 @@ def schedules_table(found: Sequence[Schedule], width: int) -> RenderableType:
     sheet.column("last (UTC)", above=100)
     sheet.column("", above=80)
     for each in found:
-        sheet.row(each.name, each.task, when(each), _next(each), _last(each), _remarks(each))
+        remarks = _remarks(each, workers)
+        sheet.row(each.name, each.task, when(each), _next(each), _last(each), remarks)
     return sheet.table
 
 
 def schedule_page(
-    found: Schedule, upcoming: Sequence[datetime], fires: Sequence[Fire]
+    found: Schedule,
+    workers: Sequence[WorkerInsight],
+    upcoming: Sequence[datetime],
+    fires: Sequence[Fire],
 ) -> RenderableType:
     """All that is known about a schedule: what it does, what it will do, what it did."""
     title = Text.assemble(("Schedule ", "bold"), (found.name, "bold"), "  ", (found.task, "cyan"))
-    parts: list[RenderableType] = [title, _facts(found)]
+    parts: list[RenderableType] = [title, _facts(found, workers)]
     if upcoming:
         ticks = Text("\n").join(Text(f"  {at(tick)} UTC") for tick in upcoming)
         parts += [Text(), Text("next", "bold"), ticks]
@@ -64,18 +80,20 @@ def schedule_page(
     return Group(*parts)
 
 
-def _facts(found: Schedule) -> Table:
+def _facts(found: Schedule, workers: Sequence[WorkerInsight]) -> Table:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style=style.FAINT, no_wrap=True)
     facts.add_column()
-    for name, value in _named(found):
+    for name, value in _named(found, workers):
         if value:
             facts.add_row(f"  {name}", value)
     return facts
 
 
-def _named(found: Schedule) -> Iterator[tuple[str, RenderableType | None]]:
-    yield "state", _remarks(found)
+def _named(
+    found: Schedule, workers: Sequence[WorkerInsight]
+) -> Iterator[tuple[str, RenderableType | None]]:
+    yield "state", _remarks(found, workers)
     yield "when", when(found)
     yield "jitter", f"up to {length(found.jitter)}" if found.jitter else None
     yield "on start", "also when a leader takes office" if found.on_start else None
@@ -119,10 +137,13 @@ def _last(found: Schedule) -> Text:
     return Text(f"{at(found.last_tick)} {came_of}", "" if found.last_job else "yellow")
 
 
-def _remarks(found: Schedule) -> Text:
+def _remarks(found: Schedule, workers: Sequence[WorkerInsight]) -> Text:
+    # Where nobody works at all, that is not the schedule's trouble.
+    is_served = any(worker.is_alive for worker in workers)
     remarks = [
         "paused" if found.paused_at else None,
         None if found.is_active else "no worker declares it",
         "edited" if found.edited_at else None,
+        "no worker knows its task" if is_served and not is_known(found, workers) else None,
     ]
     return Text(", ".join(filter(None, remarks)), "yellow")

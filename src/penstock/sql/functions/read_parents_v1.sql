@@ -1,4 +1,5 @@
--- What the jobs came to that a job has waited for, for the attempt that owns it.
+-- What the jobs came to that a job has waited for, for the attempt that owns it. One that completed has no error,
+-- however often it failed before.
 -- Within its workflow: an edge that somebody wrote to another's job shows nothing. By the ids, whatever the statistics
 -- say: coalesce keeps the planner from walking through all of a workflow.
 CREATE FUNCTION :"schema".read_parents_v1(p_job bigint, p_token uuid)
@@ -22,7 +23,7 @@ BEGIN
     v_parents := ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = p_job AND d.workflow = v_workflow);
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
-           (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message')
+           CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
       FROM job_all AS a WHERE a.id = ANY (v_parents) AND coalesce(a.workflow, 0) = v_workflow ORDER BY a.id;
 END
 $$;
