@@ -33,7 +33,7 @@ OF_APPS = {
         "notify_due",
     ),
     *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
-    "joins",
+    *("joins", "note"),
     *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
     *("join_batch", "close_batch", "cancel_batch"),
     *("depend", "refuse_cycle", "free_children", "wait_again"),
@@ -41,8 +41,8 @@ OF_APPS = {
     *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
 }
-# The policies' own must see what they tell of.
-OF_POLICIES = {"owns", "joins"}
+# The policies' own must see what they tell of; a note is written where apps do not even read.
+AS_OWNER = {"owns", "joins", "note"}
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
     *("fold_batches", "call_back"),
@@ -105,6 +105,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     ],
     "dead": [("SELECT penstock.dead_v1('{102}')", [])],
     "redrive": [("SELECT answer FROM penstock.redrive_v1('{102}')", "missing")],
+    "note": [("SELECT penstock.note_v1('x', 'purge', 'b', NULL, NULL)", "a")],
     "purge": [("SELECT answer FROM penstock.purge_v1('{102}')", "missing")],
     "finish": [
         (
@@ -230,13 +231,13 @@ async def test_a_function_is_called_by_those_it_is_for_alone(seeded: Ground, ver
             }
             expected = {WORKER_LOGIN} if verb in OF_WORKERS else {APP_LOGIN}
             assert callers == (set() if verb in OF_THE_OWNER else expected), row["signature"]
-            assert row["runs_as_owner"] is (verb in OF_WORKERS | OF_POLICIES), row["signature"]
+            assert row["runs_as_owner"] is (verb in OF_WORKERS | AS_OWNER), row["signature"]
             assert row["owner"] == "penstock"
 
 
 async def test_what_runs_as_the_owner_looks_for_names_in_the_schema_alone(seeded: Ground) -> None:
     found = [row for row in await functions(seeded) if row["runs_as_owner"]]
-    assert {row["verb"] for row in found} == OF_WORKERS | OF_POLICIES
+    assert {row["verb"] for row in found} == OF_WORKERS | AS_OWNER
     for row in found:
         assert "search_path=penstock, pg_temp" in row["settings"], row["signature"]
 

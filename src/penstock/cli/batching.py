@@ -12,6 +12,7 @@ from penstock.cli.changing import exit_for, sentence
 from penstock.cli.confirm import confirm
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
+from penstock.cli.given import user
 from penstock.cli.opening import Reached, plain_errors, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.batches import batch_page, batches_table
@@ -57,7 +58,7 @@ async def wait_for(
 async def close_batch(batch: str, tenant: str | None, where: Where, output: Output) -> None:
     async with reached_for(where, tenant) as queue:
         await _expected(queue, batch, tenant)
-        await queue.client.close_batch(batch)
+        await queue.client.close_batch(batch, by=user())
         seen = await queue.client.get_batch(batch)
     output.show(
         seen, lambda: f"Batch {batch} is closed, with {counted(seen.pending, 'job')} to go."
@@ -82,7 +83,7 @@ async def retry_batch(
     async with reached_for(where, tenant) as queue:
         await _expected(queue, batch, tenant)
         with terminal(stderr=True).status("…") as status:
-            async for told in queue.client.redriving(batch=batch, rate=rate):
+            async for told in queue.client.redriving(batch=batch, rate=rate, by=user()):
                 status.update(f"{counted(told.number, 'job')} retried …")
     left = dict(Counter(told.left.values()))
     document = {"changed": told.number, "left": left, "due": told.due}
@@ -95,7 +96,7 @@ async def _cancelled(batch: str, tenant: str | None, where: Where) -> int:
     async with reached_for(where, tenant) as queue:
         await _expected(queue, batch, tenant)
         with terminal(stderr=True).status("…") as status:
-            async for number in queue.client.cancelling_batch(batch):
+            async for number in queue.client.cancelling_batch(batch, by=user()):
                 status.update(f"{counted(number, 'job')} cancelled …")
     return number
 

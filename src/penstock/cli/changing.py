@@ -14,6 +14,7 @@ import typer
 from penstock.cli.confirm import confirm
 from penstock.cli.exits import Exit
 from penstock.cli.filters import PAGE, Filter, StateName
+from penstock.cli.given import user
 from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
@@ -46,7 +47,7 @@ CANCEL = Verb(
 )
 DELETE = Verb("deleted", {"deleted"}, lambda on, keys: on.app.store.delete(on.on, keys))
 UNBLOCK = Verb(
-    "unblocked", {"ready"}, lambda on, keys: Workflows(on.app.store).unblock(on.on, keys)
+    "unblocked", {"ready"}, lambda on, keys: Workflows(on.app.store).unblock(on.on, keys, user())
 )
 
 

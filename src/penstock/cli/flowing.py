@@ -10,6 +10,7 @@ from penstock.cli.changing import sentence
 from penstock.cli.confirm import confirm
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
+from penstock.cli.given import user
 from penstock.cli.opening import Reached, plain_errors, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.workflows import workflow_page, workflows_table
@@ -59,14 +60,14 @@ def cancel_workflow(
 async def retry_workflow(workflow: str, tenant: str | None, where: Where, output: Output) -> None:
     async with reached_for(where, tenant) as queue:
         await _expected(queue, workflow, tenant)
-        number = await queue.client.retry_workflow(workflow)
+        number = await queue.client.retry_workflow(workflow, by=user())
     output.show({"retried": number}, lambda: sentence(number, "retried", {}))
 
 
 async def _cancelled(workflow: str, tenant: str | None, where: Where) -> int:
     async with reached_for(where, tenant) as queue:
         await _expected(queue, workflow, tenant)
-        return await queue.client.cancel_workflow(workflow)
+        return await queue.client.cancel_workflow(workflow, by=user())
 
 
 async def _look_once(workflow: str, tenant: str | None, where: Where) -> WorkflowStatus:

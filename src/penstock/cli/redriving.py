@@ -14,6 +14,7 @@ import typer
 
 from penstock.cli.changing import MISSING, exit_for, holders_of, jobs_of, sentence, told_of
 from penstock.cli.confirm import confirm
+from penstock.cli.given import user
 from penstock.cli.letters import Letters
 from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, draw, print_json, say, terminal
@@ -114,7 +115,7 @@ def redrive(wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes:
     """Bring dead letters back; those that a filter finds only after a question."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Redriven]:
-        return client.redriving(*ids, rate=wanted.rate, **wanted.options)
+        return client.redriving(*ids, rate=wanted.rate, by=user(), **wanted.options)
 
     if _is_meant("redriven", wanted, where, output, dry_run=dry_run, yes=yes):
         _change("redriven", wanted, call, where, output)
@@ -124,7 +125,7 @@ def purge(wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes: b
     """Erase dead letters; those that a filter finds only after a question."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Purged]:
-        return client.purging(*ids, **wanted.options)
+        return client.purging(*ids, by=user(), **wanted.options)
 
     if _is_meant("purged", wanted, where, output, dry_run=dry_run, yes=yes):
         _change("purged", wanted, call, where, output)

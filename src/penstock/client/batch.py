@@ -126,7 +126,7 @@ class Batch:
 
     async def close(self) -> None:
         """Add no more: the batch is finished when the last of its jobs has ended."""
-        await self._calls.close_batch(self)
+        await self._calls._close(self)
 
     async def status(self) -> BatchStatus:
         """The batch as it is now."""
@@ -136,13 +136,13 @@ class Batch:
         """Wait until it is finished; raises BatchTimeout."""
         return await self._calls.wait_batch(self, timeout)
 
-    async def cancel(self, reason: str = "requested") -> int:
+    async def cancel(self, reason: str = "requested", *, by: str | None = None) -> int:
         """Close it and end all that pends: how many jobs."""
-        return await self._calls.cancel_batch(self, reason)
+        return await self._calls.cancel_batch(self, reason, by=by)
 
-    async def retry(self, *, rate: float | str | None = None) -> Redriven:
+    async def retry(self, *, rate: float | str | None = None, by: str | None = None) -> Redriven:
         """Run again what has failed."""
-        return await self._calls.retry_batch(self, rate=rate)
+        return await self._calls.retry_batch(self, rate=rate, by=by)
 
     def __repr__(self) -> str:
         return f"<Batch {self.id}>"

@@ -38,7 +38,10 @@ STATES: Final = ("open", "running", "finished")
 
 
 class BatchCalls(DeadCalls, Enqueuing):
-    """The calls for batches. What failed in one are dead letters; they are run again as such."""
+    """The calls for batches. What failed in one are dead letters; they are run again as such.
+
+    `by` says in the audit who closed, cancelled or retried one.
+    """
 
     async def open_batch(self, name: str | None = None, **options: Unpack[BatchOptions]) -> Batch:
         """Begin a batch; it stays open until `close`, from here or from any process.
@@ -150,22 +153,24 @@ class BatchCalls(DeadCalls, Enqueuing):
             raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0)
         return status
 
-    async def close_batch(self, batch: BatchId) -> None:
+    async def close_batch(self, batch: BatchId, *, by: str | None = None) -> None:
         """Let nobody but its own jobs add to a batch; it is finished when nothing pends."""
-        await self._close(batch, cancel=False)
+        await self._close(batch, noted=True, by=by)
 
-    async def cancel_batch(self, batch: BatchId, reason: str = "requested") -> int:
+    async def cancel_batch(
+        self, batch: BatchId, reason: str = "requested", *, by: str | None = None
+    ) -> int:
         """Close a batch and end all that pends, running or not: how many jobs.
 
         `on_end` comes all the same, `on_success` never.
         """
-        return [number async for number in self.cancelling_batch(batch, reason)][-1]
+        return [number async for number in self.cancelling_batch(batch, reason, by=by)][-1]
 
     async def cancelling_batch(
-        self, batch: BatchId, reason: str = "requested"
+        self, batch: BatchId, reason: str = "requested", *, by: str | None = None
     ) -> AsyncIterator[int]:
         """As `cancel_batch`, with how many it has come to after each piece of 500 jobs."""
-        key = await self._close(batch, cancel=True)
+        key = await self._close(batch, reason, noted=True, by=by)
         number = after = 0
         while True:
             piece = await self._ask(
@@ -182,17 +187,30 @@ class BatchCalls(DeadCalls, Enqueuing):
             if piece.found < CANCELLED_AT_ONCE:
                 return
 
-    async def retry_batch(self, batch: BatchId, *, rate: float | str | None = None) -> Redriven:
+    async def retry_batch(
+        self, batch: BatchId, *, rate: float | str | None = None, by: str | None = None
+    ) -> Redriven:
         """Run again those jobs of a batch that have failed; what it came to, as of `redrive`.
 
         A finished batch goes on then; if all completes this time, `on_success` comes.
         """
         status = await self.get_batch(batch)
-        return await self.redrive(batch=status.id, rate=rate)
+        return await self.redrive(batch=status.id, rate=rate, by=by)
 
-    async def _close(self, batch: BatchId, *, cancel: bool) -> int:
+    async def _close(
+        self,
+        batch: BatchId,
+        reason: str | None = None,
+        *,
+        noted: bool = False,
+        by: str | None = None,
+    ) -> int:
+        """Close a batch; with a reason it is given up. What its own handle does is no news."""
         batch_id = batch_id_of(batch)
         key = batch_key(batch_id)
-        if not await self._ask(lambda on: Batches(self.store).close(on, key, cancel=cancel)):
+        is_there = await self._ask(
+            lambda on: Batches(self.store).close(on, key, reason, noted=noted, by=by)
+        )
+        if not is_there:
             raise BatchNotFound(batch_id)
         return key

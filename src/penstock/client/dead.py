@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from itertools import islice
+from typing import Final, TypeVar, Unpack
 
 from penstock.client.asking import Asking
 from penstock.client.enqueued import JobId, Page, id_of
@@ -26,21 +27,20 @@ from penstock.store import key_of
 from penstock.store.dead import Dead, Place
 from penstock.tasks.options import whole
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T")
 
 LONGEST_PAGE: Final = 1000
 AT_ONCE: Final = 500
 COUNTED: Final = 10_000
 MOST: Final = 1_000_000_000
+TOLD: Final = 10_000
 
 
 class DeadCalls(Asking):
     """The calls for dead letters: jobs that have failed, and stay in the history.
 
-    They are chosen by ids or by filters; see `DeadFilter`.
+    They are chosen by ids or by filters; see `DeadFilter`. `by` says in the audit who has changed
+    them: a row for each page of 500, with how many and which.
     """
 
     async def dead_letters(
@@ -77,6 +77,7 @@ class DeadCalls(Asking):
         *jobs: JobId,
         rate: float | str | None = None,
         limit: int | None = None,
+        by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
         """Run failed jobs again under their ids, with fresh chances; the longest dead first.
@@ -87,34 +88,47 @@ class DeadCalls(Asking):
         With a `rate` they come back scheduled, so many a second, and nobody needs to stay for it.
         What fails after the call began is not caught by it. `limit` is how many at most.
         """
-        told = [each async for each in self.redriving(*jobs, rate=rate, limit=limit, **which)]
-        return told[-1] if told else Redriven()
+        told = self.redriving(*jobs, rate=rate, limit=limit, by=by, **which)
+        return await _last(told, Redriven())
 
     async def redriving(
         self,
         *jobs: JobId,
         rate: float | str | None = None,
         limit: int | None = None,
+        by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Redriven]:
         """As `redrive`, with what it has come to after each page of jobs."""
         spacing = None if rate is None else 1 / per_second("rate", rate)
+        meant = Which.of(which, self._tenant).as_json
         number = 0
         due: datetime | None = None
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
             start = None if due is None or spacing is None else due + timedelta(seconds=spacing)
             rows = await self._ask(
-                partial(Dead(self.store).redrive, ids=keys, spacing=spacing, start=start),
+                partial(
+                    Dead(self.store).redrive,
+                    ids=keys,
+                    spacing=spacing,
+                    start=start,
+                    by=by,
+                    which=meant,
+                ),
                 again=False,
             )
             back = [row["due"] for row in rows if row["due"] is not None]
-            left |= {str(row["id"]): row["answer"] for row in rows if row["due"] is None}
+            _leave(left, {str(row["id"]): row["answer"] for row in rows if row["due"] is None})
             number, due = number + len(back), max(back, default=due)
-            yield Redriven(number, left, due)
+            yield Redriven(number, dict(left), due)
 
     async def purge(
-        self, *jobs: JobId, limit: int | None = None, **which: Unpack[DeadFilter]
+        self,
+        *jobs: JobId,
+        limit: int | None = None,
+        by: str | None = None,
+        **which: Unpack[DeadFilter],
     ) -> Purged:
         """Erase failed jobs with all that is kept about them; the longest dead first.
 
@@ -123,21 +137,27 @@ class DeadCalls(Asking):
 
         One that came back meanwhile, or never failed, is left. `limit` is how many at most.
         """
-        told = [each async for each in self.purging(*jobs, limit=limit, **which)]
-        return told[-1] if told else Purged()
+        return await _last(self.purging(*jobs, limit=limit, by=by, **which), Purged())
 
     async def purging(
-        self, *jobs: JobId, limit: int | None = None, **which: Unpack[DeadFilter]
+        self,
+        *jobs: JobId,
+        limit: int | None = None,
+        by: str | None = None,
+        **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Purged]:
         """As `purge`, with what it has come to after each page of jobs."""
+        meant = Which.of(which, self._tenant).as_json
         number = 0
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
-            rows = await self._ask(partial(Dead(self.store).purge, ids=keys), again=False)
+            rows = await self._ask(
+                partial(Dead(self.store).purge, ids=keys, by=by, which=meant), again=False
+            )
             kept = {str(row["id"]): row["answer"] for row in rows if row["answer"] != "deleted"}
-            left |= kept
+            _leave(left, kept)
             number += len(rows) - len(kept)
-            yield Purged(number, left)
+            yield Purged(number, dict(left))
 
     async def _keys(
         self, jobs: Sequence[JobId], limit: int | None, given: DeadFilter, left: dict[str, str]
@@ -169,6 +189,17 @@ class DeadCalls(Asking):
                 return
             after, most = found[-1], most - size
             which = replace(which, until=began)
+
+
+async def _last(answers: AsyncIterator[T], last: T) -> T:
+    async for answer in answers:
+        last = answer
+    return last
+
+
+def _leave(left: dict[str, str], more: dict[str, str]) -> None:
+    """Tell of those that were left too, while they are not too many to be told of."""
+    left.update(islice(more.items(), max(0, TOLD - len(left))))
 
 
 def _numbers(jobs: Sequence[JobId], left: dict[str, str]) -> Iterator[int]:

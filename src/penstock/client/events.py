@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -16,11 +16,6 @@ from penstock.store.events import Events
 from penstock.tasks.events import event_name
 from penstock.tasks.options import CHECKS, seconds, whole
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 WEEK: Final = 7 * 86_400.0
 EVENTS_AT_ONCE: Final = 1000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 from msgspec import Struct
 
 from penstock.client import filters
@@ -72,6 +73,12 @@ class Which:
         batch = None if self.batch is None else key_of(self.batch)
         return list(astuple(replace(self, batch=batch)))  # type: ignore[arg-type]
 
+    @property
+    def as_json(self) -> str:
+        """What is given, for the audit."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return msgspec.json.encode(given).decode()
+
     def _check(self) -> None:
         names = ("queue", "task", "tenant", "subject", "tag", "reason", "error")
         filters.texts(**{name: getattr(self, name) for name in names})
@@ -89,7 +96,7 @@ class Redriven(Struct, frozen=True):
 
     `number` jobs came back, the last of them `due` then; those that were `left` are here by their
     ids, each with why: `held` (its unique key belongs to another job now), the state in which it
-    is, or `missing`.
+    is, or `missing`. Of very many the first 10,000 are told.
     """
 
     number: int = 0

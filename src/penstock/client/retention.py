@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 from penstock.client import allowed
 from penstock.client.asking import Asking
@@ -12,11 +12,6 @@ from penstock.errors import ConfigError
 from penstock.job import FINAL, STATES, State
 from penstock.store.tuning import Tuning
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 LONGEST: Final = 400
 

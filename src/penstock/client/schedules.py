@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -26,8 +26,6 @@ from penstock.zone import known_zone
 
 if TYPE_CHECKING:
     from penstock.store import Executor
-
-T = TypeVar("T")
 
 AT_ONCE: Final = 1000
 

@@ -2538,6 +2538,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.note_v1(p_by text, p_action text, p_tenant text, p_target text, p_detail jsonb) RETURNS text
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    INSERT INTO audit (actor, action, tenant, target, detail)
+    SELECT coalesce(p_by, session_user), p_action,
+           coalesce(nullif(current_setting('penstock.tenant', true), ''), p_tenant, ''), p_target, p_detail
+    RETURNING tenant
+$$;
+
 CREATE FUNCTION penstock.notify_due_v1(p_run_at timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'

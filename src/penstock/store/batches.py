@@ -67,9 +67,12 @@ class Batches:
         )
         return await self.get(on, [row["id"] for row in found])
 
-    async def close(self, on: Executor, batch: int, *, cancel: bool) -> bool:
-        """Whether it was there to be closed; with `cancel` as one that is given up."""
-        answer = await on.fetchval(self._store.statement("close_batch"), batch, cancel)
+    async def close(
+        self, on: Executor, batch: int, reason: str | None, *, noted: bool, by: str | None
+    ) -> bool:
+        """Whether it was there to be closed; with a `reason` as one that is given up."""
+        sql = self._store.statement("close_batch")
+        answer = await on.fetchval(sql, batch, reason, noted, by)
         return bool(answer == "closed")
 
     async def cancel(self, on: Executor, batch: int, after: int, limit: int, reason: str) -> Piece:

@@ -51,13 +51,22 @@ class Dead:
         return await self._rows(on, "sum_dead", *which, among)
 
     async def redrive(
-        self, on: Executor, ids: Sequence[int], spacing: float | None, start: datetime | None
+        self,
+        on: Executor,
+        ids: Sequence[int],
+        spacing: float | None,
+        start: datetime | None,
+        *,
+        by: str | None,
+        which: str,
     ) -> list[Row]:
-        """What became of each, and when it is due."""
-        return await self._rows(on, "redrive", list(ids), spacing, start)
+        """What became of each, and when it is due; `which`, as JSON, goes to the audit."""
+        return await self._rows(on, "redrive", list(ids), spacing, start, by, which)
 
-    async def purge(self, on: Executor, ids: Sequence[int]) -> list[Row]:
-        return await self._rows(on, "purge", list(ids))
+    async def purge(
+        self, on: Executor, ids: Sequence[int], *, by: str | None, which: str
+    ) -> list[Row]:
+        return await self._rows(on, "purge", list(ids), by, which)
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:
         return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]

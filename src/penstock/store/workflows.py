@@ -84,20 +84,20 @@ class Workflows:
         rows = await self._rows(on, "awaited_jobs", job)
         return [Awaited(**row | {"id": str(row["id"])}) for row in rows]
 
-    async def cancel(self, on: Executor, workflow: int, reason: str) -> int | None:
+    async def cancel(self, on: Executor, workflow: int, reason: str, by: str | None) -> int | None:
         """How many jobs were ended; None if there is no such workflow."""
         ended: int | None = await on.fetchval(
-            self._store.statement("cancel_workflow"), workflow, reason
+            self._store.statement("cancel_workflow"), workflow, reason, by
         )
         return ended
 
-    async def retry(self, on: Executor, workflow: int) -> int | None:
+    async def retry(self, on: Executor, workflow: int, by: str | None) -> int | None:
         """How many jobs came back; None if there is no such workflow."""
-        back: int | None = await on.fetchval(self._store.statement("retry_workflow"), workflow)
+        back: int | None = await on.fetchval(self._store.statement("retry_workflow"), workflow, by)
         return back
 
-    async def unblock(self, on: Executor, ids: Sequence[int]) -> dict[int, str]:
-        rows = await on.fetch(self._store.statement("unblock"), list(ids))
+    async def unblock(self, on: Executor, ids: Sequence[int], by: str | None) -> dict[int, str]:
+        rows = await on.fetch(self._store.statement("unblock"), list(ids), by)
         return {row["id"]: row["answer"] for row in rows}
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:

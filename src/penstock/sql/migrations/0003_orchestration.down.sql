@@ -1,5 +1,5 @@
 -- Takes unique jobs, batches and workflows away again. Jobs stay; those that wait for others go on waiting.
-DROP FUNCTION :"schema".redrive_v1, :"schema".purge_v1, :"schema".dead_v1;
+DROP FUNCTION :"schema".redrive_v1, :"schema".purge_v1, :"schema".dead_v1, :"schema".note_v1;
 DROP FUNCTION :"schema".extend_from_v1, :"schema".extend_v1, :"schema".name_steps_v1, :"schema".cancel_workflow_v1, :"schema".retry_workflow_v1, :"schema".read_parents_v1,
     :"schema".join_workflow_v1, :"schema".find_cycle_v1;
 DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"schema".retry_v2, :"schema".wait_again_v1,

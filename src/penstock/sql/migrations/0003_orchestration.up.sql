@@ -129,6 +129,8 @@ DROP FUNCTION :"schema".enqueue;
 \ir ../functions/delete_v3.sql
 \ir ../functions/sweep_v3.sql
 
+\ir ../functions/note_v1.sql
+
 -- Dead letters.
 \ir ../functions/dead_v1.sql
 \ir ../functions/redrive_v1.sql

@@ -154,7 +154,7 @@ BEGIN
     -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
     -- under the policies. The rest is called by these, or by the owner alone.
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
-                    coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins'), false) AS should
+                    coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins', 'note'), false) AS should
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
                          'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
@@ -170,7 +170,7 @@ BEGIN
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
                          'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
                          'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
-                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins',
+                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
                          'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
