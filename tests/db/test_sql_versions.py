@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from penstock.migrate.compatibility import newest_functions
 from penstock.sql import quote
 from tests.db.engine import LONG_AGO, Engine
+from tests.db.flows import Flow
 from tests.fixtures.database import Database
 
 OLD_CLAIM = """
@@ -146,6 +148,44 @@ async def test_a_worker_of_the_version_before_serves_lanes_that_it_knows_nothing
     [swept] = await engine.call("sweep_v1")
     assert swept["leases"] == 0
     assert await engine.states() == {first: "completed"}
+
+
+@pytest.mark.parametrize("delete", ["delete_v1", "delete_v2"])
+async def test_what_clients_of_the_version_before_delete_counts_and_frees_who_waits(
+    engine: Engine, delete: str
+) -> None:
+    flow = await Flow.new(engine)
+    parent = await flow.add()
+    child = await flow.add([(parent, "continue")])
+    batch = await engine.connection.fetchval(
+        "INSERT INTO penstock.batch DEFAULT VALUES RETURNING id"
+    )
+    [row] = await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=batch)
+    assert await engine.answers(delete, parent, row["id"]) == {
+        parent: "deleted",
+        row["id"]: "deleted",
+    }
+    assert (await engine.job(child))["state"] == "ready"
+    assert await pending(engine) == 0
+
+
+async def test_what_a_client_of_the_version_before_retries_is_pending_in_its_batch_again(
+    engine: Engine,
+) -> None:
+    batch = await engine.connection.fetchval(
+        "INSERT INTO penstock.batch DEFAULT VALUES RETURNING id"
+    )
+    [row] = await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=batch)
+    await engine.settle(
+        await engine.claim(await engine.lease()), states="failed", reasons="exhausted"
+    )
+    assert await pending(engine) == 0
+    assert await engine.answers("retry_v1", row["id"]) == {row["id"]: "ready"}
+    assert await pending(engine) == 1
+
+
+async def pending(engine: Engine) -> int:
+    return int(await engine.connection.fetchval("SELECT sum(pending) FROM penstock.batch_delta"))
 
 
 def test_we_ask_and_people_are_told_to_ask_the_newest_version_of_each_function() -> None:

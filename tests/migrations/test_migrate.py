@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from importlib.resources import files
 
 import asyncpg
@@ -11,7 +12,10 @@ from penstock import sql
 from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import check, migrate, plan, sql_text, status
 from penstock.sql import migrations, quote
+from tests.db.engine import Engine
+from tests.db.flows import Flow
 from tests.fixtures.database import Database, connected
+from tests.rls.seeds import SEEDS, values
 
 ALL = [name for _, name in migrations()]
 NEWEST = migrations()[-1][0]
@@ -29,6 +33,16 @@ SELECT 'type ' || typname FROM pg_type WHERE typnamespace = $1::text::regnamespa
 
 async def content(connection: asyncpg.Connection, schema: str = "penstock") -> set[str]:
     return {row["thing"] for row in await connection.fetch(CONTENT, quote(schema))}
+
+
+async def fill(connection: asyncpg.Connection) -> None:
+    """A row in every table, as far as it is as the newest migration has it."""
+    newest = await connection.fetchval("SELECT max(number) FROM penstock.migration") == NEWEST
+    for table, seed in SEEDS.items():
+        if table != "migration":
+            later = () if newest else (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
+            with suppress(*later):
+                await connection.execute(seed.format(**values("a", 1000)))
 
 
 LEDGER = {"relation migration", "relation migration_pkey", "type migration", "type _migration"}
@@ -77,11 +91,44 @@ async def test_each_migration_has_a_way_back_that_leaves_nothing(
         await migrate(connection, to=number)
         made = await content(connection)
         await connection.execute("SELECT penstock.enqueue('work')")
+        await fill(connection)
         [undone] = await migrate(connection, to=before)
         assert undone == ALL[number - 1]
         assert await content(connection) == state
         assert await migrate(connection, to=number) == [undone]
         assert await content(connection) == made
+
+
+async def test_there_and_back_again_with_a_row_in_every_table(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        await fill(connection)
+        for before in range(NEWEST - 1, -1, -1):
+            assert await migrate(connection, to=before) == [ALL[before]]
+            assert await migrate(connection, to=before + 1) == [ALL[before]]
+            await migrate(connection, to=before)
+
+
+async def test_without_workflows_a_job_that_waits_for_another_is_cancelled(
+    empty: Database,
+) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        flow = await Flow.new(Engine(connection))
+        parent = await flow.add()
+        child = await flow.add([parent])
+        await migrate(connection, to=2)
+        rows = await connection.fetch(
+            "SELECT id, state, reason, workflow, has_children FROM penstock.job_all ORDER BY id"
+        )
+        assert [tuple(row) for row in rows] == [
+            (parent, "ready", None, None, False),
+            (child, "cancelled", "workflow_removed", None, False),
+        ]
+        await migrate(connection)
+        engine = Engine(connection)
+        assert [each["id"] for each in await engine.claim(await engine.lease())] == [parent]
+        assert await engine.answers("retry_v2", child) == {child: "ready"}
 
 
 async def test_the_way_back_to_nothing_leaves_only_the_list(empty: Database) -> None:

@@ -1,7 +1,25 @@
--- Takes unique jobs, batches and workflows away again. Jobs stay; those that wait for others go on waiting.
+-- Takes unique jobs, batches and workflows away again. Jobs stay, and belong to none; one that waits for its parents
+-- is cancelled: nobody would wake it any more, and it must not run before them.
+-- Counts that nobody keeps would be wrong for ever, and numbers are given anew if this migration comes back.
+DELETE FROM :"schema".dependency;
+DELETE FROM :"schema".batch_delta;
+DELETE FROM :"schema".batch;
+UPDATE :"schema".job SET batch = NULL, workflow = NULL, has_children = false
+ WHERE batch IS NOT NULL OR workflow IS NOT NULL;
+UPDATE :"schema".job_history SET batch = NULL, workflow = NULL, has_children = false
+ WHERE batch IS NOT NULL OR workflow IS NOT NULL;
+SELECT :"schema".finish_v2(
+           array_agg(j.id), NULL, array_agg('cancelled'::text), array_agg('workflow_removed'::text), NULL, NULL, NULL, NULL,
+           false, clock_timestamp())
+  FROM :"schema".job AS j WHERE j.state = 'blocked' HAVING count(*) > 0;
+
 DROP FUNCTION :"schema".redrive_v1, :"schema".purge_v1, :"schema".dead_v1, :"schema".note_v1;
 DROP FUNCTION :"schema".extend_from_v1, :"schema".extend_v1, :"schema".name_steps_v1, :"schema".cancel_workflow_v1, :"schema".retry_workflow_v1, :"schema".read_parents_v1,
     :"schema".join_workflow_v1, :"schema".find_cycle_v1;
+DROP FUNCTION :"schema".retry_v1, :"schema".delete_v1, :"schema".delete_v2;
+\ir ../functions/retry_v1.sql
+\ir ../functions/delete_v1.sql
+\ir ../functions/delete_v2.sql
 DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"schema".retry_v2, :"schema".wait_again_v1,
     :"schema".close_batch_v1, :"schema".cancel_batch_v1, :"schema".fold_v1, :"schema".fold_batches_v1, :"schema".call_back_v1,
     :"schema".enqueue_stored_v1, :"schema".enqueue, :"schema".enqueue_v3, :"schema".depend_v1, :"schema".refuse_cycle_v1,
@@ -124,7 +142,7 @@ ALTER TABLE :"schema".job_history DROP COLUMN step;
 ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
 DROP TABLE :"schema".workflow, :"schema".event_wait;
-DROP INDEX :"schema".batch_created, :"schema".batch_unfinished;
+DROP INDEX :"schema".batch_created, :"schema".batch_unfinished, :"schema".batch_finished;
 ALTER TABLE :"schema".batch
     DROP CONSTRAINT batch_meta_is_object, DROP CONSTRAINT batch_callbacks_is_object,
     DROP CONSTRAINT batch_cancelled_only_when_closed, DROP COLUMN cancelled_at,

@@ -21,6 +21,7 @@ ALTER TABLE :"schema".batch
     ADD CONSTRAINT batch_cancelled_only_when_closed CHECK (cancelled_at IS NULL OR closed_at IS NOT NULL);
 CREATE INDEX batch_created ON :"schema".batch (tenant, id);
 CREATE INDEX batch_unfinished ON :"schema".batch (id) WHERE finished_at IS NULL;
+CREATE INDEX batch_finished ON :"schema".batch (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Jobs with dependencies between them. How far it is, is read from its jobs.
 CREATE TABLE :"schema".workflow (
@@ -32,6 +33,7 @@ CREATE TABLE :"schema".workflow (
     CONSTRAINT workflow_pkey PRIMARY KEY (id),
     CONSTRAINT workflow_meta_is_object CHECK (jsonb_typeof(meta) = 'object')
 );
+CREATE INDEX workflow_created ON :"schema".workflow (created_at);
 
 -- Satisfied: the parent's end has been counted, so that its second end (it was run again) is not.
 ALTER TABLE :"schema".dependency
@@ -127,6 +129,26 @@ DROP FUNCTION :"schema".enqueue;
 \ir ../functions/extend_v1.sql
 \ir ../functions/extend_from_v1.sql
 \ir ../functions/delete_v3.sql
+-- Clients of the version before call these: batches and those that wait hear of what they do, too.
+CREATE OR REPLACE FUNCTION :"schema".retry_v1(p_ids bigint[], p_now timestamptz DEFAULT NULL)
+RETURNS TABLE (id bigint, answer text)
+LANGUAGE sql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+    SELECT r.id, r.answer FROM retry_v2(p_ids, p_now) AS r;
+$$;
+CREATE OR REPLACE FUNCTION :"schema".delete_v1(p_ids bigint[]) RETURNS TABLE (id bigint, answer text)
+LANGUAGE sql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
+$$;
+CREATE OR REPLACE FUNCTION :"schema".delete_v2(p_ids bigint[]) RETURNS TABLE (id bigint, answer text)
+LANGUAGE sql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
+$$;
 \ir ../functions/sweep_v3.sql
 
 \ir ../functions/note_v1.sql
