@@ -220,3 +220,19 @@ async def test_a_sweep_walks_once_through_a_table_that_was_analysed_when_it_was_
     await engine.connection.execute(EMPTIED)
     [swept] = await engine.call("sweep_v3", now=NOON)
     assert swept["progress"] == 20
+
+
+async def test_a_batch_that_nobody_ever_closed_is_swept_once_its_jobs_are_long_gone(
+    engine: Engine,
+) -> None:
+    add = "INSERT INTO penstock.batch (created_at, closed_at) VALUES ($1, $2) RETURNING id"
+    forgotten, used, busy = [await engine.connection.fetchval(add, NOON, None) for _ in range(3)]
+    closed = await engine.connection.fetchval(add, NOON, NOON)
+    await engine.connection.execute(
+        "UPDATE penstock.batch SET folded_at = $2 WHERE id = $1", used, NOON + timedelta(days=30)
+    )
+    await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=busy)
+    for days, left in ((32, [forgotten, used, busy, closed]), (33, [used, busy, closed])):
+        await engine.call("sweep_v3", now=NOON + timedelta(days=days))
+        rows = await engine.connection.fetch("SELECT id FROM penstock.batch ORDER BY id")
+        assert [row["id"] for row in rows] == left

@@ -614,67 +614,17 @@ END
 $$;
 
 CREATE FUNCTION penstock.delete_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
+    LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    v_gone bigint[];
-BEGIN
-    WITH live AS (
-        DELETE FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' RETURNING j.id
-    ), final AS (
-        DELETE FROM job_history AS h WHERE h.id = ANY (p_ids) RETURNING h.id
-    )
-    SELECT coalesce(array_agg(g.id), '{}') INTO v_gone
-      FROM (SELECT l.id FROM live AS l UNION ALL SELECT f.id FROM final AS f) AS g;
-    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
-    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
-    -- A key must not go on standing for a job that nobody can find any more.
-    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
-    RETURN QUERY
-    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
-END
+    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
 $$;
 
 CREATE FUNCTION penstock.delete_v2(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
+    LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    v_live  bigint[];
-    v_final bigint[];
-    v_gone  bigint[];
-BEGIN
-    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
-      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
-    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
-      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
-    v_gone := v_live || v_final;
-    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
-    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
-    -- A key must not go on standing for a job that nobody can find any more.
-    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
-    DELETE FROM job AS j WHERE j.id = ANY (v_live);
-    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
-    RETURN QUERY
-    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
-END
+    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
 $$;
 
 CREATE FUNCTION penstock.delete_v3(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
@@ -1295,12 +1245,13 @@ BEGIN
         PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
-        PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
-           FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
-                  WHERE v_uniques IS NOT NULL
-                    AND j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
-                 OFFSET 0) AS w  -- by their ids, not by what is ready
-          WHERE w.state = 'ready';
+        IF v_uniques IS NOT NULL THEN
+            PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
+               FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
+                      WHERE j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
+                     OFFSET 0) AS w  -- by their ids, not by what is ready
+              WHERE w.state = 'ready';
+        END IF;
     END IF;
 END
 $$;
@@ -3130,65 +3081,10 @@ END
 $$;
 
 CREATE FUNCTION penstock.retry_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
+    LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    v_now     timestamptz := coalesce(p_now, statement_timestamp());
-    v_held    bigint[];
-    v_answers text[];
-BEGIN
-    UPDATE job AS j
-       SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
-     WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
-    -- Again if one of them is final now: it ran a moment ago and has ended in between.
-    LOOP
-        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
-        v_held := ARRAY(
-            SELECT h.id FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
-               AND h.id <> (SELECT u.job FROM unique_claim AS u
-                             WHERE u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
-                               AND (u.expires_at IS NULL OR u.expires_at > v_now)));
-        WITH back AS (
-            DELETE FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
-            RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
-                      h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
-                      h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
-                      h.meta, h.retry, h.errors
-        )
-        INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
-                         attempt, max_attempts, max_losses, priority, args_version, has_children, state,
-                         queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
-                         retry, errors)
-        SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
-               CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
-               b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
-               b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
-               b.retry, b.errors
-          FROM back AS b;
-        v_answers := ARRAY(
-            SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
-             ORDER BY g.ord);
-        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
-    END LOOP;
-    PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
-       FROM (SELECT j.queue, j.lane, j.priority,
-                    min(j.ready_at) FILTER (WHERE j.state = 'ready') AS ready_at
-               FROM job AS j
-              WHERE j.id = ANY (p_ids) GROUP BY j.queue, j.lane, j.priority) AS r
-      WHERE r.ready_at IS NOT NULL;
-    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
-END
+    SELECT r.id, r.answer FROM retry_v2(p_ids, p_now) AS r;
 $$;
 
 CREATE FUNCTION penstock.retry_v2(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
@@ -3996,16 +3892,26 @@ BEGIN
     buckets := cardinality(v_keys);
 
     v_ended := ARRAY(SELECT b.id FROM batch AS b
-                      WHERE b.finished_at < v_gone ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+                      WHERE b.finished_at < v_gone ORDER BY b.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_ended);
     DELETE FROM batch AS b WHERE b.id = ANY (v_ended);
     batches := cardinality(v_ended);
+    -- Never closed, and nobody adds to it any more. Who did a moment ago has left a delta.
+    v_ended := ARRAY(SELECT b.id FROM batch AS b
+                      WHERE b.finished_at IS NULL AND b.closed_at IS NULL
+                        AND b.created_at < v_gone AND (b.folded_at < v_gone) IS NOT FALSE
+                        AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = b.id)
+                        AND NOT EXISTS (SELECT FROM job AS j WHERE j.batch = b.id)
+                      ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM batch AS b
+     WHERE b.id = ANY (v_ended) AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = b.id);
+    batches := greatest(batches, cardinality(v_ended));
 
     v_ended := ARRAY(SELECT w.id FROM workflow AS w
                       WHERE w.created_at < v_gone
                         AND NOT EXISTS (SELECT FROM job AS j WHERE j.workflow = w.id)
                         AND NOT EXISTS (SELECT FROM job_history AS h WHERE h.workflow = w.id)
-                      ORDER BY w.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+                      ORDER BY w.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM dependency AS d WHERE d.workflow = ANY (v_ended);
     DELETE FROM workflow AS w WHERE w.id = ANY (v_ended);
     workflows := cardinality(v_ended);
@@ -4986,6 +4892,8 @@ ALTER TABLE ONLY penstock.workflow
 
 CREATE INDEX batch_created ON penstock.batch USING btree (tenant, id);
 
+CREATE INDEX batch_finished ON penstock.batch USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+
 CREATE INDEX batch_unfinished ON penstock.batch USING btree (id) WHERE (finished_at IS NULL);
 
 CREATE INDEX dependency_child ON penstock.dependency USING btree (child);
@@ -5037,6 +4945,8 @@ CREATE INDEX step_cache_use ON penstock.step_cache USING btree (used_at) INCLUDE
 CREATE INDEX unique_claim_expiry ON penstock.unique_claim USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX unique_claim_job ON penstock.unique_claim USING btree (job);
+
+CREATE INDEX workflow_created ON penstock.workflow USING btree (created_at);
 
 CREATE TRIGGER lane_setting_tells_workers AFTER INSERT OR DELETE OR UPDATE ON penstock.lane_setting FOR EACH STATEMENT EXECUTE FUNCTION penstock.settings_changed_v1();
 

@@ -151,12 +151,13 @@ BEGIN
         PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
-        PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
-           FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
-                  WHERE v_uniques IS NOT NULL
-                    AND j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
-                 OFFSET 0) AS w  -- by their ids, not by what is ready
-          WHERE w.state = 'ready';
+        IF v_uniques IS NOT NULL THEN
+            PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
+               FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
+                      WHERE j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
+                     OFFSET 0) AS w  -- by their ids, not by what is ready
+              WHERE w.state = 'ready';
+        END IF;
     END IF;
 END
 $$;

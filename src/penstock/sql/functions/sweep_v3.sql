@@ -1,6 +1,6 @@
 -- Remove what nobody needs any more: dead leases and what hung on them, old keys, progress of ended jobs, buckets that
 -- say nothing (full and open for an hour, as one that is made anew would be, or without a rate), and batches and
--- workflows whose jobs are long gone.
+-- workflows whose jobs are long gone, also batches that nobody ever closed.
 --
 -- What goes is always found first and then removed by a list: where the statistics are those of an emptied table, a
 -- subquery would be run again for each of its rows.
@@ -55,16 +55,26 @@ BEGIN
     buckets := cardinality(v_keys);
 
     v_ended := ARRAY(SELECT b.id FROM batch AS b
-                      WHERE b.finished_at < v_gone ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+                      WHERE b.finished_at < v_gone ORDER BY b.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_ended);
     DELETE FROM batch AS b WHERE b.id = ANY (v_ended);
     batches := cardinality(v_ended);
+    -- Never closed, and nobody adds to it any more. Who did a moment ago has left a delta.
+    v_ended := ARRAY(SELECT b.id FROM batch AS b
+                      WHERE b.finished_at IS NULL AND b.closed_at IS NULL
+                        AND b.created_at < v_gone AND (b.folded_at < v_gone) IS NOT FALSE
+                        AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = b.id)
+                        AND NOT EXISTS (SELECT FROM job AS j WHERE j.batch = b.id)
+                      ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM batch AS b
+     WHERE b.id = ANY (v_ended) AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = b.id);
+    batches := greatest(batches, cardinality(v_ended));
 
     v_ended := ARRAY(SELECT w.id FROM workflow AS w
                       WHERE w.created_at < v_gone
                         AND NOT EXISTS (SELECT FROM job AS j WHERE j.workflow = w.id)
                         AND NOT EXISTS (SELECT FROM job_history AS h WHERE h.workflow = w.id)
-                      ORDER BY w.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+                      ORDER BY w.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM dependency AS d WHERE d.workflow = ANY (v_ended);
     DELETE FROM workflow AS w WHERE w.id = ANY (v_ended);
     workflows := cardinality(v_ended);
