@@ -84,6 +84,7 @@ class DatabaseBack(Event, frozen=True):
 class LeaderChanged(Event, frozen=True):
     lease: int
     leads: bool
+    role: str
 
 
 class WorkerStopping(Event, frozen=True):

@@ -14,7 +14,7 @@ from tests.fixtures.until import until
 EVERY = 0.5
 LEADER = """
 SELECT l.worker FROM penstock.leader AS r JOIN penstock.lease AS l ON l.id = r.lease
-WHERE r.role = 'maintenance' AND r.expires_at > clock_timestamp()
+WHERE r.role = 'orchestration' AND r.expires_at > clock_timestamp()
 """
 FIRES = "SELECT count(*) FROM penstock.schedule_fire"
 

@@ -84,6 +84,8 @@ class Claim:
 @dataclass(slots=True)
 class ModelBatch:
     moments: frozenset[str]
+    # When it was opened, or folded last.
+    touched: datetime
     counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
     closed: bool = False
@@ -96,6 +98,10 @@ class ModelBatch:
 
     def pending(self) -> int:
         return self.total - sum(self.counts.values())
+
+    def is_forgotten(self, since: datetime) -> bool:
+        """Never closed, and not used any more."""
+        return not (self.closed or self.has_deltas or self.pending()) and self.touched < since
 
     def row(self) -> tuple[int, ...]:
         return (self.total, self.pending(), *(self.counts[state] for state in FINAL))
@@ -117,6 +123,7 @@ class ModelBatch:
         if not self.has_deltas:
             return set()
         due = {"failure"} if self.counts["failed"] or self.has_failed else set()
+        self.touched = now
         self.finished = None if self.goes_on else self.finished
         self.has_deltas = self.has_failed = self.goes_on = False
         if self.closed and not self.pending() and self.finished is None:
@@ -479,7 +486,7 @@ class OrchestrationModel(Model):
         self.batches = {
             id: batch
             for id, batch in self.batches.items()
-            if batch.finished is None or batch.finished >= long_ago
+            if (batch.finished or self.now) >= long_ago and not batch.is_forgotten(long_ago)
         }
         used = {job.workflow for job in self.jobs.values()}
         self.workflows = {

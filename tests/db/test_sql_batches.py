@@ -199,7 +199,9 @@ async def test_a_close_waits_for_whoever_is_adding(engine: Engine, other: Engine
     assert await counts(engine, batch) == (2, 2, 0, 0, 0)
 
 
-async def test_a_fold_passes_a_batch_that_somebody_adds_to(engine: Engine, other: Engine) -> None:
+async def test_a_fold_does_not_finish_a_batch_that_somebody_adds_to(
+    engine: Engine, other: Engine
+) -> None:
     """Its running job adds, ends and is counted; the batch must not end without what was added."""
     batch = await opened(engine)
     [job] = await add(engine, batch)
@@ -209,11 +211,121 @@ async def test_a_fold_passes_a_batch_that_somebody_adds_to(engine: Engine, other
     await adding.start()
     await add(engine, batch, options=json.dumps({"adder": job}))
     await other.settle([attempt])
-    assert await fold(other) == 0
+    assert await fold(other) > 0
+    assert await fold(other) == 0  # nothing to count, but it will look again
+    assert await counts(other, batch) == (1, 0, 1, 0, 0)
+    assert not await is_finished(other, batch)
     await adding.commit()
     await fold(other)
     assert not await is_finished(engine, batch)
     assert await counts(engine, batch) == (2, 1, 1, 0, 0)
+
+
+async def test_a_fold_counts_what_somebody_adds_to_and_none_waits(
+    engine: Engine, other: Engine
+) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch))
+    adding = engine.connection.transaction()
+    await adding.start()
+    await add(engine, batch)
+    folding = other.connection.transaction()
+    await folding.start()
+    assert await fold(other) == 2
+    await add(engine, batch)
+    await adding.commit()
+    await folding.commit()
+    assert await counts(engine, batch) == (3, 2, 1, 0, 0)
+
+
+async def test_who_began_before_a_fold_adds_all_the_same(engine: Engine, other: Engine) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch))
+    async with engine.connection.transaction(isolation="repeatable_read"):
+        await engine.connection.fetch("SELECT FROM penstock.job")
+        assert await fold(other) == 2
+        await add(engine, batch)
+    assert await counts(engine, batch) == (2, 1, 1, 0, 0)
+
+
+async def test_who_began_before_the_close_adds_nothing_after_it(
+    engine: Engine, other: Engine
+) -> None:
+    batch = await opened(engine)
+    adding = engine.connection.transaction(isolation="repeatable_read")
+    await adding.start()
+    await engine.connection.fetch("SELECT FROM penstock.job")
+    await close(other, batch)
+    with pytest.raises(asyncpg.SerializationError):
+        await add(engine, batch)
+    await adding.rollback()
+    await fold(other)
+    assert await is_finished(engine, batch)
+
+
+async def test_a_batch_is_folded_at_its_pace_but_its_end_does_not_wait(engine: Engine) -> None:
+    batch = await opened(engine)
+    ids = await add(engine, batch, 3)
+    await settled(engine, ids[:1])
+    assert await paced(engine) == (2, 0)
+    await engine.answers("cancel_v1", ids[1])
+    assert await paced(engine) == (0, 1)
+    await close(engine, batch)
+    assert await paced(engine) == (0, 1)
+    await engine.answers("cancel_v1", ids[2])
+    assert await paced(engine) == (3, 0)
+    assert await is_finished(engine, batch)
+
+
+async def test_a_clock_that_was_set_back_stops_no_fold(engine: Engine) -> None:
+    batch = await opened(engine)
+    await engine.connection.execute(
+        "UPDATE penstock.batch SET folded_at = now() + interval '1 year'"
+    )
+    await add(engine, batch)
+    assert await paced(engine) == (1, 0)
+
+
+async def paced(engine: Engine) -> tuple[int, int]:
+    """Deltas that were moved, batches that were passed."""
+    [row] = await engine.call("fold_v1", pace=3600.0)
+    return row["moved"], row["passed"]
+
+
+async def test_batches_that_are_held_keep_no_other_from_being_folded(
+    engine: Engine, other: Engine
+) -> None:
+    batches = [await opened(engine) for _ in range(3)]
+    for batch in batches:
+        await add(engine, batch)
+    holding = other.connection.transaction()
+    await holding.start()
+    await other.connection.execute(
+        "SELECT FROM penstock.batch WHERE id <> $1 FOR UPDATE", batches[1]
+    )
+    seen, after = [], 0
+    for _ in range(4):
+        [row] = await engine.call("fold_v1", limit=1, after=after)
+        after = row["upto"]
+        seen.append((after, row["moved"], row["passed"]))
+    first, second, third = batches
+    assert seen == [(first, 0, 1), (second, 1, 0), (third, 0, 1), (first, 0, 1)]
+    await holding.rollback()
+    [row] = await engine.call("fold_v1", after=second)
+    assert (row["moved"], row["upto"]) == (2, first)
+
+
+async def test_a_fold_says_whether_any_batch_is_unfinished(engine: Engine) -> None:
+    assert await is_idle(engine)
+    batch = await opened(engine, {})
+    assert not await is_idle(engine)
+    await close(engine, batch)
+    assert await is_idle(engine)
+
+
+async def is_idle(engine: Engine) -> bool:
+    [row] = await engine.call("fold_v1")
+    return row["is_idle"]
 
 
 @pytest.mark.parametrize("adder", ["another batch's", "waiting", "ended"])

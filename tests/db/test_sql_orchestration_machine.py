@@ -338,7 +338,7 @@ class Orchestra(RuleBasedStateMachine):
     def open_batch(self, moments: frozenset[str]) -> None:
         callbacks = json.dumps({moment: {"task": "call back"} for moment in moments})
         [row] = self.fetch(NEW_BATCH, callbacks, self.model.now)
-        self.model.batches[row["id"]] = ModelBatch(moments)
+        self.model.batches[row["id"]] = ModelBatch(moments, self.model.now)
 
     def batch_for(self, pick: int) -> int | None:
         """The newest that is open; now and then one that is closed, perhaps."""

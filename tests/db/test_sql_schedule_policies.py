@@ -90,7 +90,7 @@ async def test_once_makes_one_job_of_all_that_were_missed(engine: Engine) -> Non
 async def test_a_start_fires_once_for_each_term_of_a_leader(engine: Engine, other: Engine) -> None:
     await make(engine, on_start=True)
     lease = await engine.lease()
-    await engine.call("elect_v1", role="maintenance", lease=lease, ttl=30.0, now=NOON)
+    await engine.call("elect_v1", role="orchestration", lease=lease, ttl=30.0, now=NOON)
     [due] = (await look(engine, after(1)))["due"]
     assert datetime.fromisoformat(due["start"]) == NOON
     for leader in (engine, other):
@@ -98,7 +98,7 @@ async def test_a_start_fires_once_for_each_term_of_a_leader(engine: Engine, othe
     assert await fires(engine) == [(NOON, "start", 1, True, None)]
     assert (await look(engine, after(2)))["due"] == []
     next_one = await engine.lease(ttl=3600.0)
-    await engine.call("elect_v1", role="maintenance", lease=next_one, ttl=30.0, now=after(60))
+    await engine.call("elect_v1", role="orchestration", lease=next_one, ttl=30.0, now=after(60))
     [due] = (await look(engine, after(61)))["due"]
     assert datetime.fromisoformat(due["start"]) == after(60)
 

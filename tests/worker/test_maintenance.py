@@ -1,12 +1,14 @@
 """One worker leads the maintenance; another takes over when it goes."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import Context, Penstock
+from penstock.errors import EventTimeout
 from penstock.events import LeaderChanged
 from penstock.lifecycle import Health
 from penstock.maintenance.partitions import Partitions
@@ -58,6 +60,30 @@ async def test_a_leader_whose_lease_is_dead_has_no_seat(
     assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 3600)", lease)
     async with worker_of(app) as worker:
         await until(lambda: leads(worker), timeout=3, what="the worker to lead")
+
+
+async def test_while_a_worker_of_the_version_before_leads_schedules_fire_all_the_same(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """It leads the maintenance, and knows nothing of them."""
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('old', 3600)")
+    assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 3600)", lease)
+
+    @app.task
+    async def note() -> None: ...
+
+    @app.task
+    async def patient(ctx: Context) -> None:
+        with suppress(EventTimeout):
+            await ctx.wait_for_event("never", timeout=0.1)
+
+    app.schedule("notes", note, every=0.1)
+    waiting = await app.enqueue(patient)
+    async with worker_of(app) as worker:
+        await until(lambda: app.schedule_fires("notes"), what="a tick")
+        await reaches(app, waiting, "completed")
+        assert not leads(worker)
+        assert crew_of(worker).maintenance.directs()
 
 
 async def test_a_change_of_leader_is_an_event(app: Penstock) -> None:

@@ -1,4 +1,4 @@
-"""One leader among all workers, by a row with a term."""
+"""One leader for each role among all workers, by a row with a term."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from penstock.store import Pool, Store
 
 logger = logging.getLogger("penstock.leader")
 
-ROLE = "maintenance"
+MAINTENANCE = "maintenance"
+# What workers of the version before know nothing of: while one of them leads the maintenance,
+# schedules fire all the same.
+ORCHESTRATION = "orchestration"
 
 
 class Elector(Service):
     """Stands for election again and again; a leader that stops doing so loses its seat."""
-
-    name = "election"
 
     def __init__(
         self,
@@ -26,11 +27,14 @@ class Elector(Service):
         health: Health,
         events: Events,
         lease: Callable[[], Awaitable[int]],
+        role: str,
         *,
         every: float,
         term: float,
     ) -> None:
         super().__init__(health)
+        self.name = f"election ({role})"
+        self._role = role
         self._pool = pool
         self._store = store
         self._events = events
@@ -43,7 +47,7 @@ class Elector(Service):
     async def tick(self) -> float:
         lease = await self._lease()
         try:
-            leads = await self._store.elect(self._pool, ROLE, lease, self._term)
+            leads = await self._store.elect(self._pool, self._role, lease, self._term)
         except BaseException:
             # What cannot be renewed must be taken for lost; two leaders would do no harm, but why.
             self._become(False, lease)
@@ -55,7 +59,7 @@ class Elector(Service):
         if leads == self.leads:
             return
         self.leads = leads
-        logger.info("This worker %s the maintenance.", "leads" if leads else "no longer leads")
-        self._events.emit(LeaderChanged(lease, leads))
+        logger.info("This worker %s the %s.", "leads" if leads else "no longer leads", self._role)
+        self._events.emit(LeaderChanged(lease, leads, self._role))
         if leads:
             self.on_win()

@@ -6,19 +6,22 @@ from collections.abc import Callable
 
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Store
+from penstock.store.batches import Batches, Folded
 
 LIMIT = 100
 SHORTEST = 0.1
-# What other workers or somebody's SQL settled is found by the leader.
+# What other workers or somebody's SQL settled is found by the leader; it hardly looks while there
+# is no batch.
 LOOK = 1.0
+IDLE = 5.0
 NOBODY = 3600.0
 
 
 class Folder(Service):
     """Folds after this worker has settled a job of a batch, and now and then if it leads.
 
-    Any worker may: two at once take turns at a batch. At most ten times a second, so that however
-    many jobs end, a batch's row changes seldom.
+    Any worker may: two at once take turns at a batch. Each at most ten times a second, and all
+    together each batch as often, so that however many jobs end, a batch's row changes seldom.
     """
 
     name = "fold"
@@ -26,10 +29,12 @@ class Folder(Service):
     def __init__(self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool]) -> None:
         super().__init__(health)
         self._pool = pool
-        self._store = store
+        self._batches = Batches(store)
         self._leads = leads
         self._budget = Budget(SHORTEST)
         self._is_wanted = False
+        self._after = 0
+        self._patience = SHORTEST
 
     def settled(self) -> None:
         """A job of a batch has ended here."""
@@ -41,13 +46,22 @@ class Folder(Service):
         if not (self._is_wanted or self._leads()):
             return NOBODY
         self._is_wanted = False
-        moved = await self.fold()
-        if moved or self._is_wanted:
+        found = await self.fold(pace=SHORTEST)
+        if found.moved or self._is_wanted:
             self._is_wanted = True
+            self._patience = SHORTEST
             return self._budget.rest
-        return LOOK
+        if found.passed:
+            # Another has just folded it, and may not have seen what ended here; or its row is held.
+            self._is_wanted = True
+            self._patience = min(2 * self._patience, LOOK)
+            return max(self._patience, self._budget.rest)
+        self._patience = SHORTEST
+        return IDLE if found.is_idle else LOOK
 
-    async def fold(self) -> int:
-        """Fold what there is now: how many deltas."""
+    async def fold(self, pace: float = 0) -> Folded:
+        """Fold what there is now, behind what the last one came to, and around."""
         with self._budget:
-            return await self._store.fold(self._pool, LIMIT)
+            found = await self._batches.fold(self._pool, LIMIT, self._after, pace)
+        self._after = found.upto
+        return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from penstock.config import Upkeep
 from penstock.events import Events
 from penstock.lifecycle import Health, Service
 from penstock.maintenance.chore import Expirer, FireSweeper, Sweeper
-from penstock.maintenance.elector import Elector
+from penstock.maintenance.elector import MAINTENANCE, ORCHESTRATION, Elector
 from penstock.maintenance.folder import Folder
 from penstock.maintenance.partitions import Partitions
 from penstock.maintenance.promoter import Promoter
@@ -35,19 +36,20 @@ class Maintenance:
         *,
         look_most: Callable[[], float],
     ) -> None:
-        self.elector = Elector(
-            pool, store, health, events, lease, every=upkeep.election, term=upkeep.term
+        self.elector, self.director = (
+            Elector(
+                pool, store, health, events, lease, role, every=upkeep.election, term=upkeep.term
+            )
+            for role in (MAINTENANCE, ORCHESTRATION)
         )
         self.promoter = Promoter(pool, store, health, self.leads, look_most)
         self.scheduler = Scheduler(
-            pool, store, health, self.leads, timetable, look_most, grace=upkeep.schedule_grace
+            pool, store, health, self.directs, timetable, look_most, grace=upkeep.schedule_grace
         )
-        self.folder = Folder(pool, store, health, self.leads)
-        self.elector.on_win = self._begin
+        self.folder = Folder(pool, store, health, self.directs)
+        self.waker = Waker(pool, store, health, self.directs, upkeep.expire)
         self._led: list[Service] = [
             self.promoter,
-            self.scheduler,
-            self.folder,
             OvertimeRescuer(
                 pool,
                 store,
@@ -58,14 +60,7 @@ class Maintenance:
                 grace=upkeep.overtime_grace,
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
-            Waker(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
-            StepSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
-            EventSweeper(pool, store, health, self.leads, upkeep.sweep),
-            FireSweeper(pool, store, health, self.leads, 10 * upkeep.sweep),
-            CacheSweeper(
-                pool, store, health, self.leads, upkeep.sweep, size=upkeep.step_cache_bytes
-            ),
             Partitions(
                 pool,
                 store,
@@ -75,18 +70,43 @@ class Maintenance:
                 ahead=upkeep.partitions_ahead,
             ),
         ]
+        self._directed: list[Service] = [
+            self.scheduler,
+            self.folder,
+            self.waker,
+            StepSweeper(pool, store, health, self.directs, 10 * upkeep.sweep),
+            EventSweeper(pool, store, health, self.directs, upkeep.sweep),
+            FireSweeper(pool, store, health, self.directs, 10 * upkeep.sweep),
+            CacheSweeper(
+                pool, store, health, self.directs, upkeep.sweep, size=upkeep.step_cache_bytes
+            ),
+        ]
+        self.elector.on_win = partial(_wake, self._led)
+        self.director.on_win = partial(_wake, self._directed)
         self.services: list[Service] = [
             self.elector,
+            self.director,
             Rescuer(pool, store, health, events, upkeep.rescue),
             *self._led,
+            *self._directed,
         ]
 
     def leads(self) -> bool:
         return self.elector.leads
 
-    def _begin(self) -> None:
-        for service in self._led:
-            service.wake()
+    def directs(self) -> bool:
+        """Whether this worker leads what the version before it did not know."""
+        return self.director.leads
+
+    def elect(self) -> None:
+        """A leader has gone: stand for election at once."""
+        self.elector.wake()
+        self.director.wake()
 
     async def stop(self) -> None:
         await asyncio.gather(*(service.stop() for service in self.services))
+
+
+def _wake(services: Sequence[Service]) -> None:
+    for service in services:
+        service.wake()

@@ -17,11 +17,19 @@ SUMS = 10
 
 
 class Waker(Chore):
-    """Wakes jobs whose time for an event is over, or whose event could not wake them itself."""
+    """Wakes jobs whose time for an event is over, or whose event could not wake them itself.
+
+    While nobody waits it looks less often, unless a job of this worker begins to wait.
+    """
 
     name = "event wake-up"
     _after = 0
     _is_idle = False
+
+    def waits(self) -> None:
+        """A job waits now."""
+        if self._is_idle:
+            self.wake()
 
     async def work(self) -> int:
         woken, upto, next_in = await Events(self._store).wake(self._pool, LIMIT, self._after)

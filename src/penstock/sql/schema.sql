@@ -466,8 +466,8 @@ CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_cancel boolean DEF
 DECLARE
     v_now timestamptz := coalesce(p_now, statement_timestamp());
 BEGIN
-    -- Waits for whoever is adding jobs to it.
-    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE;
+    -- Waits for whoever is adding jobs to it: he holds its key.
+    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR UPDATE;
     UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
     UPDATE batch AS b SET cancelled_at = v_now
      WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
@@ -853,7 +853,7 @@ CREATE FUNCTION penstock.due_v1(p_limit integer DEFAULT 100, p_except text[] DEF
     AS $$
 DECLARE
     v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
 BEGIN
     RETURN (
         WITH known AS MATERIALIZED (
@@ -1754,7 +1754,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.fold_batches_v1(p_batches bigint[], p_now timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.fold_batches_v1(p_batches bigint[], p_pace double precision, p_now timestamp with time zone, OUT moved integer, OUT passed integer) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1765,7 +1765,6 @@ CREATE FUNCTION penstock.fold_batches_v1(p_batches bigint[], p_now timestamp wit
 DECLARE
     v_batches bigint[];
     v_batch   record;
-    v_moved   integer;
     v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
@@ -1773,7 +1772,14 @@ BEGIN
     DELETE FROM batch_delta AS d
      WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
                                  WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
-    v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
+    v_batches := ARRAY(
+        SELECT b.id FROM batch AS b
+         WHERE b.id = ANY (p_batches)
+           AND ((b.folded_at > p_now - make_interval(secs => p_pace) AND b.folded_at <= p_now) IS NOT TRUE
+                OR (b.closed_at IS NOT NULL AND b.pending > 0
+                    AND b.pending + (SELECT sum(d.pending) FROM batch_delta AS d WHERE d.batch = b.id) = 0))
+         ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
+    passed := cardinality(ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.id <> ALL (v_batches)));
     WITH gone AS (
         DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
         RETURNING d.batch, d.total, d.pending, d.completed, d.failed, d.cancelled
@@ -1802,7 +1808,7 @@ BEGIN
         RETURNING b.id, s.deltas, s.has_failed
     )
     SELECT coalesce(sum(f.deltas), 0), coalesce(array_agg(f.id) FILTER (WHERE f.has_failed), '{}')
-      INTO v_moved, v_failed FROM folded AS f;
+      INTO moved, v_failed FROM folded AS f;
 
     FOR v_batch IN
         SELECT m.* FROM (
@@ -1818,25 +1824,33 @@ BEGIN
                 UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
                  WHERE b.id = v_batch.id;
             END IF;
-            IF v_batch.is_over THEN
+            IF NOT v_batch.is_over THEN
+                CONTINUE;
+            END IF;
+            PERFORM 1 FROM batch AS b WHERE b.id = v_batch.id FOR UPDATE SKIP LOCKED;
+            -- What was added before that has left its delta, and what comes now waits.
+            IF FOUND AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = v_batch.id) THEN
                 UPDATE batch AS b
                    SET finished_at = p_now,
                        success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
                            call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
                        end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
                  WHERE b.id = v_batch.id;
+            ELSE
+                INSERT INTO batch_delta (batch) VALUES (v_batch.id);
+                moved := moved - 1;
+                passed := passed + 1;
             END IF;
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
             INSERT INTO batch_delta (batch) VALUES (v_batch.id);
-            v_moved := v_moved - 1;  -- nothing for which to fold again at once
+            moved := moved - 1;  -- nothing for which to fold again at once
         END;
     END LOOP;
-    RETURN v_moved;
 END
 $$;
 
-CREATE FUNCTION penstock.fold_v1(p_limit integer DEFAULT 100, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.fold_v1(p_limit integer DEFAULT 100, p_after bigint DEFAULT 0, p_pace double precision DEFAULT 0, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(moved integer, passed integer, upto bigint, is_idle boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1846,20 +1860,30 @@ CREATE FUNCTION penstock.fold_v1(p_limit integer DEFAULT 100, p_now timestamp wi
     SET enable_sort TO 'off'
     AS $$
 DECLARE
-    v_batches bigint[];
+    v_batches bigint[] := '{}';
+    v_range   record;
 BEGIN
-    WITH RECURSIVE found AS (
-        (SELECT d.batch FROM batch_delta AS d ORDER BY d.batch LIMIT 1)
-        UNION ALL
-        SELECT (SELECT d.batch FROM batch_delta AS d WHERE d.batch > f.batch ORDER BY d.batch LIMIT 1)
-          FROM found AS f WHERE f.batch IS NOT NULL
-    )
-    SELECT array_agg(l.batch) INTO v_batches
-      FROM (SELECT f.batch FROM found AS f WHERE f.batch IS NOT NULL LIMIT p_limit) AS l;
-    IF v_batches IS NULL THEN
-        RETURN 0;
+    FOR v_range IN SELECT r.low, r.high FROM (VALUES (p_after, 9223372036854775807), (0, p_after)) AS r (low, high) LOOP
+        v_batches := v_batches || ARRAY(
+            WITH RECURSIVE found AS (
+                (SELECT d.batch FROM batch_delta AS d
+                  WHERE d.batch > v_range.low AND d.batch <= v_range.high ORDER BY d.batch LIMIT 1)
+                UNION ALL
+                SELECT (SELECT d.batch FROM batch_delta AS d
+                         WHERE d.batch > f.batch AND d.batch <= v_range.high ORDER BY d.batch LIMIT 1)
+                  FROM found AS f WHERE f.batch IS NOT NULL
+            )
+            SELECT f.batch FROM found AS f WHERE f.batch IS NOT NULL LIMIT p_limit - cardinality(v_batches));
+    END LOOP;
+    moved := 0;
+    passed := 0;
+    upto := coalesce(v_batches[cardinality(v_batches)], 0);
+    IF cardinality(v_batches) > 0 THEN
+        SELECT f.moved, f.passed INTO moved, passed
+          FROM fold_batches_v1(v_batches, p_pace, coalesce(p_now, statement_timestamp())) AS f;
     END IF;
-    RETURN fold_batches_v1(v_batches, coalesce(p_now, statement_timestamp()));
+    is_idle := NOT EXISTS (SELECT FROM batch AS b WHERE b.finished_at IS NULL);
+    RETURN NEXT;
 END
 $$;
 
@@ -2021,6 +2045,15 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END
+$$;
+
+CREATE FUNCTION penstock.has_waits_v1() RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+    SELECT EXISTS (SELECT FROM event_wait AS w WHERE NOT w.woken);
 $$;
 
 CREATE FUNCTION penstock.heartbeat_v1(p_lease bigint, p_ttl double precision, p_info jsonb DEFAULT NULL::jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(alive boolean, signals jsonb)
@@ -2273,7 +2306,7 @@ DECLARE
     v_batch record;
     v_other text;
 BEGIN
-    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR SHARE;
+    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
     END IF;
@@ -3381,7 +3414,7 @@ BEGIN
             NEW.done_until := v_now;
         END IF;
         IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
-            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
         END IF;
         NEW.version := OLD.version + 1;
         NEW.updated_at := v_now;

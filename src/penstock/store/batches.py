@@ -21,6 +21,18 @@ class Piece(NamedTuple):
     last: int
 
 
+class Folded(NamedTuple):
+    """What came of a fold: deltas moved, batches left for later, where to go on.
+
+    Idle: no batch is unfinished.
+    """
+
+    moved: int
+    passed: int
+    upto: int
+    is_idle: bool
+
+
 class Batches:
     """Statements for batches, on whatever connection the caller has."""
 
@@ -40,6 +52,12 @@ class Batches:
         return int(
             await on.fetchval(self._store.statement("open_batch"), tenant, name, stored, meta)
         )
+
+    async def fold(self, on: Executor, limit: int, after: int, pace: float) -> Folded:
+        """Move deltas into the counts of some batches, of each once in a pace of seconds."""
+        row = await on.fetchrow(self._store.statement("fold"), limit, after, pace)
+        assert row is not None
+        return Folded(row["moved"], row["passed"], row["upto"], row["is_idle"])
 
     async def get(self, on: Executor, ids: Sequence[int]) -> list[Row]:
         """Those that are there, newest first, with their counts as of one moment."""

@@ -205,10 +205,6 @@ class Store:
     async def expire(self, on: Executor, limit: int) -> int:
         return int(await on.fetchval(self.statement("expire"), limit))
 
-    async def fold(self, on: Executor, limit: int) -> int:
-        """Move deltas into the counts of their batches: how many."""
-        return int(await on.fetchval(self.statement("fold"), limit))
-
     async def sweep(self, on: Executor, limit: int) -> dict[str, int]:
         row = await on.fetchrow(self.statement("sweep"), limit)
         assert row is not None

@@ -174,7 +174,7 @@ class Crew:
         self.listener.on_ready = self._heard_ready
         self.listener.on_due = self.maintenance.promoter.due
         self.listener.on_signal = self.session.beat_soon
-        self.listener.on_leader = self.maintenance.elector.wake
+        self.listener.on_leader = self.maintenance.elect
         self.listener.on_settings = self.rulebook.wake
         self.listener.on_schedules = self.maintenance.scheduler.changed
         self.listener.on_grants = self.limiter.told
@@ -308,6 +308,8 @@ class Crew:
             if (run := settlement.source) is not None and run.attempt.batch is not None:
                 self.maintenance.folder.settled()
                 break
+        if any(settlement.transition.state == "blocked" for settlement in batch):
+            self.maintenance.waker.waits()
         if self._events.wanted(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)

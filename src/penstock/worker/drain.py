@@ -30,7 +30,7 @@ async def run_dry(crew: Crew) -> None:
     while True:
         before = crew.quota.claimed
         promoted = await _surely(upkeep.promoter.promote)
-        folded = await _surely(upkeep.folder.fold)
+        folded = (await _surely(upkeep.folder.fold)).moved
         ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
         await _work_off(crew)
         found = promoted or folded or any(ready) or crew.quota.claimed > before

@@ -10,8 +10,8 @@ AS $$
 DECLARE
     v_now timestamptz := coalesce(p_now, statement_timestamp());
 BEGIN
-    -- Waits for whoever is adding jobs to it.
-    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE;
+    -- Waits for whoever is adding jobs to it: he holds its key.
+    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR UPDATE;
     UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
     UPDATE batch AS b SET cancelled_at = v_now
      WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;

@@ -10,7 +10,7 @@ SET jit = off
 AS $$
 DECLARE
     v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
 BEGIN
     RETURN (
         WITH known AS MATERIALIZED (

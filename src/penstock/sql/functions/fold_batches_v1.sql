@@ -1,12 +1,16 @@
 -- Move the deltas of these batches into their counts; those that are closed and have nothing pending are finished.
--- Their callbacks are enqueued here, in the same transaction, each once. How many deltas were moved.
+-- Their callbacks are enqueued here, in the same transaction, each once. How many deltas were moved, and how many
+-- batches were passed: those wait for the next fold, as long as somebody holds their row, or for a pace (seconds)
+-- since the last one. Only the end of a batch does not wait for the pace.
 --
--- A batch whose row is held is left for later. Who adds jobs to it holds its row until his deltas can be seen: so
--- nothing is pending for anybody when it is finished. A job that comes back begins it anew.
+-- Who adds jobs to a batch holds its key until his deltas can be seen. That keeps nobody from counting, but from
+-- finishing it: so nothing is pending for anybody when it is finished. A job that comes back begins it anew.
 --
 -- A callback that the database refuses keeps its batch from being finished, and no other: it is tried again with the
 -- next fold.
-CREATE FUNCTION :"schema".fold_batches_v1(p_batches bigint[], p_now timestamptz) RETURNS integer
+CREATE FUNCTION :"schema".fold_batches_v1(
+    p_batches bigint[], p_pace double precision, p_now timestamptz, OUT moved integer, OUT passed integer
+)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -17,7 +21,6 @@ AS $$
 DECLARE
     v_batches bigint[];
     v_batch   record;
-    v_moved   integer;
     v_failed  bigint[];
     c_memory  constant double precision := 30;  -- seconds that a rate looks back
 BEGIN
@@ -25,7 +28,14 @@ BEGIN
     DELETE FROM batch_delta AS d
      WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
                                  WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
-    v_batches := ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
+    v_batches := ARRAY(
+        SELECT b.id FROM batch AS b
+         WHERE b.id = ANY (p_batches)
+           AND ((b.folded_at > p_now - make_interval(secs => p_pace) AND b.folded_at <= p_now) IS NOT TRUE
+                OR (b.closed_at IS NOT NULL AND b.pending > 0
+                    AND b.pending + (SELECT sum(d.pending) FROM batch_delta AS d WHERE d.batch = b.id) = 0))
+         ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED);
+    passed := cardinality(ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.id <> ALL (v_batches)));
     WITH gone AS (
         DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
         RETURNING d.batch, d.total, d.pending, d.completed, d.failed, d.cancelled
@@ -54,7 +64,7 @@ BEGIN
         RETURNING b.id, s.deltas, s.has_failed
     )
     SELECT coalesce(sum(f.deltas), 0), coalesce(array_agg(f.id) FILTER (WHERE f.has_failed), '{}')
-      INTO v_moved, v_failed FROM folded AS f;
+      INTO moved, v_failed FROM folded AS f;
 
     FOR v_batch IN
         SELECT m.* FROM (
@@ -70,20 +80,28 @@ BEGIN
                 UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
                  WHERE b.id = v_batch.id;
             END IF;
-            IF v_batch.is_over THEN
+            IF NOT v_batch.is_over THEN
+                CONTINUE;
+            END IF;
+            PERFORM 1 FROM batch AS b WHERE b.id = v_batch.id FOR UPDATE SKIP LOCKED;
+            -- What was added before that has left its delta, and what comes now waits.
+            IF FOUND AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = v_batch.id) THEN
                 UPDATE batch AS b
                    SET finished_at = p_now,
                        success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
                            call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
                        end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
                  WHERE b.id = v_batch.id;
+            ELSE
+                INSERT INTO batch_delta (batch) VALUES (v_batch.id);
+                moved := moved - 1;
+                passed := passed + 1;
             END IF;
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
             INSERT INTO batch_delta (batch) VALUES (v_batch.id);
-            v_moved := v_moved - 1;  -- nothing for which to fold again at once
+            moved := moved - 1;  -- nothing for which to fold again at once
         END;
     END LOOP;
-    RETURN v_moved;
 END
 $$;

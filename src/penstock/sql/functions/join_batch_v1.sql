@@ -1,5 +1,8 @@
 -- So many more jobs belong to a batch, if it is still open. It is neither closed nor finished before this transaction
 -- ends. Into one that is closed a running job of its own (p_adder) may add: it is not finished before that job is.
+--
+-- It locks the key of the batch: a fold that only counts neither waits for that nor is waited for, and a transaction
+-- whose snapshot is older than the fold adds all the same. Older than the close it cannot be serialized (40001).
 CREATE FUNCTION :"schema".join_batch_v1(
     p_batch bigint, p_count integer, p_tenants text[], p_adder bigint DEFAULT NULL
 ) RETURNS void
@@ -10,7 +13,7 @@ DECLARE
     v_batch record;
     v_other text;
 BEGIN
-    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR SHARE;
+    SELECT b.tenant, b.closed_at INTO v_batch FROM batch AS b WHERE b.id = p_batch FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'There is no batch %.', p_batch USING ERRCODE = 'PS011', DETAIL = json_build_array(p_batch::text)::text;
     END IF;

@@ -18,7 +18,7 @@ BEGIN
             NEW.done_until := v_now;
         END IF;
         IF v_resumed OR (NEW.on_start AND NOT OLD.on_start) THEN
-            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'maintenance');
+            NEW.started_at := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
         END IF;
         NEW.version := OLD.version + 1;
         NEW.updated_at := v_now;

@@ -1,12 +1,12 @@
 -- Every lease, those that have expired included: whose it is, how much runs under it, what it holds of limits,
--- and who leads.
+-- and who leads the maintenance.
 -- $1 is how far to count.
 SELECT l.id, l.worker AS name, l.kind, l.created_at AS started_at, l.renewed_at, l.expires_at,
        l.info::text AS info, coalesce(h.grants, '[]')::text AS grants,
        l.expires_at > statement_timestamp() AS is_alive, r.jobs AS running,
        extract(epoch FROM statement_timestamp() - l.renewed_at)::double precision AS silent,
        EXISTS (SELECT FROM :"schema".leader AS e
-                WHERE e.lease = l.id AND e.expires_at > statement_timestamp()) AS is_leader
+                WHERE e.role = 'maintenance' AND e.lease = l.id AND e.expires_at > statement_timestamp()) AS is_leader
   FROM :"schema".lease AS l
  CROSS JOIN LATERAL (
        SELECT count(*) AS jobs

@@ -1,0 +1,62 @@
+"""Several workers fold a batch: its row changes ten times a second at most, and its end is told."""
+
+import asyncio
+import time
+
+import asyncpg
+
+from penstock import Penstock
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, worker_of
+
+COUNT_CHANGES = """
+CREATE TABLE penstock.change (at timestamptz NOT NULL DEFAULT clock_timestamp());
+CREATE FUNCTION penstock.note_change() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN INSERT INTO penstock.change DEFAULT VALUES; RETURN NULL; END $$;
+CREATE TRIGGER note_change AFTER UPDATE ON penstock.batch
+    FOR EACH ROW EXECUTE FUNCTION penstock.note_change();
+"""
+
+
+async def test_many_workers_change_a_batch_ten_times_a_second_at_most(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def note() -> None:
+        await asyncio.sleep(0.02)
+
+    async with app.batch() as batch:
+        await batch.enqueue_many(note.prepare() for _ in range(400))
+    await connection.execute(COUNT_CHANGES)
+    workers = [worker_of(app, {"default": 2}) for _ in range(4)]
+    began = time.monotonic()
+    async with workers[0], workers[1], workers[2], workers[3]:
+        status = await batch.wait(20)
+    took = time.monotonic() - began
+    changes = await connection.fetchval("SELECT count(*) FROM penstock.change")
+    assert (status.completed, status.pending) == (400, 0)
+    assert took > 0.5
+    assert 2 <= changes <= 10 * took + 3
+
+
+async def test_a_batch_that_was_held_is_folded_by_who_was_refused(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """No leader has to find it."""
+
+    @app.task
+    async def note() -> None: ...
+
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
+    assert await connection.fetchval("SELECT penstock.elect_v1('orchestration', $1, 3600)", lease)
+    async with app.batch() as batch:
+        await batch.enqueue(note)
+    holding = connection.transaction()
+    await holding.start()
+    await connection.execute("SELECT FROM penstock.batch FOR UPDATE")
+    async with worker_of(app) as worker:
+        await until(lambda: worker.tally.completed, what="the job's end")
+        folder = crew_of(worker).maintenance.folder
+        await until(lambda: folder._patience > 0.2, what="the fold to be refused")
+        await holding.rollback()
+        await batch.wait(5)
