@@ -2047,15 +2047,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.has_waits_v1() RETURNS boolean
-    LANGUAGE sql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-    SELECT EXISTS (SELECT FROM event_wait AS w WHERE NOT w.woken);
-$$;
-
 CREATE FUNCTION penstock.heartbeat_v1(p_lease bigint, p_ttl double precision, p_info jsonb DEFAULT NULL::jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(alive boolean, signals jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
