@@ -184,7 +184,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     ],
     "wake_jobs": [("SELECT penstock.wake_jobs_v1('{2}', false)", [2])],
     "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
-    "joins": [("SELECT penstock.joins_v1(2, NULL) OR penstock.joins_v1(NULL, 2)", False)],
+    "joins": [("SELECT penstock.joins_v1(2)", False)],
 }
 # Not allowed, another tenant's, or not there: a batch, a parent, a child, a workflow, a step of it.
 REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014", "PS016", "PS017")

@@ -23,25 +23,16 @@ BEGIN
 END
 $$;
 
--- Whether a job of the tenant of this transaction may be in a batch and a workflow: its own, or a batch of nobody's,
--- where a tenant sees nothing but its jobs.
-CREATE OR REPLACE FUNCTION :"schema".joins_v1(p_batch bigint, p_workflow bigint) RETURNS boolean
+-- Whether a batch is nobody's: jobs of any tenant may be in it, and it sees nothing but its own there.
+CREATE OR REPLACE FUNCTION :"schema".joins_v1(p_batch bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
-DECLARE
-    v_tenant text := nullif(current_setting('penstock.tenant', true), '');
 BEGIN
-    IF p_batch IS NOT NULL AND NOT EXISTS (
-        SELECT FROM batch AS b WHERE b.id = p_batch AND b.tenant IN ('', v_tenant)) THEN
-        RETURN false;
-    ELSIF p_workflow IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM workflow AS w WHERE w.id = p_workflow AND w.tenant = v_tenant);
-    END IF;
-    RETURN v_tenant IS NOT NULL;
+    RETURN EXISTS (SELECT FROM batch AS b WHERE b.id = p_batch AND b.tenant = '');
 END
 $$;
 
@@ -51,12 +42,13 @@ DECLARE
     -- No tenant is none: NULL is equal to nothing, so without one every policy is closed.
     v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
     v_own     text := format('tenant = %s', v_tenant);
-    v_joins   text := format('tenant = %1$s AND (coalesce(batch, workflow) IS NULL OR %2$I.joins_v1(batch, workflow))',
-                             v_tenant, :'schema');
     v_batch   text := format('EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema');
     -- Not there before it came with its migration.
     v_flow    text := CASE WHEN to_regclass(format('%I.workflow', :'schema')) IS NULL THEN 'false' ELSE format(
         'EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema') END;
+    -- A job is in a batch of its tenant's or of nobody's; the first is found without a call for each row.
+    v_joins   text := v_own || format(' AND (batch IS NULL OR EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = %%table.batch)'
+        ' OR %1$I.joins_v1(batch)) AND (workflow IS NULL OR ', :'schema') || replace(v_flow, '= dependency.', '= %table.') || ')';
     v_both    text := quote_ident(:'worker') || ', ' || quote_ident(:'app');
     v_app     text := quote_ident(:'app');
     v         record;
@@ -124,7 +116,7 @@ BEGIN
         -- lane_setting, "grant", bucket, leader are for the owner alone: no policy, no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
       LEFT JOIN (VALUES
-        ('job', v_joins), ('job_history', v_joins),
+        ('job', replace(v_joins, '%table', 'job')), ('job_history', replace(v_joins, '%table', 'job_history')),
         -- Of a batch of nobody's, too, that jobs of ours are in.
         ('batch_delta', v_batch || format(
             ' OR EXISTS (SELECT FROM %1$I.job AS j WHERE j.batch = batch_delta.batch)'
