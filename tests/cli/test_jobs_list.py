@@ -95,6 +95,13 @@ async def test_nothing_is_said_to_be_nothing(penstock: Commands) -> None:
     assert (shown.returncode, shown.stdout) == (0, "There are no such jobs.\n")
 
 
+@pytest.mark.parametrize("which", ["batch", "workflow"])
+async def test_what_is_not_there_has_no_jobs_to_list(penstock: Commands, which: str) -> None:
+    for more in ((), ("--all",)):
+        done = penstock.run("jobs", "list", f"--{which}", "99", *more)
+        assert (done.returncode, f"There is no {which} 99." in done.stderr) == (3, True)
+
+
 async def test_in_a_pipe_nothing_is_cut_off_or_coloured(penstock: Commands, shop: Shop) -> None:
     name = "a" * 150
     await shop.app.enqueue_many([shop.greet.options(subject=name).prepare("Ada")])

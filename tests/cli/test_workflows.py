@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
+
 from penstock import Started, Workflow
-from penstock.cli.screens.fans import fans_of
+from penstock.cli.screens.fans import fans_of, shared
 from penstock.client import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
@@ -89,6 +91,45 @@ async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> N
     done = penstock.run("workflows", "cancel", started.id, "--yes", "--json")
     assert json.loads(done.stdout) == {"cancelled": 3}
     assert penstock.run("workflows", "retry", "404").returncode == 3
+
+
+async def test_a_step_that_is_tried_again_says_when_and_why(penstock: Commands, shop: Shop) -> None:
+    flow = Workflow()
+    flow.add(shop.fail.options(max_attempts=2).prepare(), name="broken")
+    started = await shop.app.start_workflow(flow)
+    await worker_of(shop.app).drain(limit=1)
+    shown = penstock.run("workflows", "show", started.id).stdout.splitlines()
+    assert "◷ broken  scheduled" in shown[-1]
+    assert "  due at 20" in shown[-1]
+    assert shown[-1].endswith(" UTC, last error ValueError")
+
+
+async def test_a_fan_has_the_name_of_its_steps_and_names_the_few_that_failed(
+    penstock: Commands, shop: Shop
+) -> None:
+    flow = Workflow()
+    steps = [flow.add(shop.fail.prepare(), name=f"page {n}") for n in range(2)]
+    started = await shop.app.start_workflow(flow)
+    await worker_of(shop.app).drain()
+    shown = penstock.run("workflows", "show", started.id).stdout.splitlines()
+    told = ", ".join(f"job {started[step.name].id}: ValueError" for step in steps)
+    assert shown[-1] == f"  ✗ page ×2: 2 failed ({told})"
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["shop.greet", "shop.greet 2", "shop.greet 10"], "shop.greet"),
+        (["page 10", "page 11"], "page"),
+        (["page10", "page2"], "page"),
+        (["import-a", "import-b"], "import"),
+        (["parse", "parsley"], ""),
+        (["a", "b"], ""),
+        (["one 1"], "one 1"),
+    ],
+)
+def test_names_share_whole_words(names: list[str], told: str) -> None:
+    assert shared(names) == told
 
 
 def test_a_graph_of_many_jobs_is_folded_at_once() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from penstock import Context, Penstock
+from penstock import Context, Fixed, Penstock, Snooze
 from penstock.errors import JobNotFound
 from penstock.insights import Insights, Progress
 from tests.fixtures.until import until
@@ -110,6 +110,29 @@ async def test_the_timeline_knows_when_an_attempt_began_that_lost_its_worker(
         "attempt 1 began",
         "attempt 1: WorkerLost",
         "attempt 2 began",
+        "completed",
+    ]
+
+
+async def test_the_timeline_counts_attempts_that_left_nothing(
+    app: Penstock, insights: Insights
+) -> None:
+    @app.task(retry=Fixed(0))
+    async def look(ctx: Context) -> Snooze | None:
+        if ctx.attempt == 4:
+            raise ValueError("no")
+        return None if ctx.attempt == 6 else Snooze(0)
+
+    job = await app.enqueue(look)
+    await worker_of(app).drain()
+    seen = await insights.job(job.id)
+    assert [moment.what for moment in seen.timeline] == [
+        "enqueued",
+        "attempts 1 to 3 had ended without an error",
+        "attempt 4 began",
+        "attempt 4: ValueError",
+        "attempt 5 had ended without an error",
+        "attempt 6 began",
         "completed",
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.cli.filters import Filter
-from penstock.cli.opening import reached_for
+from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, draw, print_json, say, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
@@ -21,6 +21,8 @@ async def list_page(
     """One page, and how to come to the next."""
     async with reached_for(where, filter.tenant) as queue:
         jobs, following = await anext(filter.pages(queue, after=after, size=limit))
+        if not jobs:
+            await _expect(filter, queue)
         late = await queue.insights.lateness(jobs)
     document = {"jobs": _documents(jobs, late), "after": following}
     output.show(document, lambda: jobs_table(jobs, terminal().width, late))
@@ -33,6 +35,8 @@ async def list_all(filter: Filter, where: Where, output: Output, after: str | No
     found: list[dict[str, Any]] = []
     async with reached_for(where, filter.tenant) as queue:
         async for jobs, _ in filter.pages(queue, after=after):
+            if not jobs:
+                await _expect(filter, queue)
             late = await queue.insights.lateness(jobs)
             if output.as_json:
                 found += _documents(jobs, late)
@@ -57,6 +61,14 @@ async def list_late(filter: Filter, where: Where, output: Output, limit: int) ->
     jobs, late = [job for job, _ in found], {job.id: seconds for job, seconds in found}
     document = {"jobs": _documents(jobs, late), "after": None}
     output.show(document, lambda: jobs_table(jobs, terminal().width, late))
+
+
+async def _expect(filter: Filter, queue: Reached) -> None:
+    """The batch and the workflow that are named must be there, or no job can be of them."""
+    if filter.batch is not None:
+        await queue.client.get_batch(filter.batch)
+    if filter.workflow is not None:
+        await queue.client.get_workflow(filter.workflow)
 
 
 def _documents(jobs: Sequence[Job], late: Mapping[str, float]) -> list[dict[str, Any]]:

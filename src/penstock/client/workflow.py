@@ -39,6 +39,7 @@ class WorkflowStep(Struct, frozen=True, kw_only=True):
     pending: int = 0
     parents: tuple[str, ...] = ()
     error: str | None = None
+    run_at: datetime | None = None
     attempted_at: datetime | None = None
     finished_at: datetime | None = None
 

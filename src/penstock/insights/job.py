@@ -44,7 +44,9 @@ def timeline_of(job: Job) -> tuple[Moment, ...]:
 
 def _moments(job: Job) -> Iterator[Moment]:
     yield Moment(job.created_at, "enqueued")
-    for attempt, began in _begun(job):
+    begun = sorted(_begun(job))
+    yield from _untold(begun)
+    for attempt, began in begun:
         yield Moment(began, f"attempt {attempt} began")
     for error in job.errors:
         if error.at is not None:
@@ -55,6 +57,17 @@ def _moments(job: Job) -> Iterator[Moment]:
         yield Moment(job.run_at, "due")
     if job.finished_at is not None:
         yield Moment(job.finished_at, job.state)
+
+
+def _untold(begun: list[tuple[int, datetime]]) -> Iterator[Moment]:
+    """Attempts of which only the number is left: those that slept, waited or were put off."""
+    last = 0
+    for attempt, began in begun:
+        if attempt == last + 2:
+            yield Moment(began, f"attempt {last + 1} had ended without an error")
+        elif attempt > last + 2:
+            yield Moment(began, f"attempts {last + 1} to {attempt - 1} had ended without an error")
+        last = attempt
 
 
 def _begun(job: Job) -> set[tuple[int, datetime]]:

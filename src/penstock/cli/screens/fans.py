@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from re import sub
 
 from penstock.client import WorkflowStep
 
@@ -22,8 +23,7 @@ class Fan:
 
     @property
     def name(self) -> str:
-        first = self.steps[0]
-        return first.name if len(self.steps) == 1 else first.task
+        return shared([step.name for step in self.steps]) or self.steps[0].task
 
     @property
     def label(self) -> str:
@@ -32,6 +32,18 @@ class Fan:
     @property
     def states(self) -> Counter[str]:
         return Counter(step.state for step in self.steps)
+
+
+def shared(names: Sequence[str]) -> str:
+    """The words with which all names begin, without the numbers that tell them apart."""
+    if len(names) == 1:
+        return names[0]
+    low, high = min(names), max(names)
+    pairs = zip(low, high, strict=False)
+    start = low[: next((at for at, (a, b) in enumerate(pairs) if a != b), len(low))]
+    if any(name[len(start) :][:1].isalpha() for name in names):
+        start = sub(r"\w*$", "", start)  # only whole words are shared
+    return start.rstrip(" -_:.#/0123456789")
 
 
 def fans_of(steps: Sequence[WorkflowStep]) -> list[Fan]:

@@ -116,6 +116,9 @@ def _alone(step: WorkflowStep) -> Text:
     line.append(f"  job {step.id}", style.FAINT)
     if step.error and step.state == "failed":
         line.append(f"  {_short(step.error)}", "red")
+    elif step.state == "scheduled" and step.run_at is not None:
+        line.append(f"  due at {at(step.run_at)} UTC", style.FAINT)
+        line.append(f", last error {_kind(step)}" if step.error else "", "red")
     return line
 
 
@@ -124,9 +127,24 @@ def _counted(fan: Fan) -> Text:
     worst = next(each for each in WORST_FIRST if states[each])
     line = Text.assemble((f"{MARKS[worst]} ", style.STATES[worst]), (fan.label, "bold"), ": ")
     told = [
-        Text(f"{states[each]:,} {each}", style.STATES[each]) for each in ENDED_FIRST if states[each]
+        Text(f"{states[each]:,} {each}{_failures(fan, each)}", style.STATES[each])
+        for each in ENDED_FIRST
+        if states[each]
     ]
     return line.append_text(Text(", ").join(told))
+
+
+def _failures(fan: Fan, state: State) -> str:
+    """Which have failed, if they are few."""
+    failed = [step for step in fan.steps if step.state == state == "failed"]
+    if not failed or len(failed) > NAMED:
+        return ""
+    return f" ({', '.join(f'job {step.id}: {_kind(step)}' for step in failed)})"
+
+
+def _kind(step: WorkflowStep) -> str:
+    """The type of a step's last error; without one, why it ended."""
+    return step.error.partition(":")[0] if step.error else step.reason or "no error"
 
 
 def _named(seen: WorkflowStatus) -> Iterator[tuple[str, RenderableType | None]]:

@@ -1,5 +1,5 @@
 -- The jobs of a workflow with those that each waits for or has waited for.
-SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.attempted_at, a.finished_at,
+SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, a.attempted_at, a.finished_at,
        CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END AS error,
        e.parents
   FROM :"schema".job_all AS a
