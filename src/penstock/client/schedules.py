@@ -73,8 +73,8 @@ class Fire(Struct, frozen=True, kw_only=True):
     """What came of a tick: a job, or why there is none.
 
     `kind` is tick, start (a leader took office) or manual; `why` is running or waiting (an earlier
-    job, by the overlap policy) or missed. `ticks` is how many it stands for. `state` is the job's,
-    None once that is gone.
+    job, by the overlap policy) or missed. `ticks` is how many it stands for, up to 1,000. `state`
+    is the job's, None once that is gone.
     """
 
     tick: datetime
