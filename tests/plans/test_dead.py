@@ -27,13 +27,15 @@ Call = Callable[[asyncpg.Connection], Awaitable[object]]
 
 async def redrive(connection: asyncpg.Connection, spacing: float | None) -> None:
     found, _ = await LETTERS.find(connection, ANY, None, FEW)
-    answers = await LETTERS.redrive(connection, [place.id for place in found], spacing, None)
+    ids = [place.id for place in found]
+    answers = await LETTERS.redrive(connection, ids, spacing, None, by=None, which="{}")
     assert len([each for each in answers if each["due"]]) == FEW
 
 
 async def purge(connection: asyncpg.Connection) -> None:
     found, _ = await LETTERS.find(connection, ANY, None, FEW)
-    answers = await LETTERS.purge(connection, [place.id for place in found])
+    ids = [place.id for place in found]
+    answers = await LETTERS.purge(connection, ids, by=None, which="{}")
     assert {each["answer"] for each in answers} == {"deleted"}
 
 
