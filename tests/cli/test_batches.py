@@ -70,6 +70,7 @@ async def test_what_failed_is_retried_and_waited_for(penstock: Commands, shop: S
     await worker_of(shop.app).drain()
     waited = penstock.run("batches", "wait", batch.id, "--json")
     assert (waited.returncode, json.loads(waited.stdout)["failed"]) == (5, 1)
+    assert penstock.run("batches", "show", batch.id, "--watch").returncode == 5
 
 
 async def test_an_open_one_is_closed_or_cancelled(penstock: Commands, shop: Shop) -> None:

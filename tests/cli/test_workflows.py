@@ -9,6 +9,8 @@ from penstock.cli.screens.fans import fans_of, shared
 from penstock.client import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
+from tests.cli.terminal import Terminal
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.worker import worker_of
 
 
@@ -78,6 +80,47 @@ async def test_a_blocked_job_names_what_it_waits_for_and_is_let_go(
     await worker_of(shop.app).drain()
     watched = penstock.run("workflows", "show", started.id, "--watch")
     assert (watched.returncode, watched.stdout.splitlines()[0].split()[-1]) == (5, "failed")
+
+
+async def test_one_is_waited_for(penstock: Commands, shop: Shop) -> None:
+    started = await failed(shop)
+    late = penstock.run("workflows", "wait", started.id, "--timeout", "0.1s", "--json")
+    error = json.loads(late.stdout)["error"]
+    assert (late.returncode, error["kind"], error["id"]) == (6, "workflow_timeout", started.id)
+    await shop.app.unblock(started["index"])
+    await worker_of(shop.app).drain()
+    waited = penstock.run("workflows", "wait", started.id, "--json")
+    assert (waited.returncode, json.loads(waited.stdout)["state"]) == (5, "failed")
+    flow = Workflow()
+    flow.add(shop.greet.prepare("Ada"))
+    fine = await shop.app.start_workflow(flow)
+    await worker_of(shop.app).drain()
+    assert penstock.run("workflows", "wait", fine.id).returncode == 0
+    assert penstock.run("workflows", "wait", "404").returncode == 3
+
+
+async def test_a_terminal_sees_the_graph_until_the_end(penstock: Commands, shop: Shop) -> None:
+    flow = Workflow("import")
+    flow.add(shop.greet.prepare("Ada"), name="fetch")
+    started = await shop.app.start_workflow(flow)
+    with Terminal(penstock, "workflows", "show", started.id, "--watch") as terminal:
+        terminal.wait_for("○ fetch  ready")
+        await worker_of(shop.app).drain()
+        assert terminal.end() == 0
+        assert "✓ fetch  completed" in terminal.text
+
+
+async def test_a_wait_that_is_over_while_the_database_is_away_names_the_workflow(
+    penstock: Commands, shop: Shop, proxy: Proxy
+) -> None:
+    started = await failed(shop, fan=1)
+    here = ("--timeout", "1s", "--database-url", proxy.url)
+    with Terminal(penstock, "workflows", "wait", started.id, *here) as terminal:
+        terminal.wait_for("broken")
+        proxy.refuse()
+        assert terminal.end() == 1
+        told = f"Workflow {started.id} is stored there, and goes on when it is back."
+        assert told in " ".join(terminal.text.split())
 
 
 async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.commands import Command, examples, group
-from penstock.cli.duration import seconds
+from penstock.cli.duration import Timeout
 from penstock.cli.jobs import Yes
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
@@ -71,10 +71,16 @@ def show(
     where: Where,
     output: Output,
 ) -> None:
-    """Show a batch: a bar, its counts, its rate, when it will be done, its callbacks."""
-    from penstock.cli.batching import show_batch
+    """Show a batch: a bar, its counts, its rate, when it will be done, its callbacks.
 
-    asyncio.run(show_batch(batch, tenant, where, output, watch=watch))
+    With --watch the exit code is 5 unless all of it completed.
+    """
+    from penstock.cli.batching import show_batch, wait_for
+
+    if watch:
+        asyncio.run(wait_for(batch, tenant, where, output, None))
+    else:
+        asyncio.run(show_batch(batch, tenant, where, output))
 
 
 @app.command("wait", cls=Command)
@@ -83,15 +89,7 @@ def show(
 def wait(
     *,
     batch: Id,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=seconds,
-            metavar="DURATION",
-            help="The longest to wait; then the exit code is 6.",
-            show_default=False,
-        ),
-    ] = None,
+    timeout: Timeout = None,
     tenant: Tenant = None,
     where: Where,
     output: Output,

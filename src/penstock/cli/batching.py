@@ -10,17 +10,15 @@ import typer
 
 from penstock.cli.changing import exit_for, sentence
 from penstock.cli.confirm import confirm
-from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
+from penstock.cli.following import Course, follow
 from penstock.cli.given import user
-from penstock.cli.opening import Reached, plain_errors, reached_for
+from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.batches import batch_page, batches_table
-from penstock.cli.showing import AWAY
 from penstock.cli.where import Where
 from penstock.client import BatchStatus, Redriven
-from penstock.client.waiting import Patience
-from penstock.errors import BatchNotFound, BatchTimeout, DatabaseLost
+from penstock.errors import BatchNotFound, BatchTimeout
 from penstock.wording import counted
 
 
@@ -34,13 +32,9 @@ async def list_page(
         say(f"There may be more: --after {page.after}.")
 
 
-async def show_batch(
-    batch: str, tenant: str | None, where: Where, output: Output, *, watch: bool
-) -> None:
+async def show_batch(batch: str, tenant: str | None, where: Where, output: Output) -> None:
     async with reached_for(where, tenant) as queue:
         seen = await _expected(queue, batch, tenant)
-        if watch:
-            seen = await _until_finished(queue, batch, None)
     output.show(seen, lambda: batch_page(seen))
 
 
@@ -115,29 +109,12 @@ async def _expected(queue: Reached, batch: str, tenant: str | None) -> BatchStat
 
 
 async def _until_finished(queue: Reached, batch: str, timeout: float | None) -> BatchStatus:
-    """Wait for a batch's end, and meanwhile draw it on stderr if that is a terminal."""
-    from rich.live import Live
-
-    patience = Patience(timeout)
-    console = terminal(stderr=True)
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        while not (seen := await _look(queue, batch, patience)).is_finished:
-            if console.is_terminal:
-                live.update(batch_page(seen), refresh=True)
-            if patience.is_over:
-                raise BatchTimeout(batch, seen.state, seen.pending, timeout or 0.0)
-            await patience.pause()
-    return seen
-
-
-async def _look(queue: Reached, batch: str, patience: Patience) -> BatchStatus:
-    """Look at a batch. A database that is away is waited for: most come back."""
-    away = Patience(AWAY)
-    while True:
-        try:
-            with plain_errors(queue.app.database):
-                return await queue.client.get_batch(batch)
-        except (DatabaseUnreachable, DatabaseLost):
-            if patience.is_over or away.is_over:
-                raise
-        await patience.pause()
+    course = Course(
+        "Batch",
+        batch,
+        look=lambda: queue.client.get_batch(batch),
+        is_over=lambda seen: seen.is_finished,
+        draw=batch_page,
+        late=lambda seen, waited: BatchTimeout(batch, seen.state, seen.pending, waited),
+    )
+    return await follow(queue, course, timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 import typer
 
@@ -28,3 +29,14 @@ def _sum(text: str) -> float:
             f"{text!r} is no length of time; write 25s, 1h30m, 2d, 500ms or 25"
         )
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        parser=seconds,
+        metavar="DURATION",
+        help="The longest to wait; then the exit code is 6.",
+        show_default=False,
+    ),
+]

@@ -8,17 +8,15 @@ import typer
 
 from penstock.cli.changing import sentence
 from penstock.cli.confirm import confirm
-from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
+from penstock.cli.following import Course, follow
 from penstock.cli.given import user
-from penstock.cli.opening import Reached, plain_errors, reached_for
+from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.workflows import workflow_page, workflows_table
-from penstock.cli.showing import AWAY
 from penstock.cli.where import Where
 from penstock.client import WorkflowStatus
-from penstock.client.waiting import Patience
-from penstock.errors import DatabaseLost, WorkflowNotFound
+from penstock.errors import WorkflowNotFound, WorkflowTimeout
 from penstock.wording import counted
 
 
@@ -32,16 +30,21 @@ async def list_page(
         say(f"There may be more: --after {page.after}.")
 
 
-async def show_workflow(
-    workflow: str, tenant: str | None, where: Where, output: Output, *, watch: bool
-) -> None:
+async def show_workflow(workflow: str, tenant: str | None, where: Where, output: Output) -> None:
     async with reached_for(where, tenant) as queue:
         seen = await _expected(queue, workflow, tenant)
-        if watch:
-            seen = await _until_ended(queue, workflow)
     output.show(seen, lambda: workflow_page(seen))
-    if watch and seen.state != "completed":
-        raise typer.Exit(Exit.FAILED)
+
+
+async def wait_for(
+    workflow: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+) -> None:
+    """Wait with the graph on stderr; the exit code says whether it completed."""
+    async with reached_for(where, tenant) as queue:
+        await _expected(queue, workflow, tenant)
+        seen = await _until_ended(queue, workflow, timeout)
+    output.show(seen, lambda: workflow_page(seen))
+    raise typer.Exit(Exit.OK if seen.state == "completed" else Exit.FAILED)
 
 
 def cancel_workflow(
@@ -83,28 +86,13 @@ async def _expected(queue: Reached, workflow: str, tenant: str | None) -> Workfl
     return seen
 
 
-async def _until_ended(queue: Reached, workflow: str) -> WorkflowStatus:
-    """Wait for a workflow's end, and meanwhile draw it on stderr if that is a terminal."""
-    from rich.live import Live
-
-    patience = Patience(None)
-    console = terminal(stderr=True)
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        while not (seen := await _look(queue, workflow)).is_final:
-            if console.is_terminal:
-                live.update(workflow_page(seen), refresh=True)
-            await patience.pause()
-    return seen
-
-
-async def _look(queue: Reached, workflow: str) -> WorkflowStatus:
-    """Look at a workflow. A database that is away is waited for: most come back."""
-    away = Patience(AWAY)
-    while True:
-        try:
-            with plain_errors(queue.app.database):
-                return await queue.client.get_workflow(workflow)
-        except (DatabaseUnreachable, DatabaseLost):
-            if away.is_over:
-                raise
-        await away.pause()
+async def _until_ended(queue: Reached, workflow: str, timeout: float | None) -> WorkflowStatus:
+    course = Course(
+        "Workflow",
+        workflow,
+        look=lambda: queue.client.get_workflow(workflow),
+        is_over=lambda seen: seen.is_final,
+        draw=workflow_page,
+        late=lambda seen, waited: WorkflowTimeout(workflow, seen.state, waited),
+    )
+    return await follow(queue, course, timeout)

@@ -7,19 +7,15 @@ from typing import Any
 import msgspec
 import typer
 
-from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.exits import Exit
-from penstock.cli.opening import Reached, plain_errors, reached_for
-from penstock.cli.output import Output, say, terminal
+from penstock.cli.following import Course, follow
+from penstock.cli.opening import Reached, reached_for
+from penstock.cli.output import Output, say
 from penstock.cli.screens.job import job_page
 from penstock.cli.where import Where
-from penstock.client.waiting import Patience
 from penstock.errors import JobNotFound, WaitTimeout
 from penstock.insights import JobInsight
 from penstock.job import COMPLETED
-
-# How long a wait bears it that the database does not answer. Seconds.
-AWAY = 60.0
 
 
 def document(seen: JobInsight) -> dict[str, Any]:
@@ -73,32 +69,12 @@ def exit_of_job(seen: JobInsight) -> Exit:
 
 
 async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobInsight:
-    """Wait for a job's end, and meanwhile draw it on stderr if that is a terminal."""
-    from rich.live import Live
-
-    patience = Patience(timeout)
-    console = terminal(stderr=True)
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        while True:
-            seen = await _look(queue, job, patience)
-            if seen.job.is_final:
-                return seen
-            if console.is_terminal:
-                live.update(job_page(seen), refresh=True)
-            if patience.is_over:
-                raise WaitTimeout(job, seen.job.state, timeout or 0.0)
-            await patience.pause()
-
-
-async def _look(queue: Reached, job: str, patience: Patience) -> JobInsight:
-    """Look at a job. A database that is away is waited for: most come back, as after a restart."""
-    away = Patience(AWAY)
-    while True:
-        try:
-            with plain_errors(queue.app.database):
-                return await queue.insights.job(job)
-        except DatabaseUnreachable as error:
-            if patience.is_over or away.is_over:
-                told = f"{error} Job {job} is stored there, and goes on when it is back."
-                raise DatabaseUnreachable(told, id=job) from error
-        await patience.pause()
+    course = Course(
+        "Job",
+        job,
+        look=lambda: queue.insights.job(job),
+        is_over=lambda seen: seen.job.is_final,
+        draw=job_page,
+        late=lambda seen, waited: WaitTimeout(job, seen.job.state, waited),
+    )
+    return await follow(queue, course, timeout)

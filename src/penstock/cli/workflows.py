@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.commands import Command, examples, group
+from penstock.cli.duration import Timeout
 from penstock.cli.jobs import Yes
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
@@ -15,7 +16,7 @@ from penstock.cli.where import Where
 
 app = group(
     "workflows",
-    help="Look at workflows, cancel or retry them.\n\n"
+    help="Look at workflows, wait for, cancel or retry them.\n\n"
     "`penstock jobs list --workflow ID` has the jobs of one.",
 )
 
@@ -59,9 +60,24 @@ def show(
     Steps of one task that wait for the same ones, and are waited for by the same ones, are one
     line. With --watch the exit code is 5 unless the workflow completed.
     """
-    from penstock.cli.flowing import show_workflow
+    from penstock.cli.flowing import show_workflow, wait_for
 
-    asyncio.run(show_workflow(workflow, tenant, where, output, watch=watch))
+    if watch:
+        asyncio.run(wait_for(workflow, tenant, where, output, None))
+    else:
+        asyncio.run(show_workflow(workflow, tenant, where, output))
+
+
+@app.command("wait", cls=Command)
+@examples("penstock workflows wait 5 --timeout 30s")
+@spread
+def wait(
+    *, workflow: Id, timeout: Timeout = None, tenant: Tenant = None, where: Where, output: Output
+) -> None:
+    """Wait until a workflow has ended; the exit code is 5 unless it completed."""
+    from penstock.cli.flowing import wait_for
+
+    asyncio.run(wait_for(workflow, tenant, where, output, timeout))
 
 
 @app.command("cancel", cls=Command)
