@@ -81,7 +81,7 @@ async def test_an_open_one_is_closed_or_cancelled(penstock: Commands, shop: Shop
     unasked = penstock.run("batches", "cancel", batch.id)
     assert (unasked.returncode, "Nothing was changed" in unasked.stderr) == (1, True)
     done = penstock.run("batches", "cancel", batch.id, "--yes", "--json")
-    assert json.loads(done.stdout) == {"cancelled": 3}
+    assert json.loads(done.stdout) == {"changed": 3, "left": []}
     assert (await batch.status()).cancelled == 3
 
 

@@ -18,14 +18,17 @@ async def test_a_job_shows_its_steps_and_goes_on_when_its_event_is_sent(
         answer = await ctx.wait_for_event("approved:42", timeout=3600)
         return str(answer["by"])
 
-    job = await shop.app.enqueue(order)
+    job = await shop.app.enqueue(order.options(tenant="acme"))
     await worker_of(shop.app).drain()
     shown = penstock.run("jobs", "show", job.id)
     assert "why it waits  It waits for the event approved:42, until " in shown.stdout
+    assert "`penstock events send approved:42 --tenant acme` sends it." in shown.stdout
+    blocked = penstock.run("jobs", "list", "--state", "blocked").stdout.splitlines()
+    assert blocked[1].endswith("waits for the event approved:42")
     lines = [line.split() for line in shown.stdout.partition("\nsteps\n")[2].splitlines()[:2]]
     assert [line[3:5] for line in lines] == [["step", "reserve"], ["sleep", "1"]]
 
-    sent = penstock.run("events", "send", "approved:42", '{"by": "Ada"}')
+    sent = penstock.run("events", "send", "approved:42", '{"by": "Ada"}', "--tenant", "acme")
     assert sent.stdout.strip() == "Event 1 is sent: approved:42. 1 job goes on."
     await worker_of(shop.app).drain()
     found = json.loads(penstock.run("jobs", "show", job.id, "--json").stdout)
@@ -38,7 +41,19 @@ async def test_a_job_shows_its_steps_and_goes_on_when_its_event_is_sent(
     assert "approved:42" in listed.stdout
     assert '{"by":"Ada"}' in listed.stdout
     [event] = json.loads(penstock.run("events", "list", "--json").stdout)["events"]
-    assert (event["id"], event["payload"], event["tenant"]) == ("1", {"by": "Ada"}, "")
+    assert (event["id"], event["payload"], event["tenant"]) == ("1", {"by": "Ada"}, "acme")
+
+
+async def test_pages_of_events_are_turned(penstock: Commands, shop: Shop) -> None:
+    ids = [(await shop.app.send_event(f"approved:{n}")).id for n in range(3)]
+    told = penstock.run("events", "list", "--limit", "2")
+    assert told.stderr == f"There may be more: --after {ids[1]}.\n"
+    page = json.loads(penstock.run("events", "list", "--limit", "2", "--json").stdout)
+    assert ([event["id"] for event in page["events"]], page["after"]) == (ids[:0:-1], ids[1])
+    rest = json.loads(penstock.run("events", "list", "--after", page["after"], "--json").stdout)
+    assert ([event["id"] for event in rest["events"]], rest["after"]) == ([ids[0]], None)
+    refused = penstock.run("events", "list", "--after", "nonsense")
+    assert (refused.returncode, "allowed is the id of an event" in refused.stderr) == (2, True)
 
 
 async def test_a_payload_that_is_no_json_is_refused(penstock: Commands, shop: Shop) -> None:

@@ -99,8 +99,8 @@ async def test_a_unique_key_and_who_holds_it_are_shown(penstock: Commands, shop:
     refused = penstock.run("jobs", "retry", first.id)
     assert refused.returncode == 4
     assert refused.stdout.endswith(f" That of job {first.id} is job {second.id}'s.\n")
-    assert json.loads(penstock.run("jobs", "retry", first.id, "--json").stdout)["held_by"] == {
-        first.id: second.id
-    }
+    told = json.loads(penstock.run("jobs", "retry", first.id, "--json").stdout)
+    left = {"id": first.id, "why": "held", "held_by": second.id}
+    assert told == {"changed": 0, "left": [left]}
     await shop.app.cancel(second)
     assert " greet, held by nobody now\n" in penstock.run("jobs", "show", first.id).stdout

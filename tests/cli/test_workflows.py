@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from rich.console import Console
 
 from penstock import Started, Workflow
 from penstock.cli.screens.fans import fans_of, shared
+from penstock.cli.screens.workflows import graph
 from penstock.client import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
@@ -74,6 +76,9 @@ async def test_a_blocked_job_names_what_it_waits_for_and_is_let_go(
     assert f"{started.id}, step index" in shown
     listed = penstock.run("jobs", "list", "--workflow", started.id, "--state", "blocked", "--json")
     assert [job["id"] for job in json.loads(listed.stdout)["jobs"]] == [tell, index]
+    lines = penstock.run("jobs", "list", "--state", "blocked").stdout.splitlines()
+    assert lines[1].endswith("waits for 1 job")
+    assert lines[2].endswith("waits for 1 job, which did not complete")
     assert penstock.run("jobs", "unblock", index).stdout == "1 job was unblocked.\n"
     done = penstock.run("jobs", "unblock", broken)
     assert (done.returncode, "failed already" in done.stdout) == (4, True)
@@ -125,14 +130,15 @@ async def test_a_wait_that_is_over_while_the_database_is_away_names_the_workflow
 
 async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> None:
     started = await failed(shop)
-    assert penstock.run("workflows", "retry", started.id).stdout == "1 job was retried.\n"
+    done = penstock.run("workflows", "retry", started.id, "--json")
+    assert json.loads(done.stdout) == {"changed": 1, "left": []}
     refused = penstock.run("workflows", "cancel", started.id, input="n\n")
     assert (refused.returncode != 0, (await shop.app.get_workflow(started)).counts["ready"]) == (
         True,
         1,
     )
     done = penstock.run("workflows", "cancel", started.id, "--yes", "--json")
-    assert json.loads(done.stdout) == {"cancelled": 3}
+    assert json.loads(done.stdout) == {"changed": 3, "left": []}
     assert penstock.run("workflows", "retry", "404").returncode == 3
 
 
@@ -173,6 +179,21 @@ async def test_a_fan_has_the_name_of_its_steps_and_names_the_few_that_failed(
 )
 def test_names_share_whole_words(names: list[str], told: str) -> None:
     assert shared(names) == told
+
+
+def test_a_long_chain_goes_straight_down_where_a_screen_ends() -> None:
+    steps = [
+        WorkflowStep(
+            id=str(n), name=f"s{n}", task="t", state="ready", parents=(str(n - 1),) if n else ()
+        )
+        for n in range(40)
+    ]
+    console = Console(width=60, record=True, quiet=True)
+    console.print(graph(steps))
+    lines = console.export_text().splitlines()
+    assert lines[6] == "                 └▶ ○ s6  ready  job 6"
+    assert lines[7] == "                  ↓ ○ s7  ready  job 7"
+    assert lines[39] == "                  ↓ ○ s39  ready  job 39"
 
 
 def test_a_graph_of_many_jobs_is_folded_at_once() -> None:

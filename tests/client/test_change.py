@@ -204,3 +204,20 @@ async def test_only_what_a_queue_can_be_called_is_paused_and_resumed(
         with pytest.raises(ConfigError, match="The setting queue is"):
             await change(name)
     assert list(await app.paused()) == []
+
+
+# Many
+
+
+async def test_many_are_changed_at_once_and_each_is_answered_for(app: Penstock, note) -> None:
+    first, second = await app.enqueue_many([note.prepare("a"), note.prepare("b")])
+    assert await app.cancel_many([first, second.id, "999", "nonsense"]) == {
+        first.id: "cancelled",
+        second.id: "cancelled",
+        "999": "missing",
+        "nonsense": "missing",
+    }
+    assert await app.unblock_many([first]) == {first.id: "cancelled"}
+    assert await app.retry_many([first]) == {first.id: "ready"}
+    assert await app.delete_many([first, second]) == {first.id: "deleted", second.id: "deleted"}
+    assert await app.unique_holders([first, "nonsense"]) == {}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Any
 
 import typer
 
-from penstock.cli.changing import exit_for, sentence
+from penstock.cli.changed import Changed, told_of_rate
 from penstock.cli.confirm import confirm
 from penstock.cli.exits import Exit
 from penstock.cli.following import Course, follow
@@ -66,8 +65,7 @@ def cancel_batch(
     if not yes:
         seen = asyncio.run(_look_once(batch, tenant, where))
         confirm(f"{counted(seen.pending, 'job')} of batch {batch} will be cancelled.")
-    number = asyncio.run(_cancelled(batch, tenant, where))
-    output.show({"cancelled": number}, lambda: sentence(number, "cancelled", {}))
+    Changed("cancelled", asyncio.run(_cancelled(batch, tenant, where))).show(output)
 
 
 async def retry_batch(
@@ -79,10 +77,9 @@ async def retry_batch(
         with terminal(stderr=True).status("…") as status:
             async for told in queue.client.redriving(batch=batch, rate=rate, by=user()):
                 status.update(f"{counted(told.number, 'job')} retried …")
-    left = dict(Counter(told.left.values()))
-    document = {"changed": told.number, "left": left, "due": told.due}
-    output.show(document, lambda: sentence(told.number, "retried", left))
-    raise typer.Exit(exit_for(left))
+        changed = Changed("retried", told.number, told.left, due=told.due)
+        await changed.find_holders(queue.client)
+    changed.show(output, told_of_rate(rate, told.due))
 
 
 async def _cancelled(batch: str, tenant: str | None, where: Where) -> int:

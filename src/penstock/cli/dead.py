@@ -101,8 +101,9 @@ def redrive(
     fails after the command began is not caught by it.
     """
     from penstock.cli import redriving
+    from penstock.cli.wanted import Wanted
 
-    wanted = redriving.Wanted.of(ids, letters, limit, everything=everything, rate=rate)
+    wanted = Wanted.of(ids, letters, limit, everything=everything, rate=rate)
     redriving.redrive(wanted, where, output, dry_run=dry_run, yes=yes)
 
 
@@ -125,6 +126,7 @@ def purge(
 ) -> None:
     """Erase failed jobs with all that is kept about them."""
     from penstock.cli import redriving
+    from penstock.cli.wanted import Wanted
 
-    wanted = redriving.Wanted.of(ids, letters, limit, everything=everything)
+    wanted = Wanted.of(ids, letters, limit, everything=everything)
     redriving.purge(wanted, where, output, dry_run=dry_run, yes=yes)

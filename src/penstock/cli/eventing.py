@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli.opening import reached_for
-from penstock.cli.output import Output, terminal
+from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens import style
 from penstock.cli.where import Where
 from penstock.cli.words import at
@@ -31,12 +31,15 @@ async def send(
     output.show(sent, lambda: _told(sent))
 
 
-async def show_events(
-    name: str | None, tenant: str | None, limit: int, where: Where, output: Output
+async def list_page(
+    chosen: dict[str, Any], where: Where, output: Output, limit: int, after: str | None
 ) -> None:
-    async with reached_for(where, tenant) as queue:
-        found = await queue.client.sent_events(name=name, tenant=tenant, limit=limit)
-    output.show({"events": found}, lambda: _table(found))
+    async with reached_for(where, chosen["tenant"]) as queue:
+        found = await queue.client.sent_events(after=after, limit=limit, **chosen)
+    following = found[-1].id if len(found) == limit else None
+    output.show({"events": found, "after": following}, lambda: _table(found))
+    if following and not output.as_json:
+        say(f"There may be more: --after {following}.")
 
 
 def _read(payload: str) -> Any:

@@ -61,11 +61,15 @@ def list_events(
         str | None, typer.Option(help="Events of this name alone.", show_default=False)
     ] = None,
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Those older than this event.", show_default=False),
+    ] = None,
     where: Where,
     output: Output,
 ) -> None:
     """List the events that are kept, newest first."""
-    from penstock.cli.eventing import show_events
+    from penstock.cli.eventing import list_page
 
-    asyncio.run(show_events(name, tenant, limit, where, output))
+    asyncio.run(list_page({"name": name, "tenant": tenant}, where, output, limit, after))

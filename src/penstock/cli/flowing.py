@@ -6,7 +6,7 @@ import asyncio
 
 import typer
 
-from penstock.cli.changing import sentence
+from penstock.cli.changed import Changed
 from penstock.cli.confirm import confirm
 from penstock.cli.exits import Exit
 from penstock.cli.following import Course, follow
@@ -17,6 +17,7 @@ from penstock.cli.screens.workflows import workflow_page, workflows_table
 from penstock.cli.where import Where
 from penstock.client import WorkflowStatus
 from penstock.errors import WorkflowNotFound, WorkflowTimeout
+from penstock.job import FINAL
 from penstock.wording import counted
 
 
@@ -53,18 +54,16 @@ def cancel_workflow(
     """End what lives, after a question."""
     if not yes:
         seen = asyncio.run(_look_once(workflow, tenant, where))
-        live = sum(seen.counts.get(each, 0) for each in ("scheduled", "ready", "running"))
-        live += seen.counts.get("blocked", 0)
+        live = sum(number for state, number in seen.counts.items() if state not in FINAL)
         confirm(f"{counted(live, 'job')} of workflow {workflow} will be cancelled.")
-    number = asyncio.run(_cancelled(workflow, tenant, where))
-    output.show({"cancelled": number}, lambda: sentence(number, "cancelled", {}))
+    Changed("cancelled", asyncio.run(_cancelled(workflow, tenant, where))).show(output)
 
 
 async def retry_workflow(workflow: str, tenant: str | None, where: Where, output: Output) -> None:
     async with reached_for(where, tenant) as queue:
         await _expected(queue, workflow, tenant)
-        number = await queue.client.retry_workflow(workflow, by=user())
-    output.show({"retried": number}, lambda: sentence(number, "retried", {}))
+        changed = Changed("retried", await queue.client.retry_workflow(workflow, by=user()))
+    changed.show(output)
 
 
 async def _cancelled(workflow: str, tenant: str | None, where: Where) -> int:

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
 
-import msgspec
-import typer
-
-from penstock.cli.changing import MISSING, exit_for, holders_of, jobs_of, sentence, told_of
+from penstock.cli.changed import MISSING, Changed, told_of_rate
+from penstock.cli.changing import jobs_of
 from penstock.cli.confirm import confirm
 from penstock.cli.given import user
 from penstock.cli.letters import Letters
-from penstock.cli.opening import Reached, reached_for
+from penstock.cli.opening import reached_for
 from penstock.cli.output import Output, draw, print_json, say, terminal
 from penstock.cli.screens.dead import dead_table, groups_table
+from penstock.cli.wanted import Wanted
 from penstock.cli.where import Where
-from penstock.cli.words import at, length
 from penstock.client import Client, DeadSummary, Purged, Redriven
 from penstock.job import FAILED, Job
-from penstock.rate import per_second
 from penstock.wording import counted
 
 PAGE = 500
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-Told: TypeAlias = Redriven | Purged
 
 
 async def list_letters(
@@ -68,49 +59,6 @@ async def summarise(letters: Letters, where: Where, output: Output, among: int) 
         say(f"These are the latest {found.number:,}; there may be more: --among counts further.")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which dead letters are to change, and how."""
-
-    ids: list[str]
-    letters: Letters
-    limit: int | None
-    rate: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        ids: Sequence[str] | None,
-        letters: Letters,
-        limit: int | None,
-        *,
-        everything: bool,
-        rate: str | None = None,
-    ) -> Wanted:
-        by_filter = bool(letters.given) and not (ids and letters.given.keys() == {"tenant"})
-        if [bool(ids), by_filter, everything].count(True) != 1:
-            raise typer.BadParameter(
-                "name the jobs by their ids, or by at least one filter, or say --all; only one of "
-                "them, except that --tenant goes with ids"
-            )
-        if rate is not None:
-            per_second("rate", rate)
-        return cls(list(dict.fromkeys(ids or ())), letters, limit, rate)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the client is asked for beside the ids: a filter for all, if none is given."""
-        which = {} if self.ids else self.letters.given or {"since": BEGINNING}
-        return which | {"limit": self.limit}
-
-    async def own_ids(self, queue: Reached) -> list[str]:
-        """Those of the ids that are the tenant's, if one is named."""
-        if self.letters.tenant is None:
-            return self.ids
-        own = await jobs_of(queue, self.ids, self.letters.tenant)
-        return [job for job in self.ids if job in own]
-
-
 def redrive(wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes: bool) -> None:
     """Bring dead letters back; those that a filter finds only after a question."""
 
@@ -141,7 +89,7 @@ def _is_meant(
         _show_named(past, asyncio.run(_named(wanted, where)), output)
         return False
     found = asyncio.run(_summary(wanted, where))
-    number, pace = _number(found, wanted), _pace(found, wanted)
+    number, pace = wanted.number_of(found), wanted.pace_of(found)
     if dry_run:
         told = f"{number} would be {past}{pace}; nothing was changed."
         _show_groups(found, told, output)
@@ -154,39 +102,32 @@ def _is_meant(
 def _change(
     past: str,
     wanted: Wanted,
-    call: Callable[..., AsyncIterator[Told]],
+    call: Callable[..., AsyncIterator[Redriven | Purged]],
     where: Where,
     output: Output,
 ) -> None:
-    told, holders = asyncio.run(_changed(past, wanted, call, where))
-    left = dict(Counter(told.left.values()))
-    document = {"changed": told.number, "left": left, "jobs": told.left}
-    if holders:
-        document["held_by"] = holders
-    said = sentence(told.number, past, left) + told_of(holders)
-    if isinstance(told, Redriven):
-        document["due"] = told.due
-        if wanted.rate is not None and told.due is not None:
-            said += f" At {wanted.rate} the last of them is due at {at(told.due)} UTC."
-    output.show(document, lambda: said)
-    raise typer.Exit(exit_for(left))
+    changed = asyncio.run(_changed(past, wanted, call, where))
+    changed.show(output, told_of_rate(wanted.rate, changed.due))
 
 
 async def _changed(
-    past: str, wanted: Wanted, call: Callable[..., AsyncIterator[Told]], where: Where
-) -> tuple[Told, dict[str, str]]:
+    past: str, wanted: Wanted, call: Callable[..., AsyncIterator[Redriven | Purged]], where: Where
+) -> Changed:
     """All of them, a page at a time, with a line on stderr that counts."""
-    told: Told = Redriven()
+    changed = Changed(past)
     async with reached_for(where, wanted.letters.tenant) as queue:
         own = await wanted.own_ids(queue)
+        changed.left = {job: MISSING for job in wanted.ids if job not in own}
         if wanted.ids and not own:
-            return Redriven(left=dict.fromkeys(wanted.ids, MISSING)), {}
+            return changed
         with terminal(stderr=True).status("…") as status:
             async for told in call(queue.client, *own):
+                changed.number = told.number
+                changed.left |= told.left
+                changed.due = told.due if isinstance(told, Redriven) else None
                 status.update(f"{counted(told.number, 'job')} {past} …")
-        holders = await holders_of(queue, told.left)
-    others = {job: MISSING for job in wanted.ids if job not in own}
-    return msgspec.structs.replace(told, left=told.left | others), holders
+        await changed.find_holders(queue.client)
+    return changed
 
 
 async def _named(wanted: Wanted, where: Where) -> list[Job]:
@@ -198,21 +139,6 @@ async def _named(wanted: Wanted, where: Where) -> list[Job]:
 async def _summary(wanted: Wanted, where: Where) -> DeadSummary:
     async with reached_for(where, wanted.letters.tenant) as queue:
         return await queue.client.dead_summary(**wanted.letters.given)
-
-
-def _number(found: DeadSummary, wanted: Wanted) -> str:
-    """How many it is about, as far as they were counted."""
-    if wanted.limit is not None and wanted.limit <= found.number:
-        return f"{counted(wanted.limit, 'job')}, the longest dead of them,"
-    return f"{counted(found.number, 'job')}{'' if found.is_exact else ' and more'}"
-
-
-def _pace(found: DeadSummary, wanted: Wanted) -> str:
-    if wanted.rate is None or not found.number:
-        return ""
-    number = min(found.number, wanted.limit or found.number)
-    least = "" if found.is_exact or wanted.limit else " or more"
-    return f" at {wanted.rate}, over {length(number / per_second('rate', wanted.rate))}{least}"
 
 
 def _show_named(past: str, jobs: Sequence[Job], output: Output) -> None:

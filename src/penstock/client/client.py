@@ -16,6 +16,7 @@ from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.client.enqueuing import enqueued_from, prepared, tenant_of
 from penstock.client.events import EventCalls
 from penstock.client.link import Link
+from penstock.client.many import ManyCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
@@ -32,7 +33,6 @@ from penstock.errors import (
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, adapt, key_of
 from penstock.store.enqueue import Links, Stored
-from penstock.store.unique import Uniques
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, matching
 
@@ -51,6 +51,7 @@ class Client(
     ScheduleCalls,
     EventCalls,
     WorkflowCalls,
+    ManyCalls,
 ):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
@@ -188,10 +189,10 @@ class Client(
 
     async def _held(self, job: str) -> str:
         """Who holds a job's unique key, and what to do about it."""
-        found = await self._ask(lambda on: Uniques(self.store).holders(on, [key_of(job)]))
+        found = await self.unique_holders([job])
         if job not in found:
             return "Its unique key was another job's a moment ago; try again."
-        return f"Its unique key belongs to job {found[job].job}: wait for that one, or cancel it."
+        return f"Its unique key belongs to job {found[job]}: wait for that one, or cancel it."
 
     async def delete(self, job: JobId) -> None:
         """Erase a job that does not run, with all that is kept about it."""

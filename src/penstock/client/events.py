@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.client.asking import Asking
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, JobNotFound
 from penstock.store import key_of
 from penstock.store.events import Events
 from penstock.tasks.events import event_name
@@ -88,9 +88,16 @@ class EventCalls(Asking):
         whole("limit", limit, 1, EVENTS_AT_ONCE)
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        start = None if after is None else key_of(after)
+        start = None if after is None else _place(after)
         rows = await self._ask(lambda on: Events(self.store).list(on, name, tenant, start, limit))
         return [_kept(row) for row in rows]
+
+
+def _place(after: Any) -> int:
+    try:
+        return key_of(after)
+    except JobNotFound:
+        raise ConfigError("after", after, "the id of an event") from None
 
 
 def _kept(row: dict[str, Any]) -> KeptEvent:

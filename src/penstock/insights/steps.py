@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -69,16 +70,15 @@ def _out_of_time(kept: dict[str, Any]) -> str:
     return ", given up" if kept.get("timed_out") else ", no answer yet"
 
 
-def event_waits(events: Sequence[EventWait]) -> tuple[Wait, ...]:
+def event_waits(job: Job, events: Sequence[EventWait]) -> tuple[Wait, ...]:
     """Why a job waits that waits for events."""
-    return tuple(Wait("event", _waits_for(event)) for event in events)
+    return tuple(Wait("event", _waits_for(event, job.tenant)) for event in events)
 
 
-def _waits_for(event: EventWait) -> str:
+def _waits_for(event: EventWait, tenant: str) -> str:
     until = "" if event.until is None else f", until {event.until:%Y-%m-%d %H:%M:%S} UTC"
-    return (
-        f"It waits for the event {event.name}{until}. `penstock events send {event.name}` sends it."
-    )
+    send = ["penstock", "events", "send", event.name, *(("--tenant", tenant) if tenant else ())]
+    return f"It waits for the event {event.name}{until}. `{shlex.join(send)}` sends it."
 
 
 def pause_of(job: Job, due: str) -> Wait | None:

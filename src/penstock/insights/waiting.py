@@ -48,7 +48,7 @@ def waits_of(
         case "scheduled":
             return (_later(job, turn, living, place.at), *_in_the_way(job, turn, paused, living))
         case "blocked" if events:
-            return event_waits(events)
+            return event_waits(job, events)
         case "blocked":
             return (parent_wait(job, parents),)
         case "running" if not place.is_alive:

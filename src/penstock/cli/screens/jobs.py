@@ -11,8 +11,11 @@ from rich.text import Text
 from penstock.cli.screens import style
 from penstock.cli.words import ago, length
 from penstock.job import Job
+from penstock.wording import counted
 
 ROOMY = 120
+PARENT_FAILED = "parent_failed"
+EVENT = "event:"
 OTHERS = 42  # the width of state, tries, enqueued, the note, and all gaps
 
 
@@ -80,6 +83,8 @@ def note(job: Job, now: datetime) -> Text:
             return Text(f"waits for {_between(job.ready_at, now)}")
         case "scheduled" if job.run_at:
             return Text(f"{_when(job.run_at, now)}{_because(job)}")
+        case "blocked":
+            return Text(_blocked(job))
         case _:
             return Text("")
 
@@ -90,6 +95,16 @@ def _failure(job: Job) -> str:
         return job.reason or ""
     said = error.message.partition("\n")[0]
     return f"{job.reason}: {error.type}: {said}" if said else f"{job.reason}: {error.type}"
+
+
+def _blocked(job: Job) -> str:
+    """Whom it waits for; a job whose parent failed waits for a person."""
+    if job.pending:
+        held = ", not all of which completed" if job.pending > 1 else ", which did not complete"
+        failed = held if job.reason == PARENT_FAILED else ""
+        return f"waits for {counted(job.pending, 'job')}{failed}"
+    event = (job.reason or "").removeprefix(EVENT)
+    return f"waits for the event {event}" if event != job.reason else ""
 
 
 def _because(job: Job) -> str:

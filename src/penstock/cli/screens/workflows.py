@@ -15,6 +15,7 @@ from penstock.cli.screens.fans import Fan, fans_of
 from penstock.cli.words import ago, at
 from penstock.client import WorkflowStatus, WorkflowStep
 from penstock.job import STATES, State
+from penstock.wording import counted
 
 COLOURS = {
     "running": "yellow",
@@ -35,6 +36,7 @@ MARKS = {
 WORST_FIRST: tuple[State, ...] = ("failed", "running", *STATES)
 ENDED_FIRST: tuple[State, ...] = ("completed", "failed", "cancelled", *STATES[:4])
 NAMED = 4
+DEEPEST = 6
 ERROR = 80
 
 
@@ -80,7 +82,10 @@ def workflow_page(seen: WorkflowStatus) -> RenderableType:
 
 
 def graph(steps: Sequence[WorkflowStep]) -> RenderableType:
-    """A line for each fan, below what it waits for and as far to the right as stages are before."""
+    """A line for each fan, below what it waits for and as far to the right as stages are before.
+
+    Behind the deepest stage that fits on a screen it goes straight down.
+    """
     lines = Text(no_wrap=True, overflow="ellipsis")
     last: Fan | None = None
     for fan in fans_of(steps):
@@ -94,7 +99,8 @@ def graph(steps: Sequence[WorkflowStep]) -> RenderableType:
 def _line(fan: Fan, above: Fan | None) -> Text:
     line = Text("  ")
     if fan.depth:
-        line.append("   " * (fan.depth - 1) + "└▶ ", style.FAINT)
+        arrow = "└▶ " if fan.depth <= DEEPEST else " ↓ "
+        line.append("   " * (min(fan.depth, DEEPEST) - 1) + arrow, style.FAINT)
     if len(fan.steps) == 1:
         line.append_text(_alone(fan.steps[0]))
     else:
@@ -153,9 +159,10 @@ def _named(seen: WorkflowStatus) -> Iterator[tuple[str, RenderableType | None]]:
         for each in STATES
         if seen.counts.get(each)
     ]
-    yield "jobs", Text(", ").join([Text(f"{seen.total:,}"), *told])
+    yield "jobs", Text(f"{seen.total:,}: ").append_text(Text(", ").join(told))
     if seen.stalled:
-        hint = f"{seen.stalled:,}: retry what failed, or penstock jobs unblock ID"
+        remedy = f"penstock workflows retry {seen.id}, or penstock jobs unblock ID"
+        hint = f"{counted(seen.stalled, 'job')}: {remedy}"
         yield "waits for a person", Text(hint, "yellow")
     yield "tenant", seen.tenant
     yield "started", f"{at(seen.created_at)} UTC"
