@@ -280,7 +280,7 @@ async def test_a_unique_key_lets_one_job_in_and_names_it(penstock: Commands, sho
     told = penstock.run(*given).stdout
     assert told == f"Nothing was enqueued: the key greet:Ada belongs to job {first['id']}.\n"
     raised = penstock.run(*given, "--on-conflict", "raise")
-    assert f"is held by job {first['id']}" in raised.stderr
+    assert (raised.returncode, f"is held by job {first['id']}" in raised.stderr) == (4, True)
     newer = json.loads(penstock.run(*given, "--on-conflict", "supersede", "--json").stdout)
     assert (await shop.app.get(first["id"])).reason == "superseded"
     line = {"task": "shop.greet", "args": {}, "unique": {"key": "greet:Ada"}}

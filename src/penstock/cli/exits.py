@@ -16,6 +16,7 @@ from penstock.errors import (
     JobNotFound,
     PenstockError,
     ScheduleNotFound,
+    UniqueConflict,
     WaitTimeout,
     WorkflowNotFound,
     WorkflowTimeout,
@@ -38,8 +39,8 @@ class Exit(IntEnum):
     USAGE = 2, "The command line, or a setting, makes no sense."
     NO = 3, "The answer is no: no such job, no server runs, a migration is due, something is wrong."
     CONFLICT = 4, "Some jobs were left as they are: their state, or a key, does not allow it."
-    FAILED = 5, "The job that was waited for has failed or was cancelled."
-    TIMEOUT = 6, "The job that was waited for has not ended in time."
+    FAILED = 5, "What was waited for has failed or was cancelled."
+    TIMEOUT = 6, "What was waited for has not ended in time."
     STALLED = 70, "A worker's event loop was blocked for five minutes."
     INTERRUPTED = 130, "Interrupted by Ctrl-C."
 
@@ -53,6 +54,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     SettingNotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
     IdempotencyMismatch: Exit.CONFLICT,
+    UniqueConflict: Exit.CONFLICT,
     JobFailed: Exit.FAILED,
     JobCancelled: Exit.FAILED,
     WaitTimeout: Exit.TIMEOUT,

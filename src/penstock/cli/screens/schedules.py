@@ -51,8 +51,9 @@ def schedules_table(
     if not found:
         return style.nothing("There are no schedules.")
     sheet = style.Sheet(width, fills=False)
+    # When it comes next is never cut: the others leave it its room.
     sheet.column("schedule", most=max(16, width // 4))
-    sheet.column("task", most=max(16, width // 4))
+    sheet.column("task", most=max(16, width // 4), above=100)
     sheet.column("when", most=max(20, width // 3))
     sheet.column("next (UTC)")
     sheet.column("last (UTC)", above=100)
