@@ -23,8 +23,15 @@ def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
     more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
     told = f"It waits for {counted(len(left), 'job')}: {', '.join(map(str, shown))}{more}."
     if job.reason == "parent_failed" and ended:
-        told += (
-            f" That did not complete: `penstock jobs retry {ended[0].id}` runs it again, "
-            f"`penstock jobs unblock {job.id}` lets this one go on without it."
-        )
+        told += _remedy(job, ended)
     return Wait("blocked", told)
+
+
+def _remedy(job: Job, ended: Sequence[Awaited]) -> str:
+    """What a person does about parents that did not complete, as a sentence more."""
+    told, it = (" That", "it") if len(ended) == 1 else (" Those that ended", "them")
+    again = [each for each in ended if each.state != "missing"]
+    retry = f"jobs retry {again[0].id}" if len(again) == 1 else f"workflows retry {job.workflow}"
+    run = f"`penstock {retry}` runs {it} again, " if again else ""
+    unblock = f"`penstock jobs unblock {job.id}` lets this one go on without {it}."
+    return f"{told} did not complete: {run}{unblock}"
