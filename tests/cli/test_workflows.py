@@ -188,9 +188,10 @@ def test_a_long_chain_goes_straight_down_where_a_screen_ends() -> None:
         )
         for n in range(40)
     ]
-    console = Console(width=60, record=True, quiet=True)
-    console.print(graph(steps))
-    lines = console.export_text().splitlines()
+    console = Console(width=60)
+    with console.capture() as captured:
+        console.print(graph(steps))
+    lines = captured.get().splitlines()
     assert lines[6] == "                 └▶ ○ s6  ready  job 6"
     assert lines[7] == "                  ↓ ○ s7  ready  job 7"
     assert lines[39] == "                  ↓ ○ s39  ready  job 39"
