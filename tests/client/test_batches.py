@@ -308,6 +308,7 @@ async def test_the_eta_comes_from_the_rate_and_is_unknown_without_one(
     await batch.enqueue_many(index.prepare(number) for number in range(100))
     assert (await batch.status()).eta is None
     async with database.connect() as connection:
+        await connection.execute("SELECT penstock.fold_v1()")
         await connection.execute(
             "UPDATE penstock.batch SET rate = 10, rate_weight = 1, folded_at = now()"
         )
@@ -318,8 +319,11 @@ async def test_the_eta_comes_from_the_rate_and_is_unknown_without_one(
             "UPDATE penstock.batch SET folded_at = now() - interval '30 s' * ln(2)"
         )
         assert (await batch.status()).eta == pytest.approx(20, rel=0.3)
-        await connection.execute("UPDATE penstock.batch SET folded_at = now() - interval '1 hour'")
-        assert (await batch.status()).eta is None
+        for age in ("1 hour", "30 days"):
+            await connection.execute(
+                f"UPDATE penstock.batch SET folded_at = now() - interval '{age}'"
+            )
+            assert (await batch.status()).eta is None
 
 
 async def test_running_jobs_are_counted_among_the_pending(app: Penstock) -> None:

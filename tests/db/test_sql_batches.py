@@ -432,6 +432,27 @@ async def test_the_rate_is_that_of_late(engine: Engine) -> None:
     assert row["rate"] == pytest.approx(10, rel=0.3)
 
 
+async def test_the_time_in_which_nothing_was_pending_does_not_lower_the_rate(
+    engine: Engine,
+) -> None:
+    batch = await opened(engine)
+    await settled(engine, await add(engine, batch, 100))
+    await fold(engine)
+    await engine.connection.execute(
+        "UPDATE penstock.batch"
+        " SET rate = 10, rate_weight = 1, folded_at = now() - interval '1 hour'"
+    )
+    ids = await add(engine, batch, 100)
+    await engine.connection.execute(
+        "UPDATE penstock.batch_delta SET created_at = now() - interval '5 s'"
+    )
+    await settled(engine, ids[:50])
+    await fold(engine)
+    row = await engine.connection.fetchrow("SELECT rate / rate_weight AS rate FROM penstock.batch")
+    assert row is not None
+    assert row["rate"] == pytest.approx(10, rel=0.3)
+
+
 async def test_a_batch_that_lay_still_for_long_is_folded(engine: Engine) -> None:
     batch = await opened(engine)
     await settled(engine, await add(engine, batch))

@@ -1782,10 +1782,11 @@ BEGIN
     passed := cardinality(ARRAY(SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.id <> ALL (v_batches)));
     WITH gone AS (
         DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_batches)
-        RETURNING d.batch, d.total, d.pending, d.completed, d.failed, d.cancelled
+        RETURNING d.batch, d.total, d.pending, d.completed, d.failed, d.cancelled, d.created_at
     ), sums AS (
         SELECT g.batch, sum(g.total) AS total, sum(g.pending) AS pending, sum(g.completed) AS completed,
                sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
+               min(g.created_at) AS since,
                greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended,
                -- Even if it has come back since.
                bool_or(g.failed > 0) AS has_failed, bool_or(g.pending > 0) AS goes_on
@@ -1799,7 +1800,9 @@ BEGIN
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
          CROSS JOIN LATERAL (
-               SELECT greatest(0.001, extract(epoch FROM p_now - coalesce(o.folded_at, o.created_at)))::double precision AS seconds
+               -- The time in which nothing was pending says nothing about the rate.
+               SELECT greatest(0.001, extract(epoch FROM p_now - CASE WHEN o.pending = 0 AND s.since <= p_now
+                          THEN greatest(s.since, o.folded_at) ELSE coalesce(o.folded_at, o.created_at) END))::double precision AS seconds
                  FROM batch AS o WHERE o.id = s.batch) AS t
          -- What is nearly nothing is nothing: a number that is too small is an error.
          CROSS JOIN LATERAL (SELECT t.seconds, CASE WHEN t.seconds < 20 * c_memory THEN exp(-t.seconds / c_memory)

@@ -1,5 +1,6 @@
 -- Batches with their counts at this moment: those of the row, and the deltas that are not folded into it yet. One
--- statement sees both as of one moment. The rate fades since the last fold, as the next one will let it.
+-- statement sees both as of one moment. The rate fades since the last fold, as the next one will let it, but not in the
+-- time in which nothing was pending.
 --
 -- What runs is counted by the index of running jobs, which has no more of them than workers hold.
 WITH running AS MATERIALIZED (
@@ -18,12 +19,12 @@ SELECT b.id, b.tenant, b.name, b.meta::text, b.created_at, b.closed_at, b.cancel
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(e.total), 0) AS total, coalesce(sum(e.pending), 0) AS pending,
               coalesce(sum(e.completed), 0) AS completed, coalesce(sum(e.failed), 0) AS failed,
-              coalesce(sum(e.cancelled), 0) AS cancelled
+              coalesce(sum(e.cancelled), 0) AS cancelled, min(e.created_at) AS since
          FROM :"schema".batch_delta AS e WHERE e.batch = b.id) AS d
  CROSS JOIN LATERAL (
-       SELECT greatest(0.001, extract(epoch FROM statement_timestamp() - coalesce(b.folded_at, b.created_at)))::double precision
-              AS seconds) AS t
- CROSS JOIN LATERAL (SELECT t.seconds, exp(-t.seconds / 30) AS fading) AS a
+       SELECT greatest(0.001, extract(epoch FROM statement_timestamp() - CASE WHEN b.pending = 0
+                  THEN greatest(d.since, b.folded_at) ELSE coalesce(b.folded_at, b.created_at) END))::double precision AS seconds) AS t
+ CROSS JOIN LATERAL (SELECT t.seconds, exp(-least(t.seconds, 600) / 30) AS fading) AS a
   LEFT JOIN running AS r ON r.batch = b.id
  WHERE b.id = ANY ($1::bigint[])
  ORDER BY b.id DESC;
