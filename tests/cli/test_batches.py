@@ -83,6 +83,11 @@ async def test_an_open_one_is_closed_or_cancelled(penstock: Commands, shop: Shop
     done = penstock.run("batches", "cancel", batch.id, "--yes", "--json")
     assert json.loads(done.stdout) == {"changed": 3, "left": []}
     assert (await batch.status()).cancelled == 3
+    again = penstock.run("batches", "cancel", batch.id)
+    assert (again.returncode, again.stdout) == (0, "0 jobs were cancelled.\n")
+    assert again.stderr == f"Nothing of batch {batch.id} is pending: there is nothing to cancel.\n"
+    hint = penstock.run("batches", "retry", batch.id).stderr
+    assert f"`penstock jobs retry --batch {batch.id} --state cancelled`" in hint
 
 
 async def test_a_terminal_sees_a_bar_until_the_end(penstock: Commands, shop: Shop) -> None:

@@ -37,6 +37,7 @@ async def test_a_list_says_how_far_each_is(penstock: Commands, shop: Shop) -> No
     assert lines[1].split()[:5] == [started.id, "blocked", "13/16", "1", "1"]
     [found] = json.loads(penstock.run("workflows", "list", "--json").stdout)["workflows"]
     assert (found["id"], found["state"], found["name"]) == (started.id, "blocked", "import")
+    assert "steps" not in found
     assert penstock.run("workflows", "list", "--tenant", "acme").stdout.startswith("There are no")
 
 
@@ -140,6 +141,22 @@ async def test_one_is_retried_and_cancelled(penstock: Commands, shop: Shop) -> N
     done = penstock.run("workflows", "cancel", started.id, "--yes", "--json")
     assert json.loads(done.stdout) == {"changed": 3, "left": []}
     assert penstock.run("workflows", "retry", "404").returncode == 3
+
+
+@pytest.mark.parametrize("command", ["dead redrive", "jobs retry"])
+async def test_a_step_that_comes_back_alone_names_its_workflow(
+    penstock: Commands, shop: Shop, command: str
+) -> None:
+    flow = Workflow()
+    flow.chain(shop.fail.prepare(), shop.greet.prepare("Ada"))
+    started = await shop.app.start_workflow(flow)
+    await worker_of(shop.app).drain()
+    done = penstock.run(*command.split(), started["shop.fail"].id)
+    assert f"1 of them is a step of workflow {started.id}: `penstock workflows " in done.stdout
+    assert f"retry {started.id}` also brings back what was cancelled because of it." in done.stdout
+    await worker_of(shop.app).drain()
+    redriven = await shop.app.redrive(task="shop.fail")
+    assert (redriven.number, redriven.workflows) == (1, {started.id: 1})
 
 
 async def test_a_step_that_is_tried_again_says_when_and_why(penstock: Commands, shop: Shop) -> None:

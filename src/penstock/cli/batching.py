@@ -64,6 +64,9 @@ def cancel_batch(
     """End what pends, after a question."""
     if not yes:
         seen = asyncio.run(_look_once(batch, tenant, where))
+        if seen.closed_at is not None and not seen.pending:
+            say(f"Nothing of batch {batch} is pending: there is nothing to cancel.")
+            Changed("cancelled").show(output)
         confirm(f"{counted(seen.pending, 'job')} of batch {batch} will be cancelled.")
     Changed("cancelled", asyncio.run(_cancelled(batch, tenant, where))).show(output)
 
@@ -73,12 +76,18 @@ async def retry_batch(
 ) -> None:
     told = Redriven()
     async with reached_for(where, tenant) as queue:
-        await _expected(queue, batch, tenant)
+        seen = await _expected(queue, batch, tenant)
         with terminal(stderr=True).status("…") as status:
             async for told in queue.client.redriving(batch=batch, rate=rate, by=user()):
                 status.update(f"{counted(told.number, 'job')} retried …")
         changed = Changed("retried", told.number, told.left, due=told.due)
+        changed.workflows.update(told.workflows)
         await changed.find_holders(queue.client)
+    if not told.number and seen.cancelled and not output.as_json:
+        say(
+            "Only what failed comes back. For what was cancelled: "
+            f"`penstock jobs retry --batch {batch} --state cancelled`."
+        )
     changed.show(output, told_of_rate(rate, told.due))
 
 

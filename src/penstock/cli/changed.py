@@ -36,7 +36,8 @@ class Changed:
     """The answer of every command that retries, cancels or erases, for people and for programs.
 
     `left` says of each job that was not changed why, `holders` which one has its unique key, and
-    `due` when the last of those comes back that come back at a rate.
+    `due` when the last of those comes back that come back at a rate. `workflows` are those of which
+    so many steps came back without what was cancelled because of them.
     """
 
     past: str
@@ -44,6 +45,7 @@ class Changed:
     left: dict[str, str] = field(default_factory=dict)
     holders: dict[str, str] = field(default_factory=dict)
     due: datetime | None = None
+    workflows: Counter[str] = field(default_factory=Counter)
 
     async def find_holders(self, client: Client) -> None:
         """Ask who has the unique keys that other jobs could not come back for."""
@@ -64,8 +66,9 @@ class Changed:
 
     def as_document(self) -> dict[str, Any]:
         left = [{"id": job, "why": why} | self._holder(job) for job, why in self.left.items()]
-        document = {"changed": self.number, "left": left}
-        return document if self.due is None else document | {"due": self.due}
+        document: dict[str, Any] = {"changed": self.number, "left": left}
+        more = {"due": self.due, "workflows": self.workflows}
+        return document | {name: value for name, value in more.items() if value}
 
     def _holder(self, job: str) -> dict[str, str]:
         return {"held_by": self.holders[job]} if job in self.holders else {}
@@ -73,7 +76,8 @@ class Changed:
     def __str__(self) -> str:
         told = sentence(self.number, self.past, Counter(self.left.values()))
         first = list(self.holders.items())[:NAMED]
-        return told + "".join(f" That of job {job} is job {of}'s." for job, of in first)
+        told += "".join(f" That of job {job} is job {of}'s." for job, of in first)
+        return told + told_of_steps(self.workflows)
 
 
 def sentence(number: int, past: str, left: Mapping[str, int]) -> str:
@@ -82,6 +86,20 @@ def sentence(number: int, past: str, left: Mapping[str, int]) -> str:
     for why, others in sorted(left.items()):
         told += f" {counted(others, 'job')} {_were(others)} left: {WHY.get(why, why)}."
     return told
+
+
+def told_of_steps(workflows: Mapping[str, int]) -> str:
+    """How to bring back what is behind steps that came back alone, as a sentence more."""
+    if not workflows:
+        return ""
+    number, names = sum(workflows.values()), sorted(workflows, key=int)
+    steps = "is a step of" if number == 1 else "are steps of"
+    flows = "workflow" if len(names) == 1 else "workflows"
+    some = ", ".join(names[:NAMED]) + (" and others" if len(names) > NAMED else "")
+    return (
+        f" {number:,} of them {steps} {flows} {some}: `penstock workflows retry {names[0]}` also "
+        f"brings back what was cancelled because of {'it' if number == 1 else 'them'}."
+    )
 
 
 def told_of_rate(rate: str | None, due: datetime | None) -> str:

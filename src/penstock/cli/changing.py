@@ -21,6 +21,7 @@ from penstock.client import Client
 from penstock.errors import JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
+from penstock.store.workflows import Workflows
 from penstock.wording import counted
 
 SHOWN = 20
@@ -104,12 +105,16 @@ async def _change(verb: Verb, which: Which, where: Where) -> Changed:
     changed = Changed(verb.past)
     tenant = which.filter.tenant
     async with reached_for(where, tenant) as queue:
+        workflows = Workflows(queue.app.store)
         with terminal(stderr=True).status("…") as status:
             async for ids, _ in which.pages(queue):
                 answers = await _answers(verb, queue, ids, tenant if which.ids else None)
                 left = {job: why for job, why in answers.items() if why not in verb.answers}
                 changed.number += len(answers) - len(left)
                 changed.left |= left
+                if verb is RETRY:
+                    back = [key for job, key in _keys(list(answers)).items() if job not in left]
+                    changed.workflows += await workflows.cut_off(queue.on, back)
                 status.update(f"{counted(changed.number, 'job')} {verb.past} …")
         await changed.find_holders(queue.client)
     return changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from penstock.cli.changed import MISSING, Changed, told_of_rate
@@ -124,7 +125,8 @@ async def _changed(
             async for told in call(queue.client, *own):
                 changed.number = told.number
                 changed.left |= told.left
-                changed.due = told.due if isinstance(told, Redriven) else None
+                if isinstance(told, Redriven):
+                    changed.due, changed.workflows = told.due, Counter(told.workflows)
                 status.update(f"{counted(told.number, 'job')} {past} …")
         await changed.find_holders(queue.client)
     return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from penstock.errors import JobNotFound
 from penstock.rate import per_second
 from penstock.store import key_of
 from penstock.store.dead import Dead, Place
+from penstock.store.workflows import Workflows
 from penstock.tasks.options import whole
 
 T = TypeVar("T")
@@ -105,6 +107,7 @@ class DeadCalls(Asking):
         number = 0
         due: datetime | None = None
         left: dict[str, str] = {}
+        workflows: Counter[str] = Counter()
         async for keys in self._keys(jobs, limit, which, left):
             start = None if due is None or spacing is None else due + timedelta(seconds=spacing)
             rows = await self._ask(
@@ -121,7 +124,10 @@ class DeadCalls(Asking):
             back = [row["due"] for row in rows if row["due"] is not None]
             _leave(left, {str(row["id"]): row["answer"] for row in rows if row["due"] is None})
             number, due = number + len(back), max(back, default=due)
-            yield Redriven(number, dict(left), due)
+            alone = [row["id"] for row in rows if row["due"] is not None]
+            if alone:
+                workflows += await self._ask(partial(Workflows(self.store).cut_off, ids=alone))
+            yield Redriven(number, dict(left), due, dict(workflows))
 
     async def purge(
         self,

@@ -96,12 +96,14 @@ class Redriven(Struct, frozen=True):
 
     `number` jobs came back, the last of them `due` then; those that were `left` are here by their
     ids, each with why: `held` (its unique key belongs to another job now), the state in which it
-    is, or `missing`. Of very many the first 10,000 are told.
+    is, or `missing`. Of very many the first 10,000 are told. `workflows` are those of which so many
+    steps came back alone: `retry_workflow` also brings back what was cancelled because of them.
     """
 
     number: int = 0
     left: dict[str, str] = {}
     due: datetime | None = None
+    workflows: dict[str, int] = {}
 
 
 class Purged(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -95,6 +96,11 @@ class Workflows:
         """How many jobs came back; None if there is no such workflow."""
         back: int | None = await on.fetchval(self._store.statement("retry_workflow"), workflow, by)
         return back
+
+    async def cut_off(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
+        """Of jobs that came back alone, how many have steps behind them, by their workflows."""
+        rows = await self._rows(on, "workflows_cut_off", list(ids))
+        return Counter({str(row["workflow"]): row["steps"] for row in rows})
 
     async def unblock(self, on: Executor, ids: Sequence[int], by: str | None) -> dict[int, str]:
         rows = await on.fetch(self._store.statement("unblock"), list(ids), by)
