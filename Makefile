@@ -14,14 +14,13 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 SIDE_BY_SIDE := -n 3 --dist loadfile
 
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
-# What depends on the server; the rest gives the same answer on any version.
-SERVER_TESTS = $(wildcard tests/db tests/worker tests/migrations tests/insights tests/plans tests/doctor tests/rls)
-DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
-PGBOUNCER_TESTS := tests/pgbouncer tests/db tests/worker
-# A play on one connection is the same on any server and behind any pooler; once is enough. That it finds faults
-# which are put in is said by the first run, too.
+# What depends on the server most: SQL and its plans. With ALL=1 also what uses that SQL.
+SERVER_TESTS = $(wildcard tests/db tests/migrations tests/plans tests/rls $(if $(ALL),tests/worker tests/insights tests/doctor))
+# That a play finds faults which are put in is said by the run on the embedded server.
 NOT_AGAIN := not put_in
-NOT_POOLED := not machine
+DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
+# Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
+PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db)
 TYPING_TESTS = $(wildcard tests/typing)
 # django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
 DJANGO_VENV := .venv-django
@@ -41,7 +40,7 @@ test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on P
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
-test-debian: $(STAMP) ## Run the queue's tests on Debian's PostgreSQL 15, where it can be had
+test-debian: $(STAMP) ## Run the tests of the SQL on Debian's PostgreSQL 15, where it can be had; ALL=1: more
 ifeq ($(SERVER_TESTS),)
 	@echo "There are no tests of the queue yet, so the run on PostgreSQL 15 is left out."
 else
@@ -50,9 +49,9 @@ else
 	else echo "LEFT OUT: the run on Debian's PostgreSQL 15 (see the reason above)."; fi
 endif
 
-test-pgbouncer: $(STAMP) ## Run the queue's tests behind PgBouncer in transaction mode, where it can be had
+test-pgbouncer: $(STAMP) ## Run the tests of workers behind PgBouncer in transaction mode, where it can be had; ALL=1: more
 	@if scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER); \
-	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(SIDE_BY_SIDE) -k '$(NOT_POOLED)' $(PGBOUNCER_TESTS); \
+	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(SIDE_BY_SIDE) $(PGBOUNCER_TESTS); \
 	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
 
 test-django: ## Run Django's tests with its newest version, where there is a Python 3.12 for it
