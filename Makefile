@@ -60,8 +60,8 @@ test-django: ## Run Django's tests with its newest version, where there is a Pyt
 		&& $(DJANGO_VENV)/bin/pytest $(SIDE_BY_SIDE) tests/django; \
 	else echo "LEFT OUT: the run with django.tasks (see the reason above)."; fi
 
-test-chaos: $(STAMP) ## Run the long form of the fault tests
-	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos
+test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the loads
+	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos tests/db tests/bench
 
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Plain jobs before and after a change: both are run from their own files."""
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from benchmarks.page import before_after
 from penstock.bench.live import Live
 from tests.fixtures.server import PostgresServer
 
+# Measures for a while: a part of the long form, as other loads are.
+long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
+
 NOW = Commit("now", ROOT / "src")
 
 
@@ -26,6 +30,7 @@ async def server(postgres: PostgresServer) -> AsyncIterator[Postgres]:
         yield server
 
 
+@long
 async def test_both_are_measured_in_every_round(server: Postgres) -> None:
     plan = Plan(rounds=1, single_jobs=20, tune=False)
     found = await document.measure(server, plan, Live(), [Commit("old", NOW.source), NOW], 200)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 
 from penstock.embedded import Server
 from tests.fixtures.database import Database
+
+# Measures for a while: a part of the long form, as other loads are.
+long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
 
 SHORT = ("--jobs", "2000", "--rounds", "1", "--json")
 
@@ -54,6 +58,7 @@ async def test_the_document_has_the_promised_shape(database: Database) -> None:
     assert document["synchronous_commit"] == "on"
 
 
+@long
 async def test_the_longer_measurements_are_added_when_asked_for(database: Database) -> None:
     extras = ("--processes", "2", "--backlog", "3000", "--soak", "10000", "--dead", "10000")
     code, out, err = await bench(database, *SHORT, *extras)
@@ -69,6 +74,7 @@ async def test_the_longer_measurements_are_added_when_asked_for(database: Databa
     assert positive(document["dead"]["over_free"], document["dead"]["first_claim_s"])
 
 
+@long
 async def test_nothing_of_the_bench_is_left_behind(database: Database) -> None:
     async with database.connect() as connection:
         before = await connection.fetch("SELECT nspname FROM pg_namespace ORDER BY 1")

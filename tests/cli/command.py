@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import penstock
 from penstock.embedded.binaries import Binaries
+from tests.cli.forking import Forker
 
 SHOP = """
 import asyncio, os, pathlib, signal, time
@@ -97,6 +100,14 @@ class Run:
                 stream.close()
 
 
+@cache
+def _forker() -> Forker:
+    """One for all tests of this process; it ends with it."""
+    forker = Forker(dict(os.environ) | {"PYTHONPATH": str(Path(penstock.__file__).parents[1])})
+    atexit.register(forker.close)
+    return forker
+
+
 class Commands:
     """Commands in a folder with a small app, on a database."""
 
@@ -118,15 +129,7 @@ class Commands:
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "penstock.cli", *arguments],
-            cwd=self.folder,
-            env=self.environment | environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
+        return _forker().run(list(arguments), self.folder, self.environment | environment, stdin)
 
     def shell(self, line: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a line as a shell does, where `penstock` is the command under test."""
