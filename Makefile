@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Most tests wait more than they compute: a few processes, each with a Postgres of its own, do not
 # get in each other's way.
-SIDE_BY_SIDE := -n 3 --dist loadfile
+SIDE_BY_SIDE := -n 4 --dist loadfile
 
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server most: SQL and its plans. With ALL=1 also what uses that SQL.
