@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 
 from penstock.embedded import Server
@@ -54,10 +55,11 @@ async def test_a_busy_process_of_a_killed_postmaster_does_not_stand_in_the_way(
 async def children_are_not_reaped() -> AsyncIterator[None]:
     """Be the parent of every process that loses its own, and a bad one; as PID 1 of a container."""
     libc = ctypes.CDLL(None)
+    own = set(_children())
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     yield
     libc.prctl(PR_SET_CHILD_SUBREAPER, 0)
-    await until(_no_child_left)
+    await until(lambda: _none_left_but(own), what="the adopted processes to end")
 
 
 @pytest.mark.usefixtures("children_are_not_reaped")
@@ -191,9 +193,12 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _no_child_left() -> bool:
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return False
+def _children() -> list[int]:
+    return [child.pid for child in psutil.Process().children()]
+
+
+def _none_left_but(own: set[int]) -> bool:
+    adopted = [pid for pid in _children() if pid not in own]
+    for pid in adopted:
+        os.waitpid(pid, os.WNOHANG)
+    return not adopted

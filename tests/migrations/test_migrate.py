@@ -109,6 +109,25 @@ async def test_there_and_back_again_with_a_row_in_every_table(empty: Database) -
             await migrate(connection, to=before)
 
 
+@pytest.mark.parametrize("number", range(3, NEWEST))
+async def test_a_job_lives_its_life_while_later_migrations_are_due(
+    empty: Database, number: int
+) -> None:
+    """Those who run on meanwhile call its functions."""
+    async with empty.connect() as connection:
+        await migrate(connection, to=number)
+        engine = Engine(connection)
+        [job] = await engine.enqueue()
+        lease = await engine.lease()
+        for state in ("ready", "failed"):
+            attempts = await engine.claim(lease)
+            assert await engine.settle(attempts, states=state, reasons="x") == {}
+        assert await engine.answers("retry_v2", job) == {job: "ready"}
+        assert await engine.answers("cancel_v1", job) == {job: "cancelled"}
+        assert await engine.answers("delete_v3", job) == {job: "deleted"}
+        await engine.value("sweep_v3")
+
+
 async def test_without_workflows_a_job_that_waits_for_another_is_cancelled(
     empty: Database,
 ) -> None:

@@ -142,6 +142,9 @@ ALTER TABLE :"schema".job_history DROP COLUMN step;
 ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
 DROP TABLE :"schema".workflow, :"schema".event_wait;
+ALTER TABLE :"schema".step
+    DROP CONSTRAINT step_pkey, DROP CONSTRAINT step_kind_known, DROP COLUMN kind,
+    ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);
 DROP INDEX :"schema".batch_created, :"schema".batch_unfinished, :"schema".batch_finished;
 ALTER TABLE :"schema".batch
     DROP CONSTRAINT batch_meta_is_object, DROP CONSTRAINT batch_callbacks_is_object,

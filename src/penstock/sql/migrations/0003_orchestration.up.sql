@@ -67,8 +67,15 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
        step, 0
   FROM :"schema".job_history;
 
+-- Beside steps a job remembers where it slept, which events it got and how often it has polled: a later migration
+-- brings that. What of it ends with a job, or comes back with one, is a matter of what ends jobs and retries them.
+ALTER TABLE :"schema".step
+    ADD COLUMN kind text COLLATE "C" NOT NULL DEFAULT 'step',
+    DROP CONSTRAINT step_pkey,
+    ADD CONSTRAINT step_pkey PRIMARY KEY (job, kind, name),
+    ADD CONSTRAINT step_kind_known CHECK (kind IN ('step', 'sleep', 'event', 'poll'));
+
 -- Which event a job waits for, after which one, and until when. woken: the job has been told to look again.
--- Events come with a later migration; that a wait ends with its job is a matter of what ends jobs.
 CREATE TABLE :"schema".event_wait (
     job          bigint      NOT NULL,
     step         text COLLATE "C" NOT NULL,

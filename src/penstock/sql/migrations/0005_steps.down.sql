@@ -8,6 +8,3 @@ DROP FUNCTION :"schema".sweep_events_v1, :"schema".wake_waits_v1, :"schema".hold
 DELETE FROM :"schema".event_wait;
 DROP TABLE :"schema".event, :"schema".step_cache;
 DELETE FROM :"schema".step WHERE kind <> 'step';
-ALTER TABLE :"schema".step
-    DROP CONSTRAINT step_pkey, DROP CONSTRAINT step_kind_known, DROP COLUMN kind,
-    ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);

@@ -1,12 +1,5 @@
 -- Durable steps, their cache, and events that jobs wait for.
 
--- Beside steps a job remembers where it slept, which events it got and how often it has polled.
-ALTER TABLE :"schema".step
-    ADD COLUMN kind text COLLATE "C" NOT NULL DEFAULT 'step',
-    DROP CONSTRAINT step_pkey,
-    ADD CONSTRAINT step_pkey PRIMARY KEY (job, kind, name),
-    ADD CONSTRAINT step_kind_known CHECK (kind IN ('step', 'sleep', 'event', 'poll'));
-
 -- Results of steps that the jobs of a tenant share, by a hash of the step, its code and its arguments.
 CREATE TABLE :"schema".step_cache (
     tenant      text COLLATE "C" NOT NULL,
