@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Batch, Penstock
+from penstock import BatchHandle, Penstock
 from tests.chaos.held_commit import held_commit
 from tests.chaos.scene import Scene, requests
 from tests.fixtures.database import connected
@@ -17,7 +17,7 @@ WHERE meta ? 'moment' GROUP BY 1
 """
 
 
-async def filled(app: Penstock, sound: int, broken: int) -> Batch:
+async def filled(app: Penstock, sound: int, broken: int) -> BatchHandle:
     """A closed batch with all callbacks."""
     [note] = requests(app, "note")
     async with app.batch(on_success=note, on_end=note, on_failure=note) as batch:

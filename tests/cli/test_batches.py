@@ -2,14 +2,14 @@
 
 import json
 
-from penstock import Batch
+from penstock import BatchHandle
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.cli.terminal import Terminal
 from tests.fixtures.worker import worker_of
 
 
-async def finished(shop: Shop) -> Batch:
+async def finished(shop: Shop) -> BatchHandle:
     """A batch of which one job completed and one failed."""
     async with shop.app.batch("import", on_end=shop.greet.prepare("Eve"), tenant="acme") as batch:
         await batch.enqueue(shop.greet, "Ada")

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from penstock import Batch, Penstock, Task, Workflow
+from penstock import BatchHandle, Penstock, Task, Workflow
 from tests.fixtures.database import Database
 
 
@@ -53,7 +53,7 @@ async def test_a_tenant_s_purge_is_the_tenant_s(app: Penstock, database: Databas
     ]
 
 
-async def _failed_batch(app: Penstock, fail: Task[[], None]) -> Batch:
+async def _failed_batch(app: Penstock, fail: Task[[], None]) -> BatchHandle:
     async with app.batch(tenant="acme") as batch:
         await batch.enqueue_many([fail.prepare(), fail.prepare()])
     await app.worker().drain()

@@ -18,7 +18,7 @@ from penstock import (
     Penstock,
     Task,
 )
-from penstock.client import SyncBatch
+from penstock.client import SyncBatchHandle
 from penstock.errors import ConfigError, TenantMismatch
 from penstock.tasks.unique import Unique
 from tests.fixtures.database import Database
@@ -396,7 +396,7 @@ def test_the_same_calls_block(database: Database) -> None:
             batch.enqueue(index, 1)
             batch.enqueue_many([index.prepare(2)])
         assert (batch.status().total, batch.status().state) == (2, "running")
-        same: SyncBatch = jobs.batch_handle(batch.id)
+        same: SyncBatchHandle = jobs.batch_handle(batch.id)
         assert (same.id, same.tenant) == (batch.id, "")
         with pytest.raises(PayloadRefused), jobs.batch() as broken:
             [broken.enqueue(index, each) for each in (3, None)]  # type: ignore[arg-type]

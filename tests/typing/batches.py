@@ -5,7 +5,7 @@ Checked by mypy and pyright, never run: an ignore that is not needed any more is
 
 from typing import assert_type
 
-from penstock import Batch, BatchPage, BatchStatus, Context, Enqueued, Penstock
+from penstock import BatchHandle, BatchPage, BatchStatus, Context, Enqueued, Penstock
 from penstock.client import Redriven
 
 app = Penstock()
@@ -25,7 +25,7 @@ async def split(ctx: Context) -> None:
 
 async def batches() -> None:
     async with app.batch("import", on_success=size.prepare("a"), on_end=split) as batch:
-        assert_type(batch, Batch)
+        assert_type(batch, BatchHandle)
         assert_type(await batch.enqueue_many([size.prepare("a")]), list[Enqueued[int]])
         await batch.enqueue(size, 5)  # type: ignore[arg-type]
         await batch.enqueue_many([size])  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from penstock.client import (
     QueueSettings,
     Redriven,
     Retention,
-    SyncBatch,
+    SyncBatchHandle,
     Tenant,
 )
 
@@ -75,7 +75,7 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.purge(tenant="acme"), Purged)
     assert_type(app.sync.set_retention("failed", 90, queue="mail"), Retention)
     with app.sync.batch("import", on_end=size.prepare("a"), on_success=note) as batch:
-        assert_type(batch, SyncBatch)
+        assert_type(batch, SyncBatchHandle)
         assert_type(batch.enqueue(size, "a"), Enqueued[int])
         batch.enqueue(size, 5)  # type: ignore[arg-type]
     assert_type(app.sync.wait_batch(batch.id, timeout=5), BatchStatus)

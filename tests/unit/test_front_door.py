@@ -13,7 +13,7 @@ from penstock import errors
 CALLED = (
     penstock.Penstock,
     penstock.SyncPenstock,
-    penstock.Batch,
+    penstock.BatchHandle,
     penstock.Context,
     penstock.SyncContext,
     penstock.Worker,

@@ -1,6 +1,6 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
-from penstock.client.batch import Batch, BatchId, BatchPage, BatchState, BatchStatus
+from penstock.client.batch import BatchHandle, BatchId, BatchPage, BatchState, BatchStatus
 from penstock.client.callbacks import Callback
 from penstock.client.client import Client
 from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page
@@ -12,7 +12,7 @@ from penstock.client.portal import Portal
 from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
-from penstock.client.sync_batch import SyncBatch
+from penstock.client.sync_batch import SyncBatchHandle
 from penstock.client.workflow import (
     Started,
     WorkflowId,
@@ -23,7 +23,7 @@ from penstock.client.workflow import (
 )
 
 __all__ = [
-    "Batch",
+    "BatchHandle",
     "BatchId",
     "BatchOptions",
     "BatchPage",
@@ -52,7 +52,7 @@ __all__ = [
     "Schedule",
     "SentEvent",
     "Started",
-    "SyncBatch",
+    "SyncBatchHandle",
     "SyncClient",
     "Tenant",
     "WorkflowId",

@@ -80,7 +80,7 @@ class BatchPage(Struct, frozen=True):
     after: str | None
 
 
-class Batch:
+class BatchHandle:
     """A batch to add jobs to, until it is closed.
 
     batch = await app.open_batch("import", on_success=publish)
@@ -148,7 +148,7 @@ class Batch:
         return f"<Batch {self.id}>"
 
 
-BatchId: TypeAlias = str | Batch | BatchStatus | Job
+BatchId: TypeAlias = str | BatchHandle | BatchStatus | Job
 
 
 def batch_id_of(batch: BatchId) -> str:
@@ -158,7 +158,7 @@ def batch_id_of(batch: BatchId) -> str:
         if not isinstance(found, str):
             raise ConfigError("batch", f"job {batch.id}", "a job of a batch, or a batch's callback")
         return found
-    if isinstance(batch, Batch | BatchStatus):
+    if isinstance(batch, BatchHandle | BatchStatus):
         return batch.id
     if isinstance(batch, str):
         return batch

@@ -11,7 +11,7 @@ from typing import Final, Unpack
 
 from penstock.client import filters
 from penstock.client.batch import (
-    Batch,
+    BatchHandle,
     BatchId,
     BatchPage,
     BatchState,
@@ -43,7 +43,9 @@ class BatchCalls(DeadCalls, Enqueuing):
     `by` says in the audit who closed, cancelled or retried one.
     """
 
-    async def open_batch(self, name: str | None = None, **options: Unpack[BatchOptions]) -> Batch:
+    async def open_batch(
+        self, name: str | None = None, **options: Unpack[BatchOptions]
+    ) -> BatchHandle:
         """Begin a batch; it stays open until `close`, from here or from any process.
 
         The callbacks are jobs, each enqueued once: `on_failure` when a first job has failed,
@@ -56,11 +58,11 @@ class BatchCalls(DeadCalls, Enqueuing):
             ),
             again=False,
         )
-        return Batch(self, str(made), given.tenant)
+        return BatchHandle(self, str(made), given.tenant)
 
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
-    ) -> AbstractAsyncContextManager[Batch]:
+    ) -> AbstractAsyncContextManager[BatchHandle]:
         """A batch that is closed at the end of the block.
 
             async with app.batch("import", on_success=publish.prepare(42)) as batch:
@@ -72,7 +74,7 @@ class BatchCalls(DeadCalls, Enqueuing):
         return self._block(self.open_batch(name, **options))
 
     @asynccontextmanager
-    async def _block(self, opening: Awaitable[Batch]) -> AsyncIterator[Batch]:
+    async def _block(self, opening: Awaitable[BatchHandle]) -> AsyncIterator[BatchHandle]:
         batch = await opening
         try:
             yield batch
@@ -81,14 +83,14 @@ class BatchCalls(DeadCalls, Enqueuing):
             raise
         await batch.close()
 
-    async def _give_up(self, batch: Batch) -> None:
+    async def _give_up(self, batch: BatchHandle) -> None:
         """What the block raised is what its caller must hear of, whatever comes of this."""
         try:
             await batch.cancel("batch_failed")
         except Exception as error:
             logger.warning("Batch %s could not be cancelled: %s", batch.id, error)
 
-    async def batch_handle(self, batch: BatchId) -> Batch:
+    async def batch_handle(self, batch: BatchId) -> BatchHandle:
         """A batch to add to, by its id, or by a job of it.
 
             batch = await app.batch_handle(ctx.job)        # in a handler: the batch of this job
@@ -99,7 +101,7 @@ class BatchCalls(DeadCalls, Enqueuing):
         """
         status = await self.get_batch(batch)
         adder = batch.id if isinstance(batch, Job) and batch.batch else None
-        return Batch(self, status.id, status.tenant, adder)
+        return BatchHandle(self, status.id, status.tenant, adder)
 
     async def get_batch(self, batch: BatchId) -> BatchStatus:
         """A batch as it is now; in a callback's handler by `ctx.job`."""

@@ -8,10 +8,10 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from penstock.client.asking import Asking
-from penstock.client.batch import Batch, BatchId
+from penstock.client.batch import BatchHandle, BatchId
 from penstock.client.client import Client
 from penstock.client.opening import BatchOptions
-from penstock.client.sync_batch import Run, SyncBatch
+from penstock.client.sync_batch import Run, SyncBatchHandle
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
@@ -117,14 +117,16 @@ class SyncClient:
     cancel_batch = blocking(Client.cancel_batch)
     retry_batch = blocking(Client.retry_batch)
 
-    def open_batch(self, name: str | None = None, **options: Unpack[BatchOptions]) -> SyncBatch:
+    def open_batch(
+        self, name: str | None = None, **options: Unpack[BatchOptions]
+    ) -> SyncBatchHandle:
         """Begin a batch; it stays open until `close`. See `Client.open_batch`."""
-        return SyncBatch(self._run(self._client.open_batch(name, **options)), self._run)
+        return SyncBatchHandle(self._run(self._client.open_batch(name, **options)), self._run)
 
     @contextmanager
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
-    ) -> Iterator[SyncBatch]:
+    ) -> Iterator[SyncBatchHandle]:
         """A batch that is closed at the end of the block, or cancelled if that raises."""
         batch = self.open_batch(name, **options)
         try:
@@ -134,10 +136,10 @@ class SyncClient:
             raise
         batch.close()
 
-    def batch_handle(self, batch: BatchId) -> SyncBatch:
+    def batch_handle(self, batch: BatchId) -> SyncBatchHandle:
         """A batch to add to, by its id, or by a job of it. See `Client.batch_handle`."""
-        found: Batch = self._run(self._client.batch_handle(batch))
-        return SyncBatch(found, self._run)
+        found: BatchHandle = self._run(self._client.batch_handle(batch))
+        return SyncBatchHandle(found, self._run)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
         """The same calls on your own connection: part of your transaction, or not at all.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from penstock.client.batch import Batch
+from penstock.client.batch import BatchHandle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,25 +19,25 @@ class Run(Protocol):
 
 
 def _blocking(
-    method: Callable[Concatenate[Batch, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[SyncBatch, P], T]:
+    method: Callable[Concatenate[BatchHandle, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncBatchHandle, P], T]:
     """A batch's method as one that blocks, with the same parameters and the same result."""
 
     @wraps(method)
-    def call(self: SyncBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: SyncBatchHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(method(self._batch, *args, **kwargs))
 
     return call
 
 
-class SyncBatch:
-    """A batch to add jobs to, until it is closed; see Batch.
+class SyncBatchHandle:
+    """A batch to add jobs to, until it is closed; see BatchHandle.
 
     with app.sync.batch("import") as batch:
         batch.enqueue(index, 1)
     """
 
-    def __init__(self, batch: Batch, run: Run) -> None:
+    def __init__(self, batch: BatchHandle, run: Run) -> None:
         self._batch = batch
         self._run = run
 
@@ -49,13 +49,13 @@ class SyncBatch:
     def tenant(self) -> str:
         return self._batch.tenant
 
-    enqueue = _blocking(Batch.enqueue)
-    enqueue_many = _blocking(Batch.enqueue_many)
-    close = _blocking(Batch.close)
-    status = _blocking(Batch.status)
-    wait = _blocking(Batch.wait)
-    cancel = _blocking(Batch.cancel)
-    retry = _blocking(Batch.retry)
+    enqueue = _blocking(BatchHandle.enqueue)
+    enqueue_many = _blocking(BatchHandle.enqueue_many)
+    close = _blocking(BatchHandle.close)
+    status = _blocking(BatchHandle.status)
+    wait = _blocking(BatchHandle.wait)
+    cancel = _blocking(BatchHandle.cancel)
+    retry = _blocking(BatchHandle.retry)
 
     def __repr__(self) -> str:
         return repr(self._batch)
