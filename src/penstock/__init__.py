@@ -147,6 +147,9 @@ from penstock.tasks import (
 from penstock.tasks.cache import (
     Cache,
 )
+from penstock.tasks.isolate import (
+    Process,
+)
 from penstock.tasks.parent import (
     Parent,
 )
@@ -232,6 +235,7 @@ __all__ = [
     "Plan",
     "Policy",
     "PollTimeout",
+    "Process",
     "Purged",
     "QueueSettings",
     "Redriven",

@@ -215,6 +215,7 @@ class Penstock(Client):
         *,
         tenants: Iterable[str] | str | None = None,
         except_tenants: Iterable[str] | str = (),
+        processes: int | None = None,
         name: str | None = None,
         liveness: Liveness | None = None,
         pace: Pace | None = None,
@@ -227,7 +228,8 @@ class Penstock(Client):
             ...
 
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
-        whose lanes are tenants.
+        whose lanes are tenants. `processes` is the most child processes for isolated jobs, one for
+        each processor by default.
         """
         return Worker(
             self._link,
@@ -242,6 +244,7 @@ class Penstock(Client):
             pace=pace or Pace(),
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
+            processes=processes,
         )
 
 

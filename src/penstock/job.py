@@ -28,7 +28,7 @@ STATES: Final[tuple[State, ...]] = (
     CANCELLED,
 )
 
-ErrorKind = Literal["failure", "timeout", "lost", "parked"]
+ErrorKind = Literal["failure", "timeout", "lost", "parked", "death"]
 
 MESSAGE_LIMIT: Final = 4 * 1024
 TRACEBACK_LIMIT: Final = 16 * 1024

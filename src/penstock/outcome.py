@@ -28,9 +28,12 @@ from penstock.job import (
     storable,
 )
 
-ParkedReason = Literal["unknown_task", "bad_arguments", "missing_resource"]
+ParkedReason = Literal["unknown_task", "bad_arguments", "missing_resource", "no_process"]
+# Not the job's fault: it waits for as long as it takes.
+OUTSIDE = ("missing_resource", "no_process")
 
 EXHAUSTED = "exhausted"
+POISON = "poison"
 DISCARDED = "discarded"
 HANDLER = "handler"
 REASON_LIMIT = 200
@@ -102,6 +105,13 @@ class TimedOut(Struct, frozen=True):
     error: AttemptError
 
 
+class Died(Struct, frozen=True):
+    """The child process died in which the job ran; the job may do so `most` times."""
+
+    error: AttemptError
+    most: int
+
+
 class Released(Struct, frozen=True):
     """A shutdown or deploy gives the job back unfinished. Counts as nothing."""
 
@@ -120,7 +130,7 @@ class Waiting(Struct, frozen=True):
 
 
 Returned = Done | Retry | Snooze | Cancel | Discard
-Outcome = Returned | Failed | TimedOut | Released | Parked | Waiting
+Outcome = Returned | Failed | TimedOut | Died | Released | Parked | Waiting
 
 
 def outcome_of(value: object) -> Returned:
@@ -147,6 +157,8 @@ class Attempted(Protocol):
     def failures(self) -> int: ...
     @property
     def max_attempts(self) -> int: ...
+    @property
+    def deaths(self) -> int: ...
     @property
     def stuck_since(self) -> datetime | None: ...
 
@@ -181,6 +193,10 @@ def decide(
         case Failed():
             return _failed(job, outcome, policy, rng)
         case TimedOut(error):
+            return _failed(job, Failed(error), policy, rng)
+        case Died(error, most):
+            if job.deaths + 1 >= most:
+                return Transition(FAILED, POISON, counts_failure=True, error=_stored(error))
             return _failed(job, Failed(error), policy, rng)
         case Retry():
             return _failed(job, _asked(outcome), policy, rng)
@@ -218,7 +234,7 @@ def _parked(
     limit: float,
 ) -> Transition:
     stuck_for = (now - job.stuck_since).total_seconds() if job.stuck_since else 0.0
-    if stuck_for >= limit and reason != "missing_resource":
+    if stuck_for >= limit and reason not in OUTSIDE:
         return Transition(FAILED, reason, error=_stored(error))
     delay = min(max(stuck_for, PARK_SHORTEST), PARK_LONGEST)
     delay *= 1.0 - PARK_JITTER * rng.random()

@@ -95,6 +95,14 @@ class Attempt:
         return int(self.row["losses"])
 
     @property
+    def deaths(self) -> int:
+        """How often a child process has died of it, since somebody last ran it anew."""
+        if not self.failures or (extra := self.extra) is None:
+            return 0
+        died = sum(error.kind == "death" for error in extra.errors or ())
+        return min(died, self.failures)
+
+    @property
     def stuck_since(self) -> datetime | None:
         extra = self.extra
         return extra.stuck_since if extra else None

@@ -44,16 +44,17 @@ class Workflows:
     ) -> list[Added]:
         """Add steps to a workflow, in the order of `flow.in_order()`."""
         options = msgspec.json.encode({"notify": notify, "durable": durable}).decode()
-        rows = await on.fetch(self._store.statement("extend"), workflow, _forms(flow), options)
+        rows = await on.fetch(self._store.statement("extend"), workflow, forms(flow), options)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     # Workers
 
     async def extend_from(
-        self, on: Executor, job: int, token: UUID, call: int, flow: Workflow
+        self, on: Executor, job: int, token: UUID, call: int, added: str
     ) -> list[Added]:
-        """Add steps from an attempt of a job; what its attempts before have added is not again."""
-        rows = await on.fetch(self._store.statement("extend_from"), job, token, call, _forms(flow))
+        """Add steps, as `forms` has them, from an attempt of a job; what its attempts before have
+        added is not again."""
+        rows = await on.fetch(self._store.statement("extend_from"), job, token, call, added)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     async def parents(self, on: Executor, job: int, token: UUID) -> list[Parent]:
@@ -122,7 +123,7 @@ def links(flow: Workflow, workflow: int) -> Links:
     )
 
 
-def _forms(flow: Workflow) -> str:
+def forms(flow: Workflow) -> str:
     """All that is to be added, as JSON."""
     order = flow.in_order()
     at = {step.number: place for place, step in enumerate(order, start=1)}

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from msgspec import Struct
 
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError
 from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
+from penstock.tasks.isolate import Process, isolation_of
 from penstock.tasks.name import TASK_NAME, default_name
 from penstock.tasks.options import Options, matching, whole
 from penstock.tasks.payload import ARGS_LIMIT
@@ -37,6 +38,7 @@ class TaskValues(TypedDict, total=False):
     retry_on: Errors
     discard_on: Errors
     resources: Collection[type]
+    isolate: Process | bool | None
     args_version: int
     upcasters: Mapping[int, Upcaster]
     args_limit: int
@@ -51,6 +53,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_on: tuple[type[Exception], ...] = ()
     discard_on: tuple[type[Exception], ...] = ()
     resources: tuple[type, ...] = ()
+    # None: in a child process after the loss of a worker; False: never.
+    isolate: Process | Literal[False] | None = None
     args_version: int = 1
     upcasters: Mapping[int, Upcaster] = {}
     args_limit: int = ARGS_LIMIT
@@ -102,6 +106,7 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "retry_on": _classes(Exception, "a tuple of exception classes"),
     "discard_on": _classes(Exception, "a tuple of exception classes"),
     "resources": _classes(object, "a tuple of types"),
+    "isolate": isolation_of,
     "args_version": lambda setting, value: whole(setting, value, 1, NEWEST_VERSION),
     "upcasters": _upcasters,
     "args_limit": lambda setting, value: whole(setting, value, 1, LARGEST_LIMIT),

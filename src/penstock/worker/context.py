@@ -19,6 +19,7 @@ from penstock.store import (
     failures,
     is_in_transaction,
 )
+from penstock.store.workflows import forms
 from penstock.tasks import Context, SyncContext, encode_result
 from penstock.tasks.events import event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
@@ -30,7 +31,7 @@ from penstock.worker.budgets import BudgetBlock, Budgets
 from penstock.worker.event_waits import wait_for_event
 from penstock.worker.journal import Journal
 from penstock.worker.polls import Poller
-from penstock.worker.resources import Opened
+from penstock.worker.resources import Offers
 from penstock.worker.run import Run
 from penstock.worker.sleeps import sleep
 from penstock.worker.stale import stale
@@ -74,7 +75,7 @@ class AttemptContext(Context):
         self,
         run: Run,
         store: Store,
-        opened: Opened,
+        opened: Offers,
         budgets: Budgets,
         journal: Journal,
         bridge: Bridge,
@@ -199,7 +200,7 @@ class AttemptContext(Context):
             return {}
         # A later attempt that does the same makes the same calls in the same order.
         self._extensions += 1
-        added = await self._journal.extend(self._run, self._extensions, flow)
+        added = await self._journal.extend(self._run, self._extensions, forms(flow))
         return {step.name: str(each.id) for step, each in zip(flow.in_order(), added, strict=True)}
 
     def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:

@@ -26,10 +26,12 @@ from penstock.worker.completer import Completer
 from penstock.worker.dispatcher import Dispatcher
 from penstock.worker.executor import Executor
 from penstock.worker.heartbeat import Signals
+from penstock.worker.isolation import Isolation
 from penstock.worker.journal import Journal
 from penstock.worker.limiter import Limiter
 from penstock.worker.listener import Listener
 from penstock.worker.mover import Mover
+from penstock.worker.places import Places
 from penstock.worker.progress import Progress
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
@@ -68,6 +70,7 @@ class Crew:
         liveness: Liveness,
         pace: Pace,
         upkeep: Upkeep,
+        processes: int,
     ) -> None:
         store, url = link.store, link.url
         health = Health(events)
@@ -77,7 +80,9 @@ class Crew:
         self.states = states
         self._tally = tally
         self.quota = quota
-        self.opened = Opened(resources, health)
+        places = Places(tasks, resources)
+        places.check(tasks)
+        self.opened = Opened(resources, health, places.elsewhere)
         self.budgets = Budgets(pool, store)
         self.progress = Progress(pool, store, health)
         self.completer = Completer(
@@ -90,17 +95,27 @@ class Crew:
             refused=self._refused,
             flushed=self._make_room,
         )
+        journal = Journal(pool, store)
+        self.isolation = Isolation(
+            partial(places.plan, name, store.schema, upkeep.park_limit),
+            places.tasks.keys(),
+            journal,
+            self.budgets,
+            self.progress.report,
+            processes=processes,
+        )
         self.executor = Executor(
             tasks,
             store,
             self.opened,
             self.budgets,
-            Journal(pool, store),
+            journal,
             self.progress.report,
             self.completer.submit,
             worker=name,
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
+            isolation=self.isolation,
         )
         self._fixed_info = _info(states, tenants, tasks, timetable)
         self.session = Session(

@@ -94,7 +94,7 @@ class Dispatcher:
             if attempt is None:
                 break
             left -= 1
-            if attempt.row["losses"]:
+            if attempt.row["losses"] and not self._executor.isolates(attempt):
                 if self._solitude.grant():
                     self._set_apart(state, attempt)
                     return left

@@ -32,15 +32,18 @@ from penstock.outcome import (
 )
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, NotNow, Registry, Task, describe_error, encode_result
+from penstock.tasks.isolate import Process
 from penstock.tasks.reader import Call
 from penstock.tasks.retry_after import http_retry_after
 from penstock.tasks.suspended import Suspended, suspension
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.context import AttemptContext, Report
+from penstock.worker.inside.messages import Ended
+from penstock.worker.isolation import Isolation, NoProcess, died
 from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
-from penstock.worker.resources import Opened
+from penstock.worker.resources import Offers
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.worker")
@@ -59,7 +62,7 @@ class Executor:
         self,
         tasks: Registry,
         store: Store,
-        opened: Opened,
+        opened: Offers,
         budgets: Budgets,
         journal: Journal,
         report: Report,
@@ -68,6 +71,7 @@ class Executor:
         worker: str,
         threads: int,
         park_limit: float,
+        isolation: Isolation | None = None,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -79,6 +83,7 @@ class Executor:
         self._settle = settle
         self._worker = worker
         self._park_limit = park_limit
+        self._isolation = isolation
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         self._rng = random.Random()
@@ -89,6 +94,11 @@ class Executor:
         if task is None:
             self._park(attempt, Parked("unknown_task"))
             return None
+        if (process := self._process(task, attempt)) is not None:
+            run = Run(attempt, task, state)
+            # Its child keeps the time, and begins when the handler does.
+            run.future = self._loop.create_task(self._in_child(run, process))
+            return run
         if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
             self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
             return None
@@ -109,6 +119,14 @@ class Executor:
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout, run.stop, "timeout")
         return run
+
+    def isolates(self, attempt: Attempt) -> bool:
+        """Whether an attempt would run in a child process."""
+        task = self._tasks.find(attempt.task)
+        return task is not None and self._process(task, attempt) is not None
+
+    def _process(self, task: Task[Any, Any], attempt: Attempt) -> Process | None:
+        return self._isolation.process_of(task, attempt) if self._isolation else None
 
     def release(self, attempt: Attempt) -> None:
         """Give back an attempt that was never started."""
@@ -152,6 +170,23 @@ class Executor:
             self._raised(run, await self._heed(run, error))
         else:
             self._returned(run, value)
+
+    async def _in_child(self, run: Run, process: Process) -> None:
+        assert self._isolation is not None
+        run.attempt.worker = self._worker
+        try:
+            answer = await self._isolation.run(run, process, self._rated(run))
+        except asyncio.CancelledError as error:
+            self._interrupted(run, error)
+        except NoProcess as error:
+            self._left_alone(run, error)
+        else:
+            if isinstance(answer, Ended):
+                self._ended_inside(run, answer)
+            elif run.stopped is not None or answer is None:
+                self._interrupted(run, asyncio.CancelledError())
+            else:
+                self._conclude(run, died(run, process, answer))
 
     def _context(self, run: Run) -> Context:
         return AttemptContext(
@@ -233,6 +268,26 @@ class Executor:
                 run.end()
             case "refused" | None:
                 self._raised(run, error)
+
+    def _ended_inside(self, run: Run, ended: Ended) -> None:
+        """The child has decided what becomes of the job."""
+        attempt, transition = run.attempt, ended.transition
+        run.completed = ended.completed
+        if ended.refused:
+            run.stopped = run.stopped or "refused"
+        run.end()
+        if transition == DONE:
+            transition = DONE  # By which a settle knows what is simply completed.
+        self._settle(
+            Settlement(attempt.id, attempt.token, transition, ended.result, run, ended.is_check)
+        )
+
+    def _left_alone(self, run: Run, error: NoProcess) -> None:
+        """There is no child process to run it, or there is none any more."""
+        if run.stopped is not None:
+            self._interrupted(run, asyncio.CancelledError())
+        else:
+            self._conclude(run, Parked("no_process", describe_error(error, kind="parked")))
 
     def never_ran(self, run: Run) -> None:
         """The attempt was stopped before its first step (not started eagerly)."""

@@ -16,7 +16,6 @@ from penstock.store.refusals import refused
 from penstock.store.steps import Saved, Steps
 from penstock.store.workflows import Added, Workflows
 from penstock.tasks.parent import Parent
-from penstock.tasks.workflow import Workflow
 from penstock.worker.run import Run
 from penstock.worker.stale import stale
 
@@ -99,12 +98,12 @@ class Journal:
             run, lambda: self._workflows.parents(self._pool, attempt.id, attempt.token)
         )
 
-    async def extend(self, run: Run, call: int, flow: Workflow) -> list[Added]:
-        """Add jobs to the workflow of the attempt's own."""
+    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
+        """Add jobs, as `forms` has them, to the workflow of the attempt's own."""
         attempt = run.attempt
         return await self._ask(
             run,
-            lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, flow),
+            lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, added),
         )
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from penstock.errors import ConfigError, ResourceMissing
 from penstock.job import storable
@@ -21,6 +21,13 @@ Opener = Callable[[], AbstractAsyncContextManager[Any]]
 TRY_AGAIN = 10.0
 ERROR_SHOWN = 500
 NOT_YET = "it is still being opened"
+
+
+class Offers(Protocol):
+    """What handlers and those who start them ask of open resources."""
+
+    def get(self, kind: type[R]) -> R: ...
+    def missing(self, kinds: Iterable[type[Any]]) -> list[str]: ...
 
 
 class Resources:
@@ -58,10 +65,14 @@ class Opened(Service):
 
     name = "resources"
 
-    def __init__(self, resources: Resources, health: Health) -> None:
+    def __init__(
+        self, resources: Resources, health: Health, elsewhere: Collection[type[Any]] = ()
+    ) -> None:
         super().__init__(health)
         self._stack = AsyncExitStack()
-        self._closed: dict[type[Any], Opener] = dict(resources)
+        self._closed: dict[type[Any], Opener] = {
+            kind: opener for kind, opener in resources if kind not in elsewhere
+        }
         self._open: dict[type[Any], Any] = {}
         self._said: set[type[Any]] = set()
         # Replaced, never changed: the heartbeat reads it from another thread.

@@ -57,6 +57,7 @@ class Shutdown:
         crew = self._crew
         for run in crew.dispatcher.running.values():
             logger.error("%r did not stop in time; it is given back and may run twice.", run)
+        await crew.isolation.close()
         await crew.completer.close(LEAVE_WAIT)
         await self._give_up_lease()
         await crew.listener.stop()

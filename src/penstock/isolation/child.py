@@ -1,0 +1,82 @@
+"""What a child process does before its life begins, forked or started anew."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing import spawn
+from typing import Any, Final
+
+from penstock.isolation.board import board_of
+from penstock.isolation.messages import Plan
+
+# With this a warden asks where a child is, before it kills it.
+WHERE: Final = signal.SIGUSR2
+PR_SET_PDEATHSIG: Final = 1
+# If the system has no memory left, a child goes before those who look after it.
+EXPENDABLE: Final = b"500"
+
+
+def prepare(plan: Plan) -> None:
+    """Import all that the plan names."""
+    sys.path[:] = plan.path
+    for name in plan.before:
+        find(name)()
+    if plan.main is not None:
+        # As for the children of `multiprocessing`: the script, under another name than `__main__`.
+        spawn.prepare(plan.main)
+    for module in plan.modules:
+        import_module(module)
+
+
+def find(place: str) -> Any:
+    """What `module:qualified.name` stands for."""
+    module, _, path = place.partition(":")
+    found: Any = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def begin(parent: int, trace: int) -> None:
+    """Be a process of its own, which goes with its parent."""
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            _write("/proc/self/oom_score_adj", EXPENDABLE)
+    if os.getppid() != parent:
+        os._exit(0)
+    # A signal to all of a service is its worker's to act on. A handler, and not SIG_IGN, which
+    # programs that a job starts would inherit.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable(trace)
+    faulthandler.register(WHERE, trace)
+
+
+def live(plan: Plan, channel: int, board: int, row: int) -> None:
+    """Live the life of the plan, and end with it."""
+    life: Callable[..., None] = find(plan.life)
+    life(socket.socket(fileno=channel), board_of(board), row, plan.given)
+
+
+def _ignore(number: int, frame: object) -> None: ...
+
+
+def _write(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.write(file, data)
+    finally:
+        os.close(file)

@@ -1,0 +1,71 @@
+"""How a child ended, in words."""
+
+from __future__ import annotations
+
+import signal
+from typing import Final, Literal
+
+from msgspec import Struct
+
+# Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
+# timeout and its grace, or because it was asked to.
+Cause = Literal["memory", "time", "timeout", "asked"]
+
+SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
+MEGABYTE: Final = 2**20
+
+
+class Death(Struct, frozen=True, kw_only=True):
+    """The end of a child: its exit status, why it was killed if it was, where it was then."""
+
+    status: int
+    cause: Cause | None = None
+    resident: int = 0
+    limit: float = 0.0
+    trace: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in an error's type."""
+        if self.cause == "memory":
+            return "OutOfMemory"
+        if self.cause in ("time", "timeout"):
+            return "TimeLimit"
+        if self.status in (-code for code in SEGFAULTS):
+            return "Segfault"
+        return "Killed" if self.status < 0 else "Exited"
+
+    def __str__(self) -> str:
+        match self.cause:
+            case "memory":
+                return (
+                    f"out of memory: the child process held {_megabytes(self.resident)} and may "
+                    f"hold {_megabytes(self.limit)}"
+                )
+            case "time" | "timeout":
+                return f"time: the child process took longer than {self.limit:g} s"
+            case "asked":
+                return "the child process was told to stop and did not"
+        return _status(self.status)
+
+
+def _status(status: int) -> str:
+    if status >= 0:
+        return f"exit code {status}: the child process left in the middle of the job"
+    number = -status
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    if number in SEGFAULTS:
+        return f"segfault: the child process was ended by signal {number} ({name})"
+    if number == signal.SIGKILL:
+        return (
+            f"signal {number} ({name}): somebody killed the child process, most often the system "
+            "when it has no memory left"
+        )
+    return f"signal {number} ({name}) ended the child process"
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / MEGABYTE:.0f} MB"

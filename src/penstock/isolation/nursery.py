@@ -1,0 +1,140 @@
+"""A worker's way to its warden: asks for children, hears how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from multiprocessing import spawn
+from typing import Any, Final, NamedTuple
+
+from penstock.isolation.board import MOST, new_board
+from penstock.isolation.death import Death
+from penstock.isolation.messages import Died, Kill, Plan, Settled, Start, encode, read_news
+from penstock.isolation.program import program
+from penstock.isolation.wire import READ, Frames, framed
+
+logger = logging.getLogger("penstock.isolation")
+
+LEAVE: Final = 5.0
+MAIN: Final = ("init_main_from_name", "init_main_from_path")
+
+
+class Born(NamedTuple):
+    """A child that was asked for: its number, and our end of the channel to it."""
+
+    number: int
+    channel: socket.socket
+
+
+class Nursery:
+    """One warden and its children, for the loop that it was started in."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        died: Callable[[int, Death], None],
+        settled: Callable[[str | None], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._died = died
+        self._settled = settled
+        self._lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._numbers = 0
+        self._rows: dict[int, int] = {}
+        self._free = set(range(MOST))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the warden; what it has to say comes later."""
+        self._control, theirs = socket.socketpair()
+        board, _ = new_board()
+        try:
+            self._process = subprocess.Popen(
+                program("penstock.isolation.warden", theirs.fileno(), board),
+                pass_fds=[theirs.fileno(), board],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(board)
+        self._control.sendall(framed(self._plan.dump()))
+        self._control.setblocking(False)
+        self._loop.add_reader(self._control, self._hear)
+
+    def bear(self) -> Born:
+        """Ask for a child."""
+        ours, theirs = socket.socketpair()
+        self._numbers += 1
+        row = self._rows[self._numbers] = self._free.pop()
+        with theirs:
+            self._say(Start(self._numbers, row), [theirs.fileno()])
+        ours.setblocking(False)
+        return Born(self._numbers, ours)
+
+    def kill(self, number: int) -> None:
+        """Have a child killed."""
+        if number in self._rows:
+            self._say(Kill(number), [])
+
+    def _say(self, order: Start | Kill, channels: list[int]) -> None:
+        # A warden that does not read is stopped or gone: its end is heard of by itself.
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._control, [framed(encode(order))], channels)
+
+    def _hear(self) -> None:
+        try:
+            data = self._control.recv(READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._control)
+            if self._process is not None:
+                logger.error("The warden of child processes is gone; their jobs are given back.")
+                self._lost()
+            return
+        for message in self._frames.feed(data):
+            self._take(message)
+
+    def _take(self, message: bytes) -> None:
+        match read_news(message):
+            case Died(number, death):
+                self._free.add(self._rows.pop(number))
+                self._died(number, death)
+            case Settled(forks, trouble):
+                if not forks:
+                    logger.info("Imports have started threads: child processes are not forked.")
+                self._settled(trouble)
+
+    async def close(self) -> None:
+        """Let the warden go, and all children with it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        self._loop.remove_reader(self._control)
+        self._control.close()
+        await asyncio.to_thread(_end, process)
+
+
+def main_module() -> dict[str, Any]:
+    """How a child finds what is `__main__` here."""
+    told = spawn.get_preparation_data("penstock")
+    return {name: told[name] for name in MAIN if name in told}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(LEAVE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

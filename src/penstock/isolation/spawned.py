@@ -1,0 +1,17 @@
+"""A child that is not forked but a program of its own, which gets its files as numbers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+
+from penstock.isolation import child
+
+
+def main() -> None:
+    parent, plan, channel, board, row, trace = map(int, sys.argv[1:])
+    child.begin(parent, trace)
+    told = pickle.loads(os.pread(plan, os.fstat(plan).st_size, 0))
+    child.prepare(told)
+    child.live(told, channel, board, row)

@@ -1,0 +1,270 @@
+"""The warden: a process between a worker and its children.
+
+It imports what the children need, once, and forks them from there: a child begins in milliseconds
+and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike one
+of the worker with its threads, pools and loop. If what it imports has started threads, it starts
+children anew instead, which takes as long as the imports do.
+
+It looks at what each child uses, kills those that are over, and tells the worker how each ended. If
+the worker is gone, it ends with all children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, NoReturn
+
+from penstock.isolation import child
+from penstock.isolation.board import Board, board_of
+from penstock.isolation.death import Cause, Death
+from penstock.isolation.messages import (
+    Died,
+    Kill,
+    Plan,
+    Settled,
+    Start,
+    encode,
+    read_orders,
+)
+from penstock.isolation.program import program
+from penstock.isolation.resident import resident
+from penstock.isolation.wire import READ, Frames, framed
+
+# How often the children are looked at, while one works and while none does.
+LOOK: Final = 0.02
+IDLE: Final = 0.1
+# How long a condemned child has to say where it is.
+LAST_WORDS: Final = 0.05
+TRACE_LIMIT: Final = 16 * 1024
+FDS: Final = 16
+
+
+@dataclass
+class Ward:
+    """A child of the warden."""
+
+    number: int
+    pid: int
+    row: int
+    trace: IO[bytes]
+    cause: Cause | None = None
+    resident: int = 0
+    limit: float = 0.0
+    dies_at: float = 0.0
+
+
+class Warden:
+    """Starts children, watches them, kills them, tells of their ends."""
+
+    def __init__(self, control: socket.socket, board: int) -> None:
+        self._control = control
+        self._board_file = board
+        self._board: Board = board_of(board)
+        self._frames = Frames()
+        self._channels: deque[int] = deque()
+        self._wards: dict[int, Ward] = {}
+        self._plan: Plan
+        self._plan_file: IO[bytes]
+        self._forks = True
+        self._wake, woken = socket.socketpair()
+        self._wake.setblocking(False)
+        woken.setblocking(False)
+        self._woken = woken
+        self._pid = os.getpid()
+
+    def run(self) -> NoReturn:
+        """Serve until the worker is gone."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(self._watch()):
+                    if key.fileobj is self._control:
+                        self._hear()
+                    else:
+                        self._bury()
+
+    # The worker
+
+    def _hear(self) -> None:
+        data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+        if not data:
+            self._end()
+        self._channels.extend(channels)
+        for message in self._frames.feed(data):
+            if not hasattr(self, "_plan"):
+                self._settle(message)
+                continue
+            match read_orders(message):
+                case Start(number, row):
+                    self._start(number, row, self._channels.popleft())
+                case Kill(number):
+                    if ward := self._wards.get(number):
+                        self._condemn(ward, "asked", 0.0)
+
+    def _tell(self, news: Died | Settled) -> None:
+        try:
+            self._control.sendall(framed(encode(news)))
+        except OSError:
+            self._end()
+
+    def _end(self) -> NoReturn:
+        for ward in self._wards.values():
+            _kill(ward)
+        os._exit(0)
+
+    # Children
+
+    def _settle(self, message: bytes) -> None:
+        self._plan = pickle.loads(message)
+        self._plan_file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._plan_file.write(message)
+        self._plan_file.flush()
+        trouble = None
+        try:
+            child.prepare(self._plan)
+            child.find(self._plan.life)
+        except BaseException:
+            trouble = traceback.format_exc(limit=-20)
+        self._forks = _threads() == 1
+        gc.collect()
+        gc.freeze()
+        self._tell(Settled(self._forks, trouble))
+
+    def _start(self, number: int, row: int, channel: int) -> None:
+        trace = tempfile.TemporaryFile()  # noqa: SIM115
+        self._board.end(row)
+        if self._forks:
+            pid = os.fork()
+            if pid == 0:
+                self._become(row, channel, trace.fileno())
+        else:
+            pid = self._spawn(row, channel, trace.fileno())
+        os.close(channel)
+        self._wards[number] = Ward(number, pid, row, trace)
+
+    def _become(self, row: int, channel: int, trace: int) -> NoReturn:
+        """Be a child from here on."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for ward in self._wards.values():
+                ward.trace.close()
+            for other in (self._control, self._wake, self._woken, self._plan_file):
+                other.close()
+            child.begin(self._pid, trace)
+            child.live(self._plan, channel, self._board_file, row)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(code)
+
+    def _spawn(self, row: int, channel: int, trace: int) -> int:
+        files = (self._plan_file.fileno(), channel, self._board_file, trace)
+        for file in files:
+            os.set_inheritable(file, True)
+        plan, channel, board, trace = files
+        given = (self._pid, plan, channel, board, row, trace)
+        try:
+            return os.posix_spawn(
+                sys.executable, program("penstock.isolation.spawned", *given), os.environ
+            )
+        finally:
+            for file in files:
+                os.set_inheritable(file, False)
+
+    # The watch
+
+    def _watch(self) -> float:
+        """Look at every child; in how many seconds to look again."""
+        now, pause = time.monotonic(), IDLE
+        for ward in self._wards.values():
+            if ward.cause is not None:
+                if now >= ward.dies_at:
+                    _kill(ward)
+                pause = min(pause, LOOK)
+            elif (allowed := self._board.read(ward.row)) is not None:
+                pause = min(pause, LOOK)
+                if allowed.is_late(now):
+                    cause: Cause = "timeout" if allowed.is_timeout else "time"
+                    self._condemn(ward, cause, allowed.seconds)
+                elif allowed.memory and (held := resident(ward.pid)) > allowed.memory:
+                    ward.resident = held
+                    self._condemn(ward, "memory", allowed.memory)
+        return pause
+
+    def _condemn(self, ward: Ward, cause: Cause, limit: float) -> None:
+        """Ask a child where it is, to kill it in a moment; sooner if it takes memory."""
+        if ward.cause is not None:
+            return
+        ward.cause, ward.limit = cause, limit
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ward.pid, child.WHERE)
+        ward.dies_at = time.monotonic() + (0.0 if cause == "memory" else LAST_WORDS)
+
+    def _bury(self) -> None:
+        """Tell of all children that have died."""
+        with contextlib.suppress(BlockingIOError):
+            while self._woken.recv(4096):
+                pass
+        for ward in list(self._wards.values()):
+            pid, status = os.waitpid(ward.pid, os.WNOHANG)
+            if not pid:
+                continue
+            del self._wards[ward.number]
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(ward.pid, signal.SIGKILL)  # What it had started itself.
+            death = Death(
+                status=os.waitstatus_to_exitcode(status),
+                cause=ward.cause,
+                resident=ward.resident,
+                limit=ward.limit,
+                trace=_read(ward.trace),
+            )
+            ward.trace.close()
+            self._tell(Died(ward.number, death))
+
+
+def _kill(ward: Ward) -> None:
+    """Kill a child and all that belongs to its session's group."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(ward.pid, signal.SIGKILL)
+
+
+def _read(trace: IO[bytes]) -> str:
+    size = os.fstat(trace.fileno()).st_size
+    return os.pread(trace.fileno(), min(size, TRACE_LIMIT), 0).decode(errors="replace")
+
+
+def _threads() -> int:
+    try:
+        return sum(1 for _ in Path("/proc/self/task").iterdir())
+    except OSError:
+        return threading.active_count()
+
+
+def main() -> NoReturn:
+    Warden(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).run()

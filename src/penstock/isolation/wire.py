@@ -1,0 +1,38 @@
+"""Messages over a socket, each after its length."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+_LENGTH: Final = struct.Struct("<I")
+READ: Final = 256 * 1024
+
+
+def framed(message: bytes) -> bytes:
+    """A message as it is sent."""
+    return _LENGTH.pack(len(message)) + message
+
+
+class Frames:
+    """Puts messages together again from what arrives."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The messages that are whole now."""
+        rest = self._rest
+        rest += data
+        at = 0
+        try:
+            while len(rest) - at >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(rest, at)
+                end = at + _LENGTH.size + length
+                if len(rest) < end:
+                    return
+                at, begin = end, at + _LENGTH.size
+                yield bytes(memoryview(rest)[begin:end])
+        finally:
+            del rest[:at]

@@ -1,0 +1,117 @@
+"""One child process, as its worker sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from penstock.isolation.nursery import Born
+from penstock.isolation.wire import READ, Frames, framed
+from penstock.worker.inside.messages import (
+    Answer,
+    Asked,
+    FromChild,
+    FromWorker,
+    encode,
+    read_from_child,
+)
+
+Serve = Callable[["Child", Asked], Awaitable[Any]]
+Heard = Callable[["Child", FromChild], None]
+
+
+class Child:
+    """The channel to a child, and how many jobs it has run."""
+
+    def __init__(self, born: Born, heard: Heard, serve: Serve) -> None:
+        self.number = born.number
+        self.jobs = 0
+        self.is_up = False
+        # What it runs at the moment: for the one who gave it.
+        self.place: Any = None
+        self._channel = born.channel
+        self._heard = heard
+        self._serve = serve
+        self._frames = Frames()
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._channel, self._read)
+        self._serving: set[asyncio.Task[None]] = set()
+        self._is_open = True
+
+    def send(self, message: FromWorker) -> None:
+        """Say something to the child; never waits."""
+        if not self._is_open:
+            return
+        data = framed(encode(message))
+        if not self._unsent:
+            try:
+                data = data[self._channel.send(data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # It is dead; the warden will tell.
+        if data:
+            if not self._unsent:
+                self._loop.add_writer(self._channel, self._write)
+            self._unsent += data
+
+    def _write(self) -> None:
+        try:
+            del self._unsent[: self._channel.send(self._unsent)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent.clear()
+        if not self._unsent:
+            self._loop.remove_writer(self._channel)
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.recv(READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            # The warden tells how it ended.
+            self._loop.remove_reader(self._channel)
+            return
+        for message in self._frames.feed(data):
+            told = read_from_child(message)
+            if isinstance(told, Asked):
+                task = self._loop.create_task(self._answer(told))
+                self._serving.add(task)
+                task.add_done_callback(self._serving.discard)
+            else:
+                self._heard(self, told)
+
+    async def _answer(self, asked: Asked) -> None:
+        try:
+            value, is_error = await self._serve(self, asked), False
+        except Exception as error:
+            value, is_error = error, True
+        if asked.call:
+            self.send(Answer(asked.call, _pickled(value), is_error))
+
+    def close(self) -> None:
+        """It is dead: what it said before is heard, and nothing more."""
+        if self._is_open:
+            self._read()
+            self._is_open = False
+            for task in self._serving:
+                task.cancel()
+            self._loop.remove_reader(self._channel)
+            self._loop.remove_writer(self._channel)
+            self._channel.close()
+
+
+def _pickled(value: object) -> bytes:
+    try:
+        data = pickle.dumps(value)
+        pickle.loads(data)  # Some exceptions can be written and not be read again.
+    except Exception:
+        return pickle.dumps(RuntimeError(f"{type(value).__name__}: {value}"))
+    return data

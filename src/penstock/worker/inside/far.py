@@ -1,0 +1,89 @@
+"""What a handler asks of the worker, from inside a child process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from penstock.errors import StaleAttempt
+from penstock.store.events import Awaited
+from penstock.store.steps import Saved
+from penstock.store.workflows import Added
+from penstock.tasks.parent import Parent
+from penstock.worker.budgets import Budgets
+from penstock.worker.inside.line import Line
+from penstock.worker.journal import Journal
+from penstock.worker.run import Run
+
+
+class FarJournal(Journal):
+    """The worker's journal: each call is made there."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def read(self, run: Run) -> list[Saved]:
+        return list(await self._call(run, "read"))
+
+    async def save(self, run: Run, saved: Saved) -> float:
+        return float(await self._call(run, "save", *saved))
+
+    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+        found: str | None = await self._call(run, "recall", name, key)
+        return found
+
+    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+        await self._call(run, "share", *saved, key, ttl)
+
+    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+        return float(await self._call(run, "sleep", name, until, seconds))
+
+    async def wait_for_event(
+        self, run: Run, step: str, name: str, after: int, timeout: float | None
+    ) -> Awaited:
+        return Awaited(*await self._call(run, "wait_for_event", step, name, after, timeout))
+
+    async def parents(self, run: Run) -> list[Parent]:
+        return list(await self._call(run, "parents"))
+
+    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
+        return list(await self._call(run, "extend", call, added))
+
+    async def _call(self, run: Run, what: str, *args: Any) -> Any:
+        try:
+            return await self._line.ask(what, *args)
+        except StaleAttempt:
+            run.stopped = run.stopped or "refused"
+            raise
+
+
+class FarBudgets(Budgets):
+    """The worker's budgets: each call is made there."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._rng = random.Random()
+        self._rated: Sequence[str] = ()
+        self.has_rate = lambda key: key in self._rated
+
+    def now_rated(self, keys: Sequence[str]) -> None:
+        """Of the keys that the next attempt was given, those that have a rate."""
+        self._rated = keys
+
+    async def reserve(self, key: str, units: float) -> float | None:
+        wait: float | None = await self._line.ask("reserve", key, units)
+        return wait
+
+    async def correct(self, key: str, units: float) -> None:
+        await self._line.ask("correct", key, units)
+
+    async def close(self, key: str, wait: float) -> float:
+        return float(await self._line.ask("close", key, wait))
+
+    def learn(self, key: str, share: float) -> None:
+        self._line.tell("learn", key, share)
+
+    async def give_back_starts(self, keys: Sequence[str]) -> None:
+        await self._line.ask("give_back_starts", list(keys))

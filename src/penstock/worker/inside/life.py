@@ -1,0 +1,186 @@
+"""The life of a child process: one order after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from typing import Any
+
+import msgspec
+
+from penstock.isolation.board import Allowed, Board
+from penstock.isolation.child import find
+from penstock.isolation.resident import resident
+from penstock.store import Attempt, Settlement, Store
+from penstock.tasks import Registry
+from penstock.worker import process
+from penstock.worker.executor import Executor
+from penstock.worker.inside import logs
+from penstock.worker.inside.far import FarBudgets, FarJournal
+from penstock.worker.inside.line import Line
+from penstock.worker.inside.messages import (
+    Dropped,
+    Ended,
+    FromWorker,
+    Given,
+    Idle,
+    Leave,
+    Order,
+    Stop,
+    Told,
+    Up,
+)
+from penstock.worker.inside.resources import Inner
+from penstock.worker.queue_state import QueueState
+from penstock.worker.run import Run
+
+# A handler may report each of a million rows: so often a child passes it on.
+REPORT = 0.05
+
+
+def live(channel: socket.socket, board: Board, row: int, given: Given) -> None:
+    """Be a child process until the worker says to leave."""
+    line = Line(channel)
+    logs.send_all(line, given.log_level)
+    process.run(Life(line, board, row, given).run())
+
+
+class Life:
+    """Runs attempts as the worker does, with an executor of its own; what comes of them is sent."""
+
+    def __init__(self, line: Line, board: Board, row: int, given: Given) -> None:
+        self._line = line
+        self._board = board
+        self._row = row
+        self._given = given
+        self._tasks = Registry()
+        self._states: dict[str, QueueState] = {}
+        self._run: Run | None = None
+        self._stop: Stop | None = None
+        self._settled = False
+        self._report_due = 0.0
+        self._last: Told | None = None
+
+    async def run(self) -> None:
+        self._over = asyncio.Event()
+        openers = {find(kind): find(opener) for kind, opener in self._given.resources}
+        self._resources = Inner(openers)
+        self._budgets = FarBudgets(self._line)
+        self._executor = Executor(
+            self._tasks,
+            Store(self._given.schema),
+            self._resources,
+            self._budgets,
+            FarJournal(self._line),
+            self._report,
+            self._settle,
+            worker=self._given.worker,
+            threads=1,
+            park_limit=self._given.park_limit,
+        )
+        self._line.listen(self._heard, self._gone)
+        self._line.send(Up())
+        await self._over.wait()
+        await self._resources.close()
+
+    def _heard(self, message: FromWorker) -> None:
+        match message:
+            case Order():
+                self._begin(message)
+            case Stop():
+                self._stop = message
+                if self._run is not None:
+                    self._run.stop(message.reason)
+            case Leave():
+                self._over.set()
+
+    def _gone(self) -> None:
+        """Without its worker a child has nobody to work for."""
+        os._exit(0)
+
+    # An order
+
+    def _begin(self, order: Order) -> None:
+        self._run, self._stop, self._settled, self._last = None, None, False, None
+        if order.task not in self._tasks and (place := self._given.tasks.get(order.task)):
+            self._tasks.add(find(place))
+        task = self._tasks.find(order.task)
+        if task and self._resources.missing(task.settings.resources):
+            self._opening = asyncio.ensure_future(self._open_first(order, task.settings.resources))
+        else:
+            self._start(order)
+
+    async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
+        """The time that it takes to open a resource is not the job's."""
+        await self._resources.need(kinds)
+        self._start(order)
+
+    def _start(self, order: Order) -> None:
+        row = msgspec.structs.asdict(order)
+        attempt = Attempt(row, order.queue)  # type: ignore[arg-type]
+        self._budgets.now_rated(order.rated)
+        state = self._states.get(order.queue)
+        if state is None:
+            state = self._states[order.queue] = QueueState(order.queue, 1, 1)
+        now = time.monotonic()
+        allowed = Allowed(now, order.seconds, order.memory, order.is_timeout)
+        self._board.begin(self._row, allowed)
+        run = self._executor.start(attempt, state)
+        if run is None or self._settled:
+            return
+        self._run = run
+        assert run.future is not None
+        run.future.add_done_callback(lambda _: self._ended(run))
+        if self._stop is not None:
+            run.stop(self._stop.reason)
+
+    # What comes of it
+
+    def _settle(self, settlement: Settlement) -> None:
+        run: Run | None = settlement.source
+        if self._last is not None:
+            self._line.send(self._last)
+            self._last = None
+        idle = run is None or run.stopped is None or run.task.is_async
+        self._settled = True
+        if idle:
+            self._board.end(self._row)
+        self._line.send(
+            Ended(
+                msgspec.structs.replace(settlement.transition, result=None),
+                settlement.result,
+                settlement.is_check,
+                run is not None and run.completed,
+                run is not None and run.stopped == "refused",
+                idle,
+                resident(os.getpid()),
+            )
+        )
+
+    def _ended(self, run: Run) -> None:
+        """The handler has returned, perhaps long after its attempt was given up."""
+        if run.timer is not None:
+            run.timer.cancel()
+        if self._run is not run:
+            return
+        self._run = None
+        if not run.is_settled:
+            self._executor.never_ran(run)
+        if not self._settled:
+            self._settled = True
+            self._line.send(Dropped())
+        if run.stopped is not None and not run.task.is_async:
+            self._line.send(Idle(resident(os.getpid())))
+        self._board.end(self._row)
+
+    def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
+        told = Told(float(done), None if total is None else float(total), message)
+        now = time.monotonic()
+        if now >= self._report_due:
+            self._report_due = now + REPORT
+            self._last = None
+            self._line.send(told)
+        else:
+            self._last = told

@@ -1,0 +1,80 @@
+"""A child's line to its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from penstock.isolation.wire import READ, Frames, framed
+from penstock.worker.inside.messages import (
+    Answer,
+    Asked,
+    FromChild,
+    FromWorker,
+    encode,
+    read_from_worker,
+)
+
+
+class Line:
+    """Sends from any thread, hears on the loop, and makes calls of both."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._channel.setblocking(True)
+        self._frames = Frames()
+        self._sending = threading.Lock()
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
+
+    def listen(self, heard: Callable[[FromWorker], None], gone: Callable[[], None]) -> None:
+        """Hand on what the worker says, on the running loop."""
+        self._heard, self._gone = heard, gone
+        asyncio.get_running_loop().add_reader(self._channel, self._hear)
+
+    def send(self, message: FromChild) -> None:
+        """Say something to the worker; waits while it has not read what was said before."""
+        data = framed(encode(message))
+        with self._sending:
+            self._channel.sendall(data)
+
+    async def ask(self, what: str, *args: Any) -> Any:
+        """Have the worker do something, and return or raise what came of it."""
+        self._number += 1
+        number = self._number
+        future = self._calls[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.send(Asked(number, what, list(args)))
+            return await future
+        finally:
+            del self._calls[number]
+
+    def tell(self, what: str, *args: Any) -> None:
+        """The same without an answer."""
+        self.send(Asked(0, what, list(args)))
+
+    def _hear(self) -> None:
+        data = self._channel.recv(READ)
+        if not data:
+            self._gone()
+            return
+        for message in self._frames.feed(data):
+            told = read_from_worker(message)
+            if isinstance(told, Answer):
+                self._answer(told)
+            else:
+                self._heard(told)
+
+    def _answer(self, answer: Answer) -> None:
+        future = self._calls.get(answer.call)
+        if future is None or future.done():
+            return
+        value = pickle.loads(answer.value)
+        if answer.is_error:
+            future.set_exception(value)
+        else:
+            future.set_result(value)

@@ -1,0 +1,75 @@
+"""Log lines of a child process on their way to the worker, whose handlers write them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from penstock.worker.inside.line import Line
+from penstock.worker.inside.messages import Logged
+
+_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_PLAIN: Final = (str, int, float, bool, type(None))
+
+
+class Sender(logging.Handler):
+    """Sends each record, its arguments and its traceback put into its text."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._line.send(
+                Logged(
+                    record.name,
+                    record.levelno,
+                    self.format(record),
+                    record.created,
+                    record.pathname,
+                    record.lineno,
+                    record.funcName or "",
+                    _fields(record),
+                )
+            )
+        except OSError:
+            pass  # The worker is gone, and this process with it.
+        except Exception:
+            self.handleError(record)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    return {
+        name: value if isinstance(value, _PLAIN) else str(value)
+        for name, value in vars(record).items()
+        if name not in _RECORD
+    }
+
+
+def send_all(line: Line, level: int) -> None:
+    """From now on the worker's handlers write what this process logs, and no others."""
+    root = logging.getLogger()
+    root.handlers[:] = [Sender(line)]
+    root.setLevel(level)
+
+
+def write(logged: Logged) -> None:
+    """In the worker: write a line of a child as if it were logged here."""
+    logger = logging.getLogger(logged.logger)
+    if logger.isEnabledFor(logged.level):
+        record = logging.makeLogRecord(
+            {
+                **logged.fields,
+                "name": logged.logger,
+                "levelno": logged.level,
+                "levelname": logging.getLevelName(logged.level),
+                "msg": logged.text,
+                "created": logged.created,
+                "msecs": logged.created % 1 * 1000,
+                "pathname": logged.path,
+                "lineno": logged.line,
+                "funcName": logged.function,
+            }
+        )
+        logger.handle(record)

@@ -1,0 +1,144 @@
+"""What a worker and a child process say to each other.
+
+A child may be at the mercy of what it reads: what it says is checked against these types. What a
+worker says may be anything, pickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from penstock.outcome import Transition
+from penstock.worker.run import StopReason
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a child knows from its beginning: where tasks and resources are found by name."""
+
+    worker: str
+    schema: str
+    park_limit: float
+    log_level: int
+    tasks: dict[str, str]
+    resources: list[tuple[str, str]]
+
+
+# From the worker
+
+
+class Order(Struct, tag=True, array_like=True):
+    """Run an attempt; the first fields are those of a claim's row."""
+
+    id: int
+    token: UUID
+    task: str
+    queue: str
+    args: str
+    args_version: int
+    attempt: int
+    failures: int
+    max_attempts: int
+    losses: int
+    timeout: float | None
+    lane: str
+    priority: int
+    tenant: str
+    ready_at: datetime
+    created_at: datetime
+    batch: int | None
+    extra: str | None
+    rated: list[str]
+    seconds: float
+    memory: int
+    is_timeout: bool
+
+
+class Stop(Struct, tag=True, array_like=True):
+    """The attempt is to end."""
+
+    reason: StopReason
+
+
+class Answer(Struct, tag=True, array_like=True):
+    """What came of a call, pickled: a value, or what was raised."""
+
+    call: int
+    value: bytes
+    is_error: bool = False
+
+
+class Leave(Struct, tag=True, array_like=True):
+    """End: nothing more comes."""
+
+
+# From the child
+
+
+class Up(Struct, tag=True, array_like=True):
+    """Ready for a first order."""
+
+
+class Ended(Struct, tag=True, array_like=True):
+    """What became of the attempt. Not idle: its thread still runs."""
+
+    transition: Transition
+    result: str | None
+    is_check: bool
+    completed: bool
+    refused: bool
+    idle: bool
+    resident: int
+
+
+class Idle(Struct, tag=True, array_like=True):
+    """The thread of a stopped attempt has returned."""
+
+    resident: int
+
+
+class Dropped(Struct, tag=True, array_like=True):
+    """The attempt has ended, and nobody asks how."""
+
+
+class Told(Struct, tag=True, array_like=True):
+    """How far the handler is."""
+
+    done: float
+    total: float | None
+    message: str | None
+
+
+class Logged(Struct, tag=True, array_like=True):
+    """A line of a log, as text, and what its record has besides."""
+
+    logger: str
+    level: int
+    text: str
+    created: float
+    path: str
+    line: int
+    function: str
+    fields: dict[str, str | int | float | bool | None]
+
+
+class Asked(Struct, tag=True, array_like=True):
+    """A call that only the worker can answer."""
+
+    call: int
+    what: str
+    args: list[Any]
+
+
+FromWorker = Order | Stop | Answer | Leave
+FromChild = Up | Ended | Idle | Dropped | Told | Logged | Asked
+
+encode = msgspec.msgpack.Encoder().encode
+read_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+read_from_child = msgspec.msgpack.Decoder(FromChild).decode

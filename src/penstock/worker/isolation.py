@@ -1,0 +1,376 @@
+"""Runs attempts in child processes, which are kept warm and given one attempt at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import ConfigError
+from penstock.isolation.death import Death
+from penstock.isolation.messages import Plan
+from penstock.isolation.nursery import Nursery
+from penstock.job import AttemptError
+from penstock.outcome import Died, TimedOut
+from penstock.store import Attempt
+from penstock.store.steps import Saved
+from penstock.tasks import Task
+from penstock.tasks.isolate import Process
+from penstock.worker.budgets import Budgets
+from penstock.worker.child import Child
+from penstock.worker.context import Report
+from penstock.worker.inside import logs
+from penstock.worker.inside.messages import (
+    Asked,
+    Dropped,
+    Ended,
+    FromChild,
+    Idle,
+    Leave,
+    Logged,
+    Order,
+    Stop,
+    Told,
+    Up,
+)
+from penstock.worker.journal import Journal
+from penstock.worker.run import Run
+
+logger = logging.getLogger("penstock.isolation")
+
+# For a job that is isolated only because it was lost with its worker.
+SUSPECT: Final = Process()
+# A child that dies before its first job is tried again after these seconds, and again.
+AGAIN: Final = (0.0, 0.5, 2.0)
+LEAVE: Final = 5.0
+MOST: Final = 500
+
+
+def processes_of(given: int | None) -> int:
+    """How many child processes a worker may have: one for each processor, if nobody says."""
+    if given is None:
+        return os.cpu_count() or 1
+    if type(given) is not int or not 1 <= given <= MOST:
+        raise ConfigError("processes", given, f"a whole number from 1 to {MOST}, or None")
+    return given
+
+
+class NoProcess(Exception):
+    """No child process can be had here; says why."""
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """An attempt that waits for a child, or has one."""
+
+    run: Run
+    process: Process
+    rated: Sequence[str]
+    future: asyncio.Future[Ended | Death | None]
+    child: Child | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class Isolation:
+    """The child processes of one worker."""
+
+    def __init__(
+        self,
+        plan: Callable[[], Plan],
+        names: Collection[str],
+        journal: Journal,
+        budgets: Budgets,
+        report: Report,
+        *,
+        processes: int,
+    ) -> None:
+        self._plan = plan
+        self._names = names
+        self._report = report
+        self._most = processes
+        self._loop = asyncio.get_running_loop()
+        self._nursery: Nursery | None = None
+        self._children: dict[int, Child] = {}
+        self._leaving: set[int] = set()
+        self._idle: list[Child] = []
+        self._waiting: deque[Place] = deque()
+        self._stillborn = 0
+        self._next: asyncio.TimerHandle | None = None
+        self._calls = _calls(journal, budgets)
+
+    def process_of(self, task: Task[..., Any], attempt: Attempt) -> Process | None:
+        """How to isolate an attempt; None if it runs in the worker."""
+        isolate = task.settings.isolate
+        if isolate:
+            return isolate
+        is_suspect = attempt.row["losses"] and task.name in self._names
+        return SUSPECT if is_suspect else None
+
+    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Ended | Death | None:
+        """What came of an attempt; None if it was told to stop and nobody asks.
+
+        Raises NoProcess if no child can be had, CancelledError if none had begun it.
+        """
+        place = Place(run, process, rated, self._loop.create_future())
+        self._waiting.append(place)
+        self._pump()
+        try:
+            return await place.future
+        except asyncio.CancelledError:
+            if place.child is None:
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(place)
+                raise
+            return await self._stop(place, place.child)
+
+    async def _stop(self, place: Place, child: Child) -> Ended | Death | None:
+        """Tell the handler to stop, and kill it if it does not in time."""
+        place.future = self._loop.create_future()
+        child.send(Stop(place.run.stopped or "cancelled"))
+        place.timer = self._loop.call_later(place.process.grace_seconds, self._kill, child)
+        return await place.future
+
+    def _kill(self, child: Child) -> None:
+        if self._nursery is not None:
+            self._nursery.kill(child.number)
+
+    # Who gets which child
+
+    def _pump(self) -> None:
+        while self._waiting and self._idle:
+            self._give(self._waiting.popleft(), self._idle.pop())
+        coming = sum(not child.is_up for child in self._children.values())
+        while len(self._waiting) > coming and len(self._children) < self._most:
+            if self._next is not None:
+                return
+            self._bear()
+            coming += 1
+
+    def _bear(self) -> None:
+        if self._nursery is None:
+            self._nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
+            self._nursery.start()
+        child = Child(self._nursery.bear(), self._heard, self._serve)
+        self._children[child.number] = child
+
+    def _give(self, place: Place, child: Child) -> None:
+        if place.future.done():
+            self._idle.append(child)
+            return
+        place.child, child.place = child, place
+        child.jobs += 1
+        child.send(_order(place))
+
+    def _heard(self, child: Child, message: FromChild) -> None:
+        place: Place | None = child.place
+        match message:
+            case Up():
+                child.is_up = True
+                self._stillborn = 0
+                self._free(child)
+            case Ended():
+                self._answer(child, place, message)
+                if message.idle:
+                    self._free(child, place, message.resident)
+                elif place is not None and place.timer is None:
+                    place.timer = self._loop.call_later(
+                        place.process.grace_seconds, self._kill, child
+                    )
+            case Dropped():
+                self._answer(child, place, None)
+                if place is not None and place.run.task.is_async:
+                    self._free(child, place)
+            case Idle(resident):
+                self._free(child, place, resident)
+            case Told(done, total, text) if place is not None:
+                self._report(place.run, done, total, text)
+            case Logged():
+                logs.write(message)
+
+    def _answer(self, child: Child, place: Place | None, answer: Ended | Death | None) -> None:
+        if place is not None and not place.future.done():
+            place.future.set_result(answer)
+
+    def _free(self, child: Child, place: Place | None = None, resident: int = 0) -> None:
+        """A child has nothing to do: the next attempt, or its end if it is worn."""
+        child.place = None
+        if child.number not in self._children:
+            return
+        if place is not None:
+            if place.timer is not None:
+                place.timer.cancel()
+            if place.process.is_worn(child.jobs, resident):
+                self._retire(child)
+                return
+        self._idle.append(child)
+        self._pump()
+
+    def _retire(self, child: Child) -> None:
+        logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
+        del self._children[child.number]
+        self._leaving.add(child.number)
+        child.send(Leave())
+        self._loop.call_later(LEAVE, self._kill, child)
+        # The next job finds a warm one.
+        self._bear()
+
+    # Ends
+
+    def _died(self, number: int, death: Death) -> None:
+        if number in self._leaving:
+            self._leaving.discard(number)
+            return
+        child = self._children.pop(number, None)
+        if child is None:
+            return
+        child.close()
+        if child in self._idle:
+            self._idle.remove(child)
+        place: Place | None = child.place
+        if place is not None and place.timer is not None:
+            place.timer.cancel()
+        self._answer(child, place, death)
+        if child.is_up:
+            self._pump()
+        else:
+            self._was_stillborn(death)
+
+    def _was_stillborn(self, death: Death) -> None:
+        """A child died before its first job: try again a few times, then say so."""
+        if self._stillborn >= len(AGAIN):
+            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
+            self._stillborn = 0
+            return
+        pause = AGAIN[self._stillborn]
+        self._stillborn += 1
+        self._next = self._loop.call_later(pause, self._try_again)
+
+    def _try_again(self) -> None:
+        self._next = None
+        self._pump()
+
+    def _prepared(self, trouble: str | None) -> None:
+        if trouble is not None:
+            self._give_up(f"Child processes cannot import what the worker has:\n{trouble}")
+
+    def _give_up(self, why: str) -> None:
+        """Nothing can be run now; the next attempt tries anew."""
+        logger.error("No job can be isolated. %s", why)
+        waiting, self._waiting = list(self._waiting), deque()
+        for place in waiting:
+            if not place.future.done():
+                place.future.set_exception(NoProcess(why))
+        self._ending = asyncio.ensure_future(self._drop_all())
+
+    def _lost(self) -> None:
+        """The warden is gone, and its children with it; a new one is started when needed."""
+        self._ending = asyncio.ensure_future(self._drop_all())
+        self._loop.call_soon(self._pump)
+
+    async def _drop_all(self) -> None:
+        nursery, self._nursery = self._nursery, None
+        children, self._children = list(self._children.values()), {}
+        self._idle.clear()
+        self._leaving.clear()
+        for child in children:
+            child.close()
+            place: Place | None = child.place
+            if place is not None and not place.future.done():
+                place.future.set_exception(NoProcess("The warden of child processes is gone."))
+        if nursery is not None:
+            await nursery.close()
+
+    async def close(self) -> None:
+        """Let all children go, those that work too."""
+        if self._next is not None:
+            self._next.cancel()
+        await self._drop_all()
+
+    # What handlers ask for
+
+    async def _serve(self, child: Child, asked: Asked) -> Any:
+        place: Place | None = child.place
+        if place is None:
+            raise RuntimeError("The attempt has ended.")
+        return await self._calls[asked.what](place.run, *asked.args)
+
+
+def died(run: Run, process: Process, death: Death) -> Died | TimedOut:
+    """What it means for an attempt that its child died."""
+    is_timeout = death.cause == "timeout"
+    message = str(death)
+    error = AttemptError(
+        kind="timeout" if is_timeout else "death",
+        type=death.name,
+        message=f"{message[0].upper()}{message[1:]}.",
+        traceback=death.trace,
+        attempt=run.attempt.number,
+    )
+    return TimedOut(error) if is_timeout else Died(error, process.deaths)
+
+
+def _order(place: Place) -> Order:
+    attempt, process = place.run.attempt, place.process
+    row = attempt.row
+    grace = process.grace_seconds
+    timeout = None if attempt.timeout is None else attempt.timeout + grace
+    seconds = process.seconds
+    is_timeout = timeout is not None and (seconds is None or timeout < seconds)
+    return Order(
+        attempt.id,
+        attempt.token,
+        attempt.task,
+        attempt.queue,
+        attempt.args,
+        row["args_version"],
+        row["attempt"],
+        row["failures"],
+        row["max_attempts"],
+        row["losses"],
+        attempt.timeout,
+        row["lane"],
+        row["priority"],
+        row["tenant"],
+        row["ready_at"],
+        row["created_at"],
+        attempt.batch,
+        row["extra"],
+        list(place.rated),
+        (timeout if is_timeout else seconds) or 0.0,
+        process.memory or 0,  # type: ignore[arg-type]
+        is_timeout,
+    )
+
+
+def _calls(journal: Journal, budgets: Budgets) -> dict[str, Callable[..., Awaitable[Any]]]:
+    """What a child may ask for, by name."""
+
+    async def save(run: Run, kind: str, name: str, result: str) -> float:
+        return await journal.save(run, Saved(kind, name, result))
+
+    async def share(run: Run, kind: str, name: str, result: str, key: bytes, ttl: float) -> None:
+        await journal.share(run, Saved(kind, name, result), key, ttl)
+
+    async def learn(run: Run, key: str, share: float) -> None:
+        budgets.learn(key, share)
+
+    return {
+        "read": journal.read,
+        "save": save,
+        "recall": journal.recall,
+        "share": share,
+        "sleep": journal.sleep,
+        "wait_for_event": journal.wait_for_event,
+        "parents": journal.parents,
+        "extend": journal.extend,
+        "reserve": lambda run, key, units: budgets.reserve(key, units),
+        "correct": lambda run, key, units: budgets.correct(key, units),
+        "close": lambda run, key, wait: budgets.close(key, wait),
+        "learn": learn,
+        "give_back_starts": lambda run, keys: budgets.give_back_starts(keys),
+    }

@@ -1,0 +1,117 @@
+"""Where tasks and resources are found by name, in another process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.isolation.child import find
+from penstock.isolation.messages import Plan
+from penstock.isolation.nursery import main_module
+from penstock.tasks import Registry, Task
+from penstock.worker.inside.messages import Given
+from penstock.worker.resources import Opener, Resources
+
+MAIN = "__main__"
+LIFE = "penstock.worker.inside.life:live"
+
+
+class Places:
+    """The tasks that a child process can run: those it can find, with all that they need."""
+
+    def __init__(self, tasks: Registry, resources: Resources) -> None:
+        self._tasks = tasks
+        self._openers = dict(resources)
+        self.resources = {
+            kind: (place_of(kind), place_of(opener))
+            for kind, opener in self._openers.items()
+            if _is_at(kind, place_of(kind)) and _is_at(opener, place_of(opener))
+        }
+        self.tasks = {
+            task.name: place
+            for task in tasks
+            if task.settings.isolate is not False and (place := self._place(task))
+        }
+
+    def _place(self, task: Task[..., Any]) -> str | None:
+        place = place_of(task.__wrapped__)
+        found = _found(place)
+        is_there = isinstance(found, Task) and found.is_same(task) and found.fn is task.fn
+        return place if is_there and not self._lacks(task) else None
+
+    def _lacks(self, task: Task[..., Any]) -> list[str]:
+        """The resources that cannot be opened there."""
+        needed = [kind for kind in task.settings.resources if kind in self._openers]
+        return [kind.__name__ for kind in needed if kind not in self.resources]
+
+    def check(self, tasks: Iterable[Task[..., Any]]) -> None:
+        """Raise ConfigError for a task that is to run in child processes and cannot."""
+        for task in tasks:
+            if task.settings.isolate and task.name not in self.tasks:
+                lacks = self._lacks(task)
+                raise ConfigError(
+                    f"isolate of {task.name}",
+                    task.place,
+                    f"a task whose resources are opened by functions of a module ({lacks[0]} is "
+                    "not): a child process opens its own"
+                    if lacks
+                    else "a function of a module, at its top level and under its own name, so that "
+                    "a child process can import it",
+                )
+
+    @property
+    def elsewhere(self) -> set[type[Any]]:
+        """The resources that only child processes need."""
+        inside, here = set[type[Any]](), set[type[Any]]()
+        for task in self._tasks:
+            (inside if task.settings.isolate else here).update(task.settings.resources)
+        return inside - here
+
+    def plan(self, worker: str, schema: str, park_limit: float) -> Plan:
+        """What a child process is to be."""
+        given = Given(
+            worker=worker,
+            schema=schema,
+            park_limit=park_limit,
+            log_level=logging.getLogger().getEffectiveLevel(),
+            tasks=self.tasks,
+            resources=list(self.resources.values()),
+        )
+        return Plan(
+            life=LIFE,
+            given=given,
+            modules=self.modules,
+            path=list(sys.path),
+            main=main_module() if self.is_in_main else None,
+        )
+
+    @property
+    def modules(self) -> list[str]:
+        """What a child imports; not the program itself, which is another there."""
+        places = [*self.tasks.values(), *(one for pair in self.resources.values() for one in pair)]
+        return sorted({place.partition(":")[0] for place in places} - {MAIN})
+
+    @property
+    def is_in_main(self) -> bool:
+        return any(place.startswith(f"{MAIN}:") for place in self.tasks.values())
+
+
+def place_of(thing: Any) -> str:
+    return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
+
+
+def _found(place: str) -> Any:
+    module, _, path = place.partition(":")
+    if module not in sys.modules or "<locals>" in path:
+        return None
+    try:
+        return find(place)
+    except AttributeError:
+        return None
+
+
+def _is_at(thing: type[Any] | Opener, place: str) -> bool:
+    return _found(place) is thing
