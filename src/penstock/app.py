@@ -215,7 +215,7 @@ class Penstock(Client):
         *,
         tenants: Iterable[str] | str | None = None,
         except_tenants: Iterable[str] | str = (),
-        processes: int | None = None,
+        children: int | None = None,
         name: str | None = None,
         liveness: Liveness | None = None,
         pace: Pace | None = None,
@@ -228,8 +228,8 @@ class Penstock(Client):
             ...
 
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
-        whose lanes are tenants. `processes` is the most child processes for isolated jobs, one for
-        each processor by default.
+        whose lanes are tenants. `children` is how many processes it may have for isolated jobs: as
+        many as there are processors, if nobody says.
         """
         return Worker(
             self._link,
@@ -244,7 +244,7 @@ class Penstock(Client):
             pace=pace or Pace(),
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
-            processes=processes,
+            children=children,
         )
 
 

@@ -39,6 +39,15 @@ class JobFinished(Event, frozen=True):
     seconds: float
 
 
+class ChildDied(Event, frozen=True):
+    """The child process of an isolated attempt died: `cause` is the error's type."""
+
+    job_id: str
+    task: str
+    attempt: int
+    cause: str
+
+
 class SettleRefused(Event, frozen=True):
     """A late write of an attempt that no longer owns its job. `cancelled` is no fault."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import tempfile
 from typing import Final, NamedTuple
+
+from penstock.isolation.scratch import scratch
 
 MOST: Final = 1024
 _ENTRY: Final = struct.Struct("=ddqq")
@@ -54,7 +55,7 @@ class Board:
 
 def new_board() -> tuple[int, Board]:
     """An empty board and the file behind it, which others can map."""
-    with tempfile.TemporaryFile() as file:
+    with scratch() as file:
         file.truncate(SIZE)
         return os.dup(file.fileno()), board_of(file.fileno())
 

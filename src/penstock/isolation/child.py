@@ -61,6 +61,9 @@ def begin(parent: int, trace: int) -> None:
         signal.signal(number, _ignore)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for stream in (sys.stdout, sys.stderr):
+        # What is printed before a crash must not be lost with it.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable(trace)
     faulthandler.register(WHERE, trace)
 

@@ -19,7 +19,6 @@ import selectors
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -41,11 +40,12 @@ from penstock.isolation.messages import (
     read_orders,
 )
 from penstock.isolation.program import program
-from penstock.isolation.resident import resident
+from penstock.isolation.resident import HAS_PROC, resident
+from penstock.isolation.scratch import scratch
 from penstock.isolation.wire import READ, Frames, framed
 
 # How often the children are looked at, while one works and while none does.
-LOOK: Final = 0.02
+LOOK: Final = 0.02 if HAS_PROC else 0.25
 IDLE: Final = 0.1
 # How long a condemned child has to say where it is.
 LAST_WORDS: Final = 0.05
@@ -135,9 +135,8 @@ class Warden:
 
     def _settle(self, message: bytes) -> None:
         self._plan = pickle.loads(message)
-        self._plan_file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._plan_file = scratch()
         self._plan_file.write(message)
-        self._plan_file.flush()
         trouble = None
         try:
             child.prepare(self._plan)
@@ -150,7 +149,7 @@ class Warden:
         self._tell(Settled(self._forks, trouble))
 
     def _start(self, number: int, row: int, channel: int) -> None:
-        trace = tempfile.TemporaryFile()  # noqa: SIM115
+        trace = scratch()
         self._board.end(row)
         if self._forks:
             pid = os.fork()

@@ -15,11 +15,16 @@ def framed(message: bytes) -> bytes:
     return _LENGTH.pack(len(message)) + message
 
 
+class TooLong(Exception):
+    """A message is longer than it may be."""
+
+
 class Frames:
     """Puts messages together again from what arrives."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = 2**32) -> None:
         self._rest = bytearray()
+        self._longest = longest
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The messages that are whole now."""
@@ -29,6 +34,8 @@ class Frames:
         try:
             while len(rest) - at >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(rest, at)
+                if length > self._longest:
+                    raise TooLong(f"A message of {length} bytes; {self._longest} are allowed.")
                 end = at + _LENGTH.size + length
                 if len(rest) < end:
                     return

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from penstock.isolation.nursery import Born
-from penstock.isolation.wire import READ, Frames, framed
+from penstock.isolation.wire import READ, Frames, TooLong, framed
 from penstock.worker.inside.messages import (
     Answer,
     Asked,
@@ -18,14 +20,18 @@ from penstock.worker.inside.messages import (
     read_from_child,
 )
 
+# The largest result, or all steps that a job may keep, and something more.
+LONGEST: Final = 64 * 2**20
+
 Serve = Callable[["Child", Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
+Confused = Callable[["Child", Exception], None]
 
 
 class Child:
     """The channel to a child, and how many jobs it has run."""
 
-    def __init__(self, born: Born, heard: Heard, serve: Serve) -> None:
+    def __init__(self, born: Born, heard: Heard, serve: Serve, confused: Confused) -> None:
         self.number = born.number
         self.jobs = 0
         self.is_up = False
@@ -34,7 +40,8 @@ class Child:
         self._channel = born.channel
         self._heard = heard
         self._serve = serve
-        self._frames = Frames()
+        self._confused = confused
+        self._frames = Frames(LONGEST)
         self._unsent = bytearray()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._channel, self._read)
@@ -79,14 +86,23 @@ class Child:
             # The warden tells how it ended.
             self._loop.remove_reader(self._channel)
             return
-        for message in self._frames.feed(data):
-            told = read_from_child(message)
-            if isinstance(told, Asked):
-                task = self._loop.create_task(self._answer(told))
-                self._serving.add(task)
-                task.add_done_callback(self._serving.discard)
-            else:
-                self._heard(self, told)
+        try:
+            messages = [read_from_child(message) for message in self._frames.feed(data)]
+        except (TooLong, msgspec.MsgspecError) as error:
+            # Somebody else speaks through it, or writes over its memory.
+            self._loop.remove_reader(self._channel)
+            self._confused(self, error)
+            return
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: FromChild) -> None:
+        if isinstance(message, Asked):
+            task = self._loop.create_task(self._answer(message))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        else:
+            self._heard(self, message)
 
     async def _answer(self, asked: Asked) -> None:
         try:

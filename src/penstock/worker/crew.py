@@ -70,7 +70,7 @@ class Crew:
         liveness: Liveness,
         pace: Pace,
         upkeep: Upkeep,
-        processes: int,
+        children: int,
     ) -> None:
         store, url = link.store, link.url
         health = Health(events)
@@ -102,7 +102,8 @@ class Crew:
             journal,
             self.budgets,
             self.progress.report,
-            processes=processes,
+            events,
+            most=children,
         )
         self.executor = Executor(
             tasks,

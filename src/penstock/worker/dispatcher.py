@@ -24,8 +24,9 @@ STARTS = 200
 class Dispatcher:
     """Starts what was fetched while slots are free.
 
-    A job whose worker was lost before runs alone here, and nothing else waits here meanwhile: if
-    it takes this worker down too, it takes no neighbours with it, and the guilty one is found.
+    A job whose worker was lost before runs in a child process. If it cannot, because a child would
+    not find its task, it runs alone here, and nothing else waits here meanwhile: if it takes this
+    worker down too, it takes no neighbours with it, and the guilty one is found.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.inside.messages import Ended
-from penstock.worker.isolation import Isolation, NoProcess, died
+from penstock.worker.isolation import Isolation, NoProcess
 from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
@@ -186,7 +186,7 @@ class Executor:
             elif run.stopped is not None or answer is None:
                 self._interrupted(run, asyncio.CancelledError())
             else:
-                self._conclude(run, died(run, process, answer))
+                self._conclude(run, self._isolation.outcome(run, process, answer))
 
     def _context(self, run: Run) -> Context:
         return AttemptContext(

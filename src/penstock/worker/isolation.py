@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import ConfigError
+from penstock.events import ChildDied, Events
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
@@ -51,12 +52,12 @@ LEAVE: Final = 5.0
 MOST: Final = 500
 
 
-def processes_of(given: int | None) -> int:
+def children_of(given: int | None) -> int:
     """How many child processes a worker may have: one for each processor, if nobody says."""
     if given is None:
         return os.cpu_count() or 1
     if type(given) is not int or not 1 <= given <= MOST:
-        raise ConfigError("processes", given, f"a whole number from 1 to {MOST}, or None")
+        raise ConfigError("children", given, f"a whole number from 1 to {MOST}, or None")
     return given
 
 
@@ -86,13 +87,15 @@ class Isolation:
         journal: Journal,
         budgets: Budgets,
         report: Report,
+        events: Events,
         *,
-        processes: int,
+        most: int,
     ) -> None:
         self._plan = plan
         self._names = names
         self._report = report
-        self._most = processes
+        self._events = events
+        self._most = most
         self._loop = asyncio.get_running_loop()
         self._nursery: Nursery | None = None
         self._children: dict[int, Child] = {}
@@ -139,6 +142,10 @@ class Isolation:
         if self._nursery is not None:
             self._nursery.kill(child.number)
 
+    def _confused(self, child: Child, error: Exception) -> None:
+        logger.error("A child process said what makes no sense, it is killed: %s", error)
+        self._kill(child)
+
     # Who gets which child
 
     def _pump(self) -> None:
@@ -155,7 +162,7 @@ class Isolation:
         if self._nursery is None:
             self._nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
             self._nursery.start()
-        child = Child(self._nursery.bear(), self._heard, self._serve)
+        child = Child(self._nursery.bear(), self._heard, self._serve, self._confused)
         self._children[child.number] = child
 
     def _give(self, place: Place, child: Child) -> None:
@@ -285,6 +292,20 @@ class Isolation:
         if nursery is not None:
             await nursery.close()
 
+    def outcome(self, run: Run, process: Process, death: Death) -> Died | TimedOut:
+        """What it means for an attempt that its child died."""
+        attempt, is_timeout = run.attempt, death.cause == "timeout"
+        message = str(death)
+        error = AttemptError(
+            kind="timeout" if is_timeout else "death",
+            type=death.name,
+            message=f"{message[:1].upper()}{message[1:]}.",
+            traceback=death.trace,
+            attempt=attempt.number,
+        )
+        self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
+        return TimedOut(error) if is_timeout else Died(error, process.deaths)
+
     async def close(self) -> None:
         """Let all children go, those that work too."""
         if self._next is not None:
@@ -298,20 +319,6 @@ class Isolation:
         if place is None:
             raise RuntimeError("The attempt has ended.")
         return await self._calls[asked.what](place.run, *asked.args)
-
-
-def died(run: Run, process: Process, death: Death) -> Died | TimedOut:
-    """What it means for an attempt that its child died."""
-    is_timeout = death.cause == "timeout"
-    message = str(death)
-    error = AttemptError(
-        kind="timeout" if is_timeout else "death",
-        type=death.name,
-        message=f"{message[0].upper()}{message[1:]}.",
-        traceback=death.trace,
-        attempt=run.attempt.number,
-    )
-    return TimedOut(error) if is_timeout else Died(error, process.deaths)
 
 
 def _order(place: Place) -> Order:

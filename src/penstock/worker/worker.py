@@ -20,7 +20,7 @@ from penstock.store import failures, refusal
 from penstock.tasks import Registry, Timetable
 from penstock.worker.crew import Crew
 from penstock.worker.drain import run_dry
-from penstock.worker.isolation import processes_of
+from penstock.worker.isolation import children_of
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
 from penstock.worker.resources import Resources
@@ -62,7 +62,7 @@ class Worker:
         pace: Pace,
         stopping: Stopping,
         upkeep: Upkeep,
-        processes: int | None = None,
+        children: int | None = None,
     ) -> None:
         self._link = link
         self._tasks = tasks
@@ -73,7 +73,7 @@ class Worker:
         self._pace = pace
         self._stopping = stopping
         self._upkeep = upkeep
-        self._processes = processes_of(processes)
+        self._children = children_of(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self.states = {
             # Two claims' worth ahead: the next is under way while the last is worked off.
@@ -132,7 +132,7 @@ class Worker:
             liveness=self._liveness,
             pace=self._pace,
             upkeep=self._upkeep,
-            processes=self._processes,
+            children=self._children,
         )
 
     async def stop(self) -> None:

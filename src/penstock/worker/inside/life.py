@@ -113,7 +113,10 @@ class Life:
             self._start(order)
 
     async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
-        """The time that it takes to open a resource is not the job's."""
+        """What it takes to open a resource is not the job's, but for its timeout."""
+        if order.timeout is not None:
+            allowed = Allowed(time.monotonic(), order.timeout, 0, True)
+            self._board.begin(self._row, allowed)
         await self._resources.need(kinds)
         self._start(order)
 
