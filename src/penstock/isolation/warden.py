@@ -48,7 +48,8 @@ from penstock.isolation.wire import READ, Frames, framed
 LOOK: Final = 0.02 if HAS_PROC else 0.25
 IDLE: Final = 0.1
 # How long a condemned child has to say where it is.
-LAST_WORDS: Final = 0.05
+LAST_WORDS: Final = 0.1
+LAST_LOOK: Final = 0.005
 TRACE_LIMIT: Final = 16 * 1024
 FDS: Final = 16
 
@@ -201,9 +202,9 @@ class Warden:
         now, pause = time.monotonic(), IDLE
         for ward in self._wards.values():
             if ward.cause is not None:
-                if now >= ward.dies_at:
+                if now >= ward.dies_at or _has_spoken(ward):
                     _kill(ward)
-                pause = min(pause, LOOK)
+                pause = LAST_LOOK
             elif (allowed := self._board.read(ward.row)) is not None:
                 pause = min(pause, LOOK)
                 if allowed.is_late(now):
@@ -215,13 +216,13 @@ class Warden:
         return pause
 
     def _condemn(self, ward: Ward, cause: Cause, limit: float) -> None:
-        """Ask a child where it is, to kill it in a moment; sooner if it takes memory."""
+        """Ask a child where it is, to kill it when it has said so, or in a moment."""
         if ward.cause is not None:
             return
         ward.cause, ward.limit = cause, limit
         with contextlib.suppress(ProcessLookupError):
             os.kill(ward.pid, child.WHERE)
-        ward.dies_at = time.monotonic() + (0.0 if cause == "memory" else LAST_WORDS)
+        ward.dies_at = time.monotonic() + LAST_WORDS
 
     def _bury(self) -> None:
         """Tell of all children that have died."""
@@ -251,6 +252,11 @@ def _kill(ward: Ward) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(ward.pid, signal.SIGKILL)
+
+
+def _has_spoken(ward: Ward) -> bool:
+    """Whether all that it says is there: a report ends with a line's end."""
+    return _read(ward.trace).endswith("\n")
 
 
 def _read(trace: IO[bytes]) -> str:
