@@ -30,7 +30,7 @@ def prepare(plan: Plan) -> None:
     sys.path[:] = plan.path
     for name in plan.before:
         find(name)()
-    if plan.main is not None:
+    if plan.main:
         # As for the children of `multiprocessing`: the script, under another name than `__main__`.
         spawn.prepare(plan.main)
     for module in plan.modules:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -13,21 +10,18 @@ from msgspec import Struct
 from penstock.isolation.death import Death
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a child is to be: the modules it imports, the function that is its life and what that
-    gets. Only ever read by processes that the writer has started."""
+    gets, as plain values."""
 
     life: str
     given: Any
-    modules: Sequence[str] = ()
-    path: Sequence[str] = ()
-    # Runs before the modules are imported, as "module:function".
-    before: Sequence[str] = ()
-    main: dict[str, Any] | None = field(default=None)
-
-    def dump(self) -> bytes:
-        return pickle.dumps(self)
+    modules: list[str] = []
+    path: list[str] = []
+    # Called before the modules are imported, as "module:function".
+    before: list[str] = []
+    # How to find what is `__main__` in the worker, by name or by path.
+    main: dict[str, str] = {}
 
 
 class Start(Struct, tag=True):
@@ -61,5 +55,6 @@ ToWarden = Start | Kill
 FromWarden = Died | Settled
 
 encode = msgspec.msgpack.Encoder().encode
+read_plan = msgspec.msgpack.Decoder(Plan).decode
 read_orders = msgspec.msgpack.Decoder(ToWarden).decode
 read_news = msgspec.msgpack.Decoder(FromWarden).decode

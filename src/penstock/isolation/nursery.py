@@ -10,7 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from multiprocessing import spawn
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.isolation.board import MOST, new_board
 from penstock.isolation.death import Death
@@ -66,7 +66,7 @@ class Nursery:
         finally:
             theirs.close()
             os.close(board)
-        self._control.sendall(framed(self._plan.dump()))
+        self._control.sendall(framed(encode(self._plan)))
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._hear)
 
@@ -126,10 +126,10 @@ class Nursery:
         await asyncio.to_thread(_end, process)
 
 
-def main_module() -> dict[str, Any]:
+def main_module() -> dict[str, str]:
     """How a child finds what is `__main__` here."""
     told = spawn.get_preparation_data("penstock")
-    return {name: told[name] for name in MAIN if name in told}
+    return {name: str(told[name]) for name in MAIN if name in told}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 
 from penstock.isolation import child
+from penstock.isolation.messages import read_plan
 
 
 def main() -> None:
     parent, plan, channel, board, row, trace = map(int, sys.argv[1:])
     child.begin(parent, trace)
-    told = pickle.loads(os.pread(plan, os.fstat(plan).st_size, 0))
+    told = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
     child.prepare(told)
     child.live(told, channel, board, row)

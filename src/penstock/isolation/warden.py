@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import pickle
 import selectors
 import signal
 import socket
@@ -38,6 +37,7 @@ from penstock.isolation.messages import (
     Start,
     encode,
     read_orders,
+    read_plan,
 )
 from penstock.isolation.program import program
 from penstock.isolation.resident import HAS_PROC, resident
@@ -135,7 +135,7 @@ class Warden:
     # Children
 
     def _settle(self, message: bytes) -> None:
-        self._plan = pickle.loads(message)
+        self._plan = read_plan(message)
         self._plan_file = scratch()
         self._plan_file.write(message)
         trouble = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from penstock.worker.inside.messages import (
     encode,
     read_from_child,
 )
+from penstock.worker.inside.troubles import trouble
 
 # The largest result, or all steps that a job may keep, and something more.
 LONGEST: Final = 64 * 2**20
@@ -106,11 +106,11 @@ class Child:
 
     async def _answer(self, asked: Asked) -> None:
         try:
-            value, is_error = await self._serve(self, asked), False
+            answer = Answer(asked.call, await self._serve(self, asked))
         except Exception as error:
-            value, is_error = error, True
+            answer = Answer(asked.call, None, trouble(error))
         if asked.call:
-            self.send(Answer(asked.call, _pickled(value), is_error))
+            self.send(answer)
 
     def close(self) -> None:
         """It is dead: what it said before is heard, and nothing more."""
@@ -122,12 +122,3 @@ class Child:
             self._loop.remove_reader(self._channel)
             self._loop.remove_writer(self._channel)
             self._channel.close()
-
-
-def _pickled(value: object) -> bytes:
-    try:
-        data = pickle.dumps(value)
-        pickle.loads(data)  # Some exceptions can be written and not be read again.
-    except Exception:
-        return pickle.dumps(RuntimeError(f"{type(value).__name__}: {value}"))
-    return data

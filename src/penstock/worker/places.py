@@ -85,7 +85,7 @@ class Places:
             given=given,
             modules=self.modules,
             path=list(sys.path),
-            main=main_module() if self.is_in_main else None,
+            main=main_module() if self.is_in_main else {},
         )
 
     @property

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import convert
+
 from penstock.errors import StaleAttempt
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
@@ -25,7 +27,7 @@ class FarJournal(Journal):
         self._line = line
 
     async def read(self, run: Run) -> list[Saved]:
-        return list(await self._call(run, "read"))
+        return [Saved(*one) for one in await self._call(run, "read")]
 
     async def save(self, run: Run, saved: Saved) -> float:
         return float(await self._call(run, "save", *saved))
@@ -46,10 +48,10 @@ class FarJournal(Journal):
         return Awaited(*await self._call(run, "wait_for_event", step, name, after, timeout))
 
     async def parents(self, run: Run) -> list[Parent]:
-        return list(await self._call(run, "parents"))
+        return convert(await self._call(run, "parents"), list[Parent])
 
     async def extend(self, run: Run, call: int, added: str) -> list[Added]:
-        return list(await self._call(run, "extend", call, added))
+        return [Added(*one) for one in await self._call(run, "extend", call, added)]
 
     async def _call(self, run: Run, what: str, *args: Any) -> Any:
         try:

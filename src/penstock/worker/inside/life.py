@@ -40,9 +40,9 @@ from penstock.worker.run import Run
 REPORT = 0.05
 
 
-def live(channel: socket.socket, board: Board, row: int, given: Given) -> None:
+def live(channel: socket.socket, board: Board, row: int, told: Any) -> None:
     """Be a child process until the worker says to leave."""
-    line = Line(channel)
+    line, given = Line(channel), msgspec.convert(told, Given)
     logs.send_all(line, given.log_level)
     process.run(Life(line, board, row, given).run())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 import socket
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from penstock.worker.inside.messages import (
     encode,
     read_from_worker,
 )
+from penstock.worker.inside.troubles import raised
 
 
 class Line:
@@ -73,8 +73,7 @@ class Line:
         future = self._calls.get(answer.call)
         if future is None or future.done():
             return
-        value = pickle.loads(answer.value)
-        if answer.is_error:
-            future.set_exception(value)
+        if answer.trouble is None:
+            future.set_result(answer.value)
         else:
-            future.set_result(value)
+            future.set_exception(raised(answer.trouble))

@@ -1,12 +1,10 @@
 """What a worker and a child process say to each other.
 
-A child may be at the mercy of what it reads: what it says is checked against these types. What a
-worker says may be anything, pickled.
+A child may be at the mercy of what it reads: what it says is checked against these types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,8 +16,7 @@ from penstock.outcome import Transition
 from penstock.worker.run import StopReason
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """What a child knows from its beginning: where tasks and resources are found by name."""
 
     worker: str
@@ -66,12 +63,20 @@ class Stop(Struct, tag=True, array_like=True):
     reason: StopReason
 
 
+class Trouble(Struct, array_like=True):
+    """An error: one of ours by its name, with what it holds; of others the text."""
+
+    name: str
+    message: str
+    held: dict[str, Any]
+
+
 class Answer(Struct, tag=True, array_like=True):
-    """What came of a call, pickled: a value, or what was raised."""
+    """What came of a call."""
 
     call: int
-    value: bytes
-    is_error: bool = False
+    value: Any
+    trouble: Trouble | None = None
 
 
 class Leave(Struct, tag=True, array_like=True):
