@@ -1,0 +1,5 @@
+"""The service: an HTTP API over the engine, by itself or inside another ASGI app."""
+
+from penstock.service.service import Service
+
+__all__ = ["Service"]

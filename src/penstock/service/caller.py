@@ -1,0 +1,26 @@
+"""Who asks, and what that one may do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+from starlette.requests import HTTPConnection
+
+from penstock.service.scopes import Scope
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Somebody who was let in. One that is bound to a tenant sees nothing of others."""
+
+    name: str
+    scopes: frozenset[Scope]
+    tenant: str | None = None
+
+
+class Door(Protocol):
+    """Lets callers in."""
+
+    async def admit(self, connection: HTTPConnection) -> Caller:
+        """Who asks; raises a Problem with 401 for one whom nobody knows."""
+        ...

@@ -1,0 +1,158 @@
+"""Errors as HTTP tells them: problem details (RFC 9457), with a type that programs can rely on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from penstock import errors
+
+MEDIA: Final = "application/problem+json"
+
+TITLES: Final = {
+    400: "Bad request",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "Does not fit",
+    429: "Too many requests",
+    503: "Unavailable",
+}
+# The first that fits. What is not here is a fault of ours, and a 500.
+STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
+    (errors.JobNotFound, 404),
+    (errors.BatchNotFound, 404),
+    (errors.WorkflowNotFound, 404),
+    (errors.ScheduleNotFound, 404),
+    (errors.UnknownTask, 422),
+    (errors.PayloadTooLarge, 413),
+    (errors.PayloadRefused, 422),
+    (errors.ArgumentsDoNotFit, 422),
+    (errors.ConfigError, 422),
+    (errors.TenantMismatch, 403),
+    (errors.NotAllowed, 403),
+    (errors.TenantMissing, 422),
+    (errors.DatabaseLost, 503),
+    (errors.SchemaError, 503),
+    (errors.JobConflict, 409),
+    (errors.PenstockError, 409),
+)
+RETRY_AFTER: Final = {503: 1, 429: 1}
+
+
+class Misfit(BaseModel):
+    """One field that does not fit."""
+
+    field: str = Field(description="Where: `args.name`, `options.queue`, `query.limit`.")
+    problem: str
+
+
+class ProblemModel(BaseModel):
+    """What went wrong, as `application/problem+json`."""
+
+    type: str = Field(description="`urn:penstock:` and a word that does not change.")
+    title: str
+    status: int
+    detail: str = ""
+    fields: list[Misfit] = []
+
+
+class Problem(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str = "",
+        *,
+        fields: list[tuple[str, str]] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.fields = fields or []
+        self.headers = headers or {}
+        super().__init__(detail)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route, for OpenAPI."""
+    content = {MEDIA: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
+    return {
+        status: {"description": TITLES[status], "content": content, "model": ProblemModel}
+        for status in statuses
+    }
+
+
+def answer(problem: Problem) -> Response:
+    """A problem as a response."""
+    body = {
+        "type": f"urn:penstock:{problem.kind}",
+        "title": TITLES.get(problem.status, "Error"),
+        "status": problem.status,
+        "detail": problem.detail,
+        "fields": [{"field": field, "problem": told} for field, told in problem.fields],
+    }
+    headers = dict(problem.headers)
+    if problem.status in RETRY_AFTER:
+        headers.setdefault("retry-after", str(RETRY_AFTER[problem.status]))
+    return Response(msgspec.json.encode(body), problem.status, headers, MEDIA)
+
+
+def from_error(error: errors.PenstockError) -> Problem:
+    """What one of our errors is to a caller."""
+    status = next(status for kind, status in STATUSES if isinstance(error, kind))
+    field = getattr(error, "field", None) or getattr(error, "setting", None)
+    fields = [(str(field), str(error))] if field and status == 422 else []
+    return Problem(status, _kind(type(error).__name__), str(error), fields=fields)
+
+
+def install(web: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    @web.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> Response:
+        return answer(error)
+
+    @web.exception_handler(errors.PenstockError)
+    async def ours(_: Request, error: errors.PenstockError) -> Response:
+        return answer(from_error(error))
+
+    @web.exception_handler(RequestValidationError)
+    async def misfit(_: Request, error: RequestValidationError) -> Response:
+        fields = [(_place(each["loc"]), str(each["msg"])) for each in error.errors()]
+        is_broken = any(each["type"] == "json_invalid" for each in error.errors())
+        if is_broken:
+            return answer(Problem(400, "broken-json", "The body is not JSON.", fields=fields))
+        detail = "; ".join(f"{field}: {told}" for field, told in fields[:5])
+        return answer(Problem(422, "does-not-fit", detail, fields=fields))
+
+    @web.exception_handler(HTTPException)
+    async def plain(_: Request, error: HTTPException) -> Response:
+        kind = _kind(TITLES.get(error.status_code, "Error").replace(" ", ""))
+        headers = dict(error.headers or {})
+        return answer(Problem(error.status_code, kind, str(error.detail), headers=headers))
+
+
+def _place(location: Any) -> str:
+    """`("body", "args", "name")` as `args.name`; of others where they are too."""
+    parts = [str(part) for part in location]
+    return ".".join(parts[1:] if parts[:1] == ["body"] and len(parts) > 1 else parts)
+
+
+def _kind(name: str) -> str:
+    """`JobNotFound` as `job-not-found`."""
+    words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return words.strip("-")

@@ -1,0 +1,58 @@
+"""What routes are given: the app, as the caller may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
+
+from penstock.app import Penstock
+from penstock.client import Client
+from penstock.service.caller import Caller, Door
+from penstock.service.problem import Problem
+from penstock.service.scopes import Scope
+
+
+class Wiring:
+    """Who lets callers in, and what they get."""
+
+    def __init__(self, app: Penstock, door: Door) -> None:
+        self.app = app
+        self.door = door
+
+    def client_of(self, caller: Caller) -> Client:
+        """The app's calls, as the caller's tenant if it is bound to one."""
+        return self.app if caller.tenant is None else self.app.for_tenant(caller.tenant)
+
+
+def wiring_of(connection: HTTPConnection) -> Wiring:
+    wiring: Wiring = connection.app.state.wiring
+    return wiring
+
+
+def allowed(scope: Scope) -> Any:
+    """A parameter of a route: the caller, who has this scope."""
+    return Annotated[Caller, Depends(_admitted(scope))]
+
+
+def _admitted(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    async def admitted(request: Request) -> Caller:
+        caller = await wiring_of(request).door.admit(request)
+        if scope not in caller.scopes:
+            told = f"This needs the scope {scope!r}; {caller.name} has {_listed(caller)}."
+            raise Problem(403, "not-allowed", told)
+        return caller
+
+    return admitted
+
+
+def _listed(caller: Caller) -> str:
+    return ", ".join(sorted(caller.scopes)) or "none"
+
+
+Reader = allowed("read")
+Enqueuer = allowed("enqueue")
+Operator = allowed("operate")
+Admin = allowed("admin")
