@@ -14,6 +14,7 @@ from penstock import migrate
 from penstock.client import Client, Link, Portal, SyncClient
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
+from penstock.insights import Insights
 from penstock.store.schedules import Schedules
 from penstock.tasks import (
     CatchUp,
@@ -208,6 +209,10 @@ class Penstock(Client):
         if self.database.url is None:
             await self.open()
         return await migrate.migrate(self.url, schema=self.database.schema)
+
+    async def insights(self) -> Insights:
+        """Questions about what is going on, for those who show it."""
+        return Insights(self.store, await self._link.pool())
 
     def worker(
         self,

@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 STATES_AT_ONCE = 1000
 LONGEST_PAGE = 1000
+# So many jobs are looked at for a text in their arguments, in one call.
+LOOK = 10_000
 
 
 class Client(
@@ -138,10 +140,15 @@ class Client(
         tag: str | None = None,
         batch: BatchId | None = None,
         workflow: WorkflowId | None = None,
+        text: str | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
+        """Jobs by filter, newest first. Pass `page.after` as `after` for the next page.
+
+        `text` is one that the arguments hold, in any case. A page of such looks at 10,000 jobs at
+        most, so it may be short, or empty, and yet have a next one.
+        """
         if not 1 <= limit <= LONGEST_PAGE:
             raise ConfigError("limit", limit, f"1 to {LONGEST_PAGE}")
         if self._tenant is not None:
@@ -156,10 +163,25 @@ class Client(
             "batch": None if batch is None else batch_key(batch_id_of(batch)),
             "workflow": None if workflow is None else workflow_key(workflow),
         }
+        if text is not None:
+            if within["batch"] is not None or within["workflow"] is not None:
+                raise ConfigError("text", text, "no text together with a batch or a workflow")
+            return await self._holding(text, [states, *texts, start], limit)
         jobs = await self._ask(
             lambda on: self.store.list_jobs(on, states, *texts, start, limit, **within)
         )
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
+
+    async def _holding(self, text: str, given: Sequence[Any], limit: int) -> Page:
+        [wanted] = filters.texts(text=text)
+        assert wanted is not None
+        ids, last = await self._ask(lambda on: self.store.find_text(on, given, LOOK, wanted))
+        if len(ids) > limit:
+            ids, last = ids[:limit], ids[limit - 1]
+        jobs = await self._ask(lambda on: self.store.get(on, ids)) if ids else []
+        order = {str(key): place for place, key in enumerate(ids)}
+        jobs.sort(key=lambda job: order[job.id])
+        return Page(tuple(jobs), None if last is None else str(last))
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
         """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""

@@ -6,14 +6,26 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 
 from penstock.app import Penstock
-from penstock.service import problem
+from penstock.service import problem, shapes
 from penstock.service.caller import Door
-from penstock.service.routes import jobs
+from penstock.service.routes import (
+    batches,
+    dead,
+    events,
+    jobs,
+    limits,
+    queues,
+    schedules,
+    workers,
+    workflows,
+)
 from penstock.service.wiring import Wiring
 
 PREFIX: Final = "/api/v1"
+RESOURCES: Final = (jobs, batches, workflows, dead, schedules, queues, limits, workers, events)
 
 
 class Service:
@@ -33,11 +45,22 @@ class Service:
             docs_url=None,
             redoc_url=None,
             openapi_url=f"{PREFIX}/openapi.json",
+            redirect_slashes=False,
         )
         self.asgi.state.wiring = Wiring(app, door)
+        self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
-        for module in (jobs,):
+        for module in RESOURCES:
             self.asgi.include_router(module.router, prefix=PREFIX)
+
+    def _openapi(self) -> dict[str, Any]:
+        """The document, with the schemas of what is answered beside those of what is asked."""
+        if self.asgi.openapi_schema is None:
+            document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
+            schemas = document.setdefault("components", {}).setdefault("schemas", {})
+            schemas |= shapes.components()
+            self.asgi.openapi_schema = document
+        return self.asgi.openapi_schema
 
     async def __aenter__(self) -> Self:
         await self._app.open()

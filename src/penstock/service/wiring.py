@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from penstock.app import Penstock
 from penstock.client import Client
+from penstock.insights import Insights
 from penstock.service.caller import Caller, Door
 from penstock.service.problem import Problem
 from penstock.service.scopes import Scope
@@ -26,22 +27,29 @@ class Wiring:
         """The app's calls, as the caller's tenant if it is bound to one."""
         return self.app if caller.tenant is None else self.app.for_tenant(caller.tenant)
 
+    async def insights(self) -> Insights:
+        """The questions of those who look over all tenants."""
+        return await self.app.insights()
+
 
 def wiring_of(connection: HTTPConnection) -> Wiring:
     wiring: Wiring = connection.app.state.wiring
     return wiring
 
 
-def allowed(scope: Scope) -> Any:
-    """A parameter of a route: the caller, who has this scope."""
-    return Annotated[Caller, Depends(_admitted(scope))]
+def allowed(scope: Scope, *, everywhere: bool = False) -> Any:
+    """A parameter of a route: the caller, who has this scope; `everywhere`: is of no one tenant."""
+    return Annotated[Caller, Depends(_admitted(scope, everywhere))]
 
 
-def _admitted(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+def _admitted(scope: Scope, everywhere: bool) -> Callable[[Request], Awaitable[Caller]]:
     async def admitted(request: Request) -> Caller:
         caller = await wiring_of(request).door.admit(request)
         if scope not in caller.scopes:
             told = f"This needs the scope {scope!r}; {caller.name} has {_listed(caller)}."
+            raise Problem(403, "not-allowed", told)
+        if everywhere and caller.tenant is not None:
+            told = f"This is about all tenants; {caller.name} is bound to {caller.tenant!r}."
             raise Problem(403, "not-allowed", told)
         return caller
 
@@ -55,4 +63,6 @@ def _listed(caller: Caller) -> str:
 Reader = allowed("read")
 Enqueuer = allowed("enqueue")
 Operator = allowed("operate")
-Admin = allowed("admin")
+Overseer = allowed("read", everywhere=True)
+Keeper = allowed("operate", everywhere=True)
+Admin = allowed("admin", everywhere=True)

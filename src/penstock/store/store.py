@@ -242,6 +242,15 @@ class Store:
             rows = await on.fetch(self.statement("list"), *filters)
         return [job_from(row) for row in rows]
 
+    async def find_text(
+        self, on: Executor, filters: Sequence[Any], look: int, text: str
+    ) -> tuple[list[int], int | None]:
+        """Of the next jobs, so many at most, those whose arguments hold a text; and the last that
+        was looked at, None if that was all."""
+        row = await on.fetchrow(self.statement("find_text"), *filters, look, text)
+        assert row is not None
+        return list(row["ids"]), row["last"] if row["seen"] == look else None
+
     async def cancel(self, on: Executor, ids: Sequence[int], reason: str) -> dict[int, str]:
         rows = await on.fetch(self.statement("cancel"), list(ids), reason)
         return {row["id"]: row["answer"] for row in rows}

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from inspect import Parameter, Signature
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -52,6 +52,14 @@ class Parameters:
         if len(bound) < len(self.names) and not self._required <= bound.keys():
             self._explain(args, kwargs)
         return bound
+
+    def misfits(self, given: Collection[str]) -> dict[str, str]:
+        """What is wrong with the names of a call's arguments, by name."""
+        missing = dict.fromkeys(sorted(self._required.difference(given)), "is required")
+        if self.extra is not None:
+            return missing
+        unknown = sorted(set(given) - self._by_name)
+        return missing | dict.fromkeys(unknown, f"is no argument of {self.task}")
 
     def hints(self) -> dict[str, Any]:
         """Return the type of each parameter, Any where none is given.

@@ -1,18 +1,21 @@
-"""Jobs as the API takes and gives them. Ids are strings: a JavaScript number cannot hold them."""
+"""What is asked about jobs. Ids are strings: a number of JavaScript cannot hold them all."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from penstock.job import State
 
-Id = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,18}$", examples=["42"])]
+Id = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$", examples=["42"])]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
+Tenant = Annotated[str, Field(max_length=200)]
 
 
 class Closed(BaseModel):
@@ -21,127 +24,69 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class OptionsModel(Closed):
+class OptionsBody(Closed):
     """How the job is to be run; what is left out is as the task says."""
 
-    queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] | None = None
+    queue: QueueName | None = None
     priority: Annotated[int, Field(ge=-100, le=100)] | None = None
     delay: Seconds | None = None
-    run_at: datetime | None = None
-    deadline: datetime | None = None
+    run_at: AwareDatetime | None = None
+    deadline: AwareDatetime | None = None
     max_attempts: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     timeout: Annotated[float, Field(gt=0, le=315_360_000)] | None = None
     lane: Name | None = None
-    tenant: Annotated[str, Field(max_length=200)] | None = None
-    subject: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    tags: (
-        Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=32)]
-        | None
-    ) = None
+    tenant: Tenant | None = None
+    subject: Subject | None = None
+    tags: Annotated[list[Tag], Field(max_length=32)] | None = None
     meta: dict[str, Any] | None = None
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    idempotency_key: Subject | None = None
 
 
 class NewJob(Closed):
     """A task by its name, with arguments."""
 
-    task: Name
+    task: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,200}$", examples=["shop.send_mail"])]
     args: dict[str, Any] = {}
-    options: OptionsModel = OptionsModel()
+    options: OptionsBody = OptionsBody()
 
 
-class EnqueuedModel(BaseModel):
-    """A job that is stored; `duplicate` if it was there before."""
+class NewJobs(Closed):
+    """Many jobs, stored all or none."""
 
-    id: Id
-    duplicate: bool
-
-
-class ErrorModel(BaseModel):
-    """How one attempt ended badly."""
-
-    kind: str
-    type: str
-    message: str
-    traceback: str
-    attempt: int
-    worker: str
-    at: datetime | None = None
-    began: datetime | None = None
-
-
-class JobModel(BaseModel):
-    """A job in its present state."""
-
-    id: Id
-    task: str
-    state: State
-    queue: str
-    lane: str
-    limits: list[str]
-    reason: str | None = None
-    priority: int
-    tenant: str
-    subject: str | None = None
-    requested_by: str | None = None
-    tags: list[str]
-    attempt: int
-    failures: int
-    losses: int
-    max_attempts: int
-    timeout: float | None = None
-    retry: dict[str, Any] | None = None
-    worker: str | None = None
-    args: dict[str, Any]
-    args_version: int
-    meta: dict[str, Any]
-    created_at: datetime
-    run_at: datetime | None = None
-    ready_at: datetime | None = None
-    attempted_at: datetime | None = None
-    finished_at: datetime | None = None
-    deadline: datetime | None = None
-    stuck_since: datetime | None = None
-    batch: str | None = None
-    workflow: str | None = None
-    step: str | None = None
-    pending: int
-    unique_key: str | None = None
-    errors: list[ErrorModel]
-    result: Any = None
-
-
-class JobPage(BaseModel):
-    """Jobs, newest first; `after` is where the next page begins, if there is one."""
-
-    jobs: list[JobModel]
-    after: Id | None = None
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
 
 
 class AskedStates(Closed):
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)]
 
 
-class StatusModel(BaseModel):
-    """State and progress of a job."""
+class JobFilter(Closed):
+    """Jobs that agree in all that is given."""
 
-    id: Id
-    state: State
-    reason: str | None = None
-    progress: float | None = None
-    done: float | None = None
-    total: float | None = None
-    message: str | None = None
-
-
-class States(BaseModel):
-    """Those that were found, by id."""
-
-    states: dict[str, Any]
+    state: list[State] | None = None
+    queue: QueueName | None = None
+    task: Name | None = None
+    tenant: Tenant | None = None
+    subject: Subject | None = None
+    tag: Tag | None = None
+    text: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    batch: Id | None = None
+    workflow: Id | None = None
 
 
-class Changed(BaseModel):
-    """What became of a job: its state now, or `deleted`."""
+class Action(Closed):
+    """What to do with a selection: `ids`, or a `filter` of jobs that are not newer than `until`.
 
-    id: Id
-    state: str
+    With `dry_run` nothing is changed: the answer counts, and its `until` freezes the filter. A call
+    changes at most some thousands; `after` says where the next goes on.
+    """
+
+    action: Literal["cancel", "retry", "delete"]
+    ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
+    filter: JobFilter | None = None
+    until: Id | None = None
+    after: Id | None = None
+    dry_run: bool = False
+
+
+Moment = datetime

@@ -7,114 +7,116 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.job import State
-from penstock.service.answers import as_json
-from penstock.service.models.jobs import (
-    AskedStates,
-    Changed,
-    EnqueuedModel,
-    Id,
-    JobModel,
-    JobPage,
-    NewJob,
-    States,
-)
+from penstock.client import Enqueued, Page
+from penstock.errors import JobNotFound
+from penstock.job import Job, State
+from penstock.service.acting import act
+from penstock.service.answers import Acted, Changed, ManyEnqueued, States, as_json
+from penstock.service.enqueuing import request_from
+from penstock.service.models.jobs import Action, AskedStates, Id, NewJob, NewJobs
 from penstock.service.problem import documented
+from penstock.service.shapes import gives
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
-from penstock.tasks import Request as JobRequest
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-Text = Annotated[str | None, Query(max_length=500)]
+Text = Annotated[str | None, Query(min_length=1, max_length=500)]
+STORED = "Stored. `location` is where to look for it."
+READ = documented(401, 403, 422, 503)
+WRITE = documented(400, 401, 403, 409, 413, 422, 429, 503)
+CHANGE = documented(401, 403, 404, 409, 422, 503)
 
 
-@router.post(
-    "",
-    status_code=202,
-    response_model=EnqueuedModel,
-    responses=documented(400, 401, 403, 409, 413, 422, 503),
-)
+@router.post("", status_code=202, responses={**gives(Enqueued[Any], 202, STORED), **WRITE})
 async def enqueue(given: NewJob, request: Request, caller: Enqueuer) -> Response:
-    """Enqueue a job. It is stored when this answers; `location` is where to look for it."""
+    """Enqueue a job. It is durably stored when this answers."""
     wiring = wiring_of(request)
-    [made] = await wiring.client_of(caller).enqueue_many([_prepared(wiring.app, given, caller)])
-    where = request.url_for("get_job", id=made.id).path
-    return as_json({"id": made.id, "duplicate": made.duplicate}, 202, {"location": where})
+    wanted = request_from(wiring.app, given, caller)
+    [made] = await wiring.client_of(caller).enqueue_many([wanted])
+    return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 
 
-def _prepared(app: Any, given: NewJob, caller: Any) -> JobRequest[Any]:
-    """The request for a job, checked against the task's signature."""
-    task = app.tasks.get(given.task)
-    values = {
-        name: value
-        for name, value in given.options.model_dump(exclude_unset=True).items()
-        if value is not None
-    }
-    values.setdefault("tenant", caller.tenant or "")
-    return task.options(requested_by=caller.name, **values).prepare(**given.args)  # type: ignore[no-any-return]
+@router.post("/many", status_code=202, responses={**gives(ManyEnqueued, 202, "Stored."), **WRITE})
+async def enqueue_many(given: NewJobs, request: Request, caller: Enqueuer) -> Response:
+    """Enqueue up to 1,000 jobs, all or none."""
+    wiring = wiring_of(request)
+    wanted = [
+        request_from(wiring.app, one, caller, f"jobs.{place}.")
+        for place, one in enumerate(given.jobs)
+    ]
+    return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
 
 
-@router.get("", response_model=JobPage, responses=documented(401, 403, 422, 503))
+@router.get("", responses={**gives(Page), **READ})
 async def list_jobs(
     request: Request,
     caller: Reader,
-    state: Annotated[list[State] | None, Query()] = None,
+    state: Annotated[list[State] | None, Query(max_length=7)] = None,
     queue: Text = None,
     task: Text = None,
-    tenant: Text = None,
+    tenant: Annotated[str | None, Query(max_length=200)] = None,
     subject: Text = None,
     tag: Text = None,
+    text: Text = None,
+    batch: Annotated[Id | None, Query()] = None,
+    workflow: Annotated[Id | None, Query()] = None,
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Jobs by filter, newest first."""
-    page = await wiring_of(request).client_of(caller).list(
-        state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag,
-        after=after, limit=limit,
+    """Jobs by filter, newest first; `text` is looked for in their arguments."""
+    client = wiring_of(request).client_of(caller)
+    page = await client.list(
+        state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,
+        batch=batch, workflow=workflow, after=after, limit=limit,
     )  # fmt: skip
-    return as_json({"jobs": page.jobs, "after": page.after})
+    return as_json(page)
 
 
-@router.post("/states", response_model=States, responses=documented(400, 401, 403, 422, 503))
+@router.post("/states", responses={**gives(States), **documented(400, 413), **READ})
 async def states(given: AskedStates, request: Request, caller: Reader) -> Response:
     """State and progress of up to 1,000 jobs; those not found are left out."""
-    return as_json({"states": await wiring_of(request).client_of(caller).states(given.ids)})
+    return as_json(States(await wiring_of(request).client_of(caller).states(given.ids)))
 
 
-@router.get(
-    "/{id}", name="get_job", response_model=JobModel, responses=documented(401, 403, 404, 422, 503)
-)
+@router.post("/actions", responses={**gives(Acted), **WRITE})
+async def actions(given: Action, request: Request, caller: Operator) -> Response:
+    """Cancel, retry or delete many jobs: a selection by ids, or a frozen filter."""
+    return as_json(await act(wiring_of(request).client_of(caller), given, caller))
+
+
+@router.get("/{id}", name="get_job", responses={**gives(Job), **documented(404), **READ})
 async def get_job(id: Id, request: Request, caller: Reader) -> Response:
     """A job as it is now."""
     return as_json(await wiring_of(request).client_of(caller).get(id))
 
 
-@router.post(
-    "/{id}/cancel", response_model=Changed, responses=documented(401, 403, 404, 409, 422, 503)
-)
+@router.post("/{id}/cancel", responses={**gives(Changed), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
     """End a job now, running or not."""
     client = wiring_of(request).client_of(caller)
     return _changed(id, await client.cancel_many([id], f"requested by {caller.name}"))
 
 
-@router.post(
-    "/{id}/retry", response_model=Changed, responses=documented(401, 403, 404, 409, 422, 503)
-)
+@router.post("/{id}/retry", responses={**gives(Changed), **CHANGE})
 async def retry(id: Id, request: Request, caller: Operator) -> Response:
     """Run a job again."""
     return _changed(id, await wiring_of(request).client_of(caller).retry_many([id]))
 
 
-@router.delete("/{id}", response_model=Changed, responses=documented(401, 403, 404, 409, 422, 503))
+@router.post("/{id}/unblock", responses={**gives(Changed), **CHANGE})
+async def unblock(id: Id, request: Request, caller: Operator) -> Response:
+    """Let a job run now that waits for others."""
+    client = wiring_of(request).client_of(caller)
+    return _changed(id, await client.unblock_many([id], by=caller.name))
+
+
+@router.delete("/{id}", responses={**gives(Changed), **CHANGE})
 async def delete(id: Id, request: Request, caller: Operator) -> Response:
     """Erase a job that does not run."""
     return _changed(id, await wiring_of(request).client_of(caller).delete_many([id]))
 
 
 def _changed(id: str, answers: dict[str, str]) -> Response:
-    from penstock.errors import JobNotFound
-
     if (state := answers[id]) == "missing":
         raise JobNotFound(id)
-    return as_json({"id": id, "state": state})
+    return as_json(Changed(id, state))

@@ -1,0 +1,45 @@
+"""Requests for jobs from what a caller sends, checked against the tasks' signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.app import Penstock
+from penstock.errors import ArgumentsDoNotFit, PayloadRefused, PayloadTooLarge, UnknownTask
+from penstock.service.caller import Caller
+from penstock.service.models.jobs import NewJob, OptionsBody
+from penstock.service.problem import Problem
+from penstock.tasks import Request
+
+
+def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") -> Request[Any]:
+    """The request; a Problem names each field that does not fit, below `place`."""
+    try:
+        task = app.tasks.get(given.task)
+    except UnknownTask as error:
+        raise _misfit({"task": str(error)}, place) from error
+    if wrong := task.arguments.parameters.misfits(given.args):
+        raise _misfit({f"args.{name}": told for name, told in wrong.items()}, place)
+    options = task.options(requested_by=caller.name, **_values(given.options, caller))
+    try:
+        return options.prepare(**given.args)
+    except PayloadTooLarge:
+        raise
+    except PayloadRefused as error:
+        raise _misfit({f"args.{error.field}": error.problem}, place) from error
+    except (ArgumentsDoNotFit, TypeError) as error:
+        raise _misfit({"args": str(error)}, place) from error
+
+
+def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
+    given = options.model_dump(exclude_unset=True)
+    values = {name: value for name, value in given.items() if value is not None}
+    if caller.tenant is not None:
+        values.setdefault("tenant", caller.tenant)
+    return values
+
+
+def _misfit(wrong: dict[str, str], place: str) -> Problem:
+    fields = [(f"{place}{name}", told) for name, told in wrong.items()]
+    detail = "; ".join(f"{field} {told}" for field, told in fields)
+    return Problem(422, "does-not-fit", detail, fields=fields)

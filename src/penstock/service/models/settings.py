@@ -1,0 +1,69 @@
+"""What is asked about queues, lanes, limits, schedules and the like. What is left out stays."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds
+from penstock.windows import Windows
+
+Weight = Annotated[int, Field(ge=1, le=1000)]
+
+
+class WindowsBody(Closed):
+    """The hours in which jobs are taken, such as `mon-fri 22:00-06:00`."""
+
+    open: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=50)]
+    timezone: Annotated[str, Field(max_length=100)] = "UTC"
+
+
+class QueueBody(Closed):
+    paused: bool | None = None
+    fair: bool | None = None
+    lane_key: Name | None = None
+    ageing: Seconds | None = None
+    windows: WindowsBody | None = None
+    late_after: Seconds | None = None
+
+
+class LaneBody(Closed):
+    weight: Weight | None = None
+    paused: bool | None = None
+    windows: WindowsBody | None = None
+    late_after: Seconds | None = None
+
+
+class LimitBody(Closed):
+    """How many at once, how often, and how many of those in a burst."""
+
+    slots: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    rate: Annotated[str, Field(max_length=50, examples=["100/minute"])] | None = None
+    burst: Annotated[float, Field(gt=0, le=1e12)] | None = None
+
+
+class ScheduleBody(Closed):
+    task: Name | None = None
+    args: dict[str, Any] | None = None
+    options: OptionsBody | None = None
+    cron: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    every: Annotated[float, Field(gt=0, le=31_536_000)] | None = None
+    timezone: Annotated[str, Field(max_length=100)] | None = None
+    jitter: Seconds | None = None
+    overlap: Literal["skip", "queue_one", "allow"] | None = None
+    catch_up: Literal["skip", "once", "all"] | None = None
+
+
+class EventBody(Closed):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    payload: Any = None
+    tenant: Annotated[str, Field(max_length=200)] = ""
+
+
+def changes(given: Closed) -> dict[str, Any]:
+    """What was said, windows as the client takes them; null takes a setting back."""
+    values = {name: getattr(given, name) for name in given.model_fields_set}
+    if isinstance(found := values.get("windows"), WindowsBody):
+        values["windows"] = Windows(*found.open, timezone=found.timezone)
+    return values

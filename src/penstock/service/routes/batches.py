@@ -1,0 +1,70 @@
+"""Batches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from penstock.client import BatchPage, BatchState, BatchStatus, Redriven
+from penstock.service.answers import Number, as_json
+from penstock.service.models.jobs import Id
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Operator, Reader, wiring_of
+
+router = APIRouter(prefix="/batches", tags=["batches"])
+
+READ = documented(401, 403, 404, 422, 503)
+CHANGE = documented(401, 403, 404, 409, 422, 503)
+
+
+@router.get("", responses={**gives(BatchPage), **documented(401, 403, 422, 503)})
+async def list_batches(
+    request: Request,
+    caller: Reader,
+    state: BatchState | None = None,
+    name: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    tenant: Annotated[str | None, Query(max_length=200)] = None,
+    after: Annotated[Id | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Batches, newest first."""
+    client = wiring_of(request).client_of(caller)
+    page = await client.batches(state=state, name=name, tenant=tenant, after=after, limit=limit)
+    return as_json(page)
+
+
+@router.get("/{id}", responses={**gives(BatchStatus), **READ})
+async def get_batch(id: Id, request: Request, caller: Reader) -> Response:
+    """A batch as it is now, with exact counts."""
+    return as_json(await wiring_of(request).client_of(caller).get_batch(id))
+
+
+@router.post("/{id}/close", responses={**gives(BatchStatus), **CHANGE})
+async def close(id: Id, request: Request, caller: Operator) -> Response:
+    """Add nothing more: when all have ended, the batch has."""
+    client = wiring_of(request).client_of(caller)
+    await client.close_batch(id, by=caller.name)
+    return as_json(await client.get_batch(id))
+
+
+@router.post("/{id}/cancel", responses={**gives(Number), **CHANGE})
+async def cancel(id: Id, request: Request, caller: Operator) -> Response:
+    """End all jobs of the batch that have not ended."""
+    client = wiring_of(request).client_of(caller)
+    ended = await client.cancel_batch(id, f"requested by {caller.name}", by=caller.name)
+    return as_json(Number(ended))
+
+
+@router.post("/{id}/retry", responses={**gives(Redriven), **CHANGE})
+async def retry(
+    id: Id,
+    request: Request,
+    caller: Operator,
+    rate: Annotated[str | None, Query(max_length=50, examples=["100/minute"])] = None,
+) -> Response:
+    """Run again what has failed, at a rate if one is given."""
+    client = wiring_of(request).client_of(caller)
+    return as_json(await client.retry_batch(id, rate=rate, by=caller.name))

@@ -1,0 +1,81 @@
+"""Dead letters: jobs that have failed for good."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from penstock.client import DeadSummary, Page, Purged, Redriven
+from penstock.service.answers import as_json
+from penstock.service.models.dead import Chosen, Redrive
+from penstock.service.models.jobs import Id
+from penstock.service.problem import Problem, documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Operator, Reader, wiring_of
+
+router = APIRouter(prefix="/dead", tags=["dead letters"])
+
+Text = Annotated[str | None, Query(min_length=1, max_length=500)]
+READ = documented(401, 403, 422, 503)
+CHANGE = documented(400, 401, 403, 409, 413, 422, 503)
+
+
+@router.get("", responses={**gives(Page), **READ})
+async def list_dead(
+    request: Request,
+    caller: Reader,
+    queue: Text = None,
+    task: Text = None,
+    tenant: Annotated[str | None, Query(max_length=200)] = None,
+    subject: Text = None,
+    tag: Text = None,
+    reason: Text = None,
+    error: Text = None,
+    batch: Annotated[Id | None, Query()] = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+    after: Annotated[str | None, Query(pattern=r"^[0-9]{1,17}-[0-9]{1,18}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Dead letters by filter, those that failed last first."""
+    page = await wiring_of(request).client_of(caller).dead_letters(
+        queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, reason=reason,
+        error=error, batch=batch, since=since, until=until, after=after, limit=limit,
+    )  # fmt: skip
+    return as_json(page)
+
+
+@router.get("/summary", responses={**gives(DeadSummary), **READ})
+async def summary(
+    request: Request, caller: Reader, tenant: Annotated[str | None, Query(max_length=200)] = None
+) -> Response:
+    """By task, reason and type of error, the most first."""
+    return as_json(await wiring_of(request).client_of(caller).dead_summary(tenant=tenant))
+
+
+@router.post("/redrive", responses={**gives(Redriven), **CHANGE})
+async def redrive(given: Redrive, request: Request, caller: Operator) -> Response:
+    """Bring them back, at a rate if one is given; call again while it brings back any."""
+    client = wiring_of(request).client_of(caller)
+    ids, which = _chosen(given)
+    came = await client.redrive(*ids, rate=given.rate, limit=given.limit, by=caller.name, **which)
+    return as_json(came)
+
+
+@router.post("/purge", responses={**gives(Purged), **CHANGE})
+async def purge(given: Chosen, request: Request, caller: Operator) -> Response:
+    """Erase them; call again while it erases any."""
+    client = wiring_of(request).client_of(caller)
+    ids, which = _chosen(given)
+    return as_json(await client.purge(*ids, limit=given.limit, by=caller.name, **which))
+
+
+def _chosen(given: Chosen) -> tuple[list[str], dict[str, Any]]:
+    which = given.filter.model_dump(exclude_none=True) if given.filter else {}
+    if bool(given.ids) == bool(which):
+        told = "either ids, or a filter with at least one field"
+        raise Problem(422, "does-not-fit", f"This takes {told}.", fields=[("ids", told)])
+    return given.ids or [], which

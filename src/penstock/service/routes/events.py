@@ -1,0 +1,23 @@
+"""Events that jobs wait for."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from penstock.client import SentEvent
+from penstock.service.answers import as_json
+from penstock.service.models.settings import EventBody
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Enqueuer, wiring_of
+
+router = APIRouter(prefix="/events", tags=["events"])
+
+
+@router.post("", responses={**gives(SentEvent), **documented(400, 401, 403, 413, 422, 503)})
+async def send_event(given: EventBody, request: Request, caller: Enqueuer) -> Response:
+    """Send an event; jobs that wait for its name go on."""
+    client = wiring_of(request).client_of(caller)
+    tenant = caller.tenant or given.tenant
+    return as_json(await client.send_event(given.name, given.payload, tenant=tenant))

@@ -1,0 +1,44 @@
+"""Limits: how many at once, and how often."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from penstock.client import Limit
+from penstock.insights import Limits
+from penstock.service.answers import Removed, as_json
+from penstock.service.models.settings import LimitBody, changes
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Keeper, Overseer, wiring_of
+
+router = APIRouter(prefix="/limits", tags=["limits"])
+
+Key = Annotated[str, Query(min_length=1, max_length=200, examples=["openai"])]
+CHANGE = documented(400, 401, 403, 413, 422, 503)
+
+
+@router.get("", responses={**gives(Limits), **documented(401, 403, 422, 503)})
+async def list_limits(
+    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=1000)] = 200
+) -> Response:
+    """The limits, who holds their slots, and who waits for them."""
+    insights = await wiring_of(request).insights()
+    return as_json(await insights.limits(limit=limit))
+
+
+@router.put("", responses={**gives(Limit), **CHANGE})
+async def set_limit(key: Key, given: LimitBody, request: Request, caller: Keeper) -> Response:
+    """Set a limit; what is left out stays, null takes it back."""
+    app = wiring_of(request).app
+    return as_json(await app.set_limit(key, **changes(given), by=caller.name))
+
+
+@router.delete("", responses={**gives(Removed), **CHANGE})
+async def remove_limit(key: Key, request: Request, caller: Keeper) -> Response:
+    """Take a limit back."""
+    app = wiring_of(request).app
+    return as_json(Removed(await app.remove_limit(key, by=caller.name)))

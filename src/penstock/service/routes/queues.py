@@ -1,0 +1,101 @@
+"""Queues, their lanes and settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.client import LaneSettings, QueueSettings
+from penstock.insights import Lanes, QueueInsight
+from penstock.service.answers import Removed, as_json
+from penstock.service.models.jobs import QueueName
+from penstock.service.models.settings import LaneBody, QueueBody, changes
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Keeper, Overseer, wiring_of
+
+router = APIRouter(prefix="/queues", tags=["queues"])
+
+READ = documented(401, 403, 422, 503)
+CHANGE = documented(400, 401, 403, 413, 422, 503)
+Lane = Annotated[str, Query(max_length=200)]
+
+
+class Queues(Struct, frozen=True):
+    """The queues in use, and the settings that some have."""
+
+    queues: list[QueueInsight]
+    settings: list[QueueSettings]
+
+
+class Settings(Struct, frozen=True):
+    """The settings of lanes, by name."""
+
+    lanes: list[LaneSettings]
+
+
+@router.get("", responses={**gives(Queues), **READ})
+async def list_queues(request: Request, caller: Overseer) -> Response:
+    """The queues that have jobs, workers or settings."""
+    wiring = wiring_of(request)
+    found = await (await wiring.insights()).queues()
+    return as_json(Queues(found, list(await wiring.app.queue_settings())))
+
+
+@router.patch("/{queue}", responses={**gives(QueueSettings), **CHANGE})
+async def set_queue(
+    queue: QueueName, given: QueueBody, request: Request, caller: Keeper
+) -> Response:
+    """Change a queue; what is left out stays, null takes a setting back."""
+    app, values = wiring_of(request).app, changes(given)
+    if (paused := values.pop("paused", None)) is not None:
+        await (app.pause(queue) if paused else app.resume(queue))
+    if values:
+        return as_json(await app.set_queue(queue, **values, by=caller.name))
+    known = {each.name: each for each in await app.queue_settings()}
+    return as_json(known.get(queue) or await app.set_queue(queue, fair=False, by=caller.name))
+
+
+@router.get("/{queue}/lanes", responses={**gives(Lanes), **READ})
+async def list_lanes(
+    queue: QueueName,
+    request: Request,
+    caller: Overseer,
+    start: Lane = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Response:
+    """The lanes of a queue with jobs or settings, the largest first."""
+    insights = await wiring_of(request).insights()
+    return as_json(await insights.lanes(queue, limit=limit, start=start))
+
+
+@router.get("/{queue}/lane-settings", responses={**gives(Settings), **READ})
+async def lane_settings(
+    queue: QueueName,
+    request: Request,
+    caller: Overseer,
+    after: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> Response:
+    """The lanes that have settings of their own."""
+    app = wiring_of(request).app
+    return as_json(Settings(list(await app.lane_settings(queue, after=after, limit=limit))))
+
+
+@router.patch("/{queue}/lanes", responses={**gives(LaneSettings), **CHANGE})
+async def set_lane(
+    queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: Keeper
+) -> Response:
+    """Change a lane; what is left out stays."""
+    app = wiring_of(request).app
+    return as_json(await app.set_lane(queue, lane, **changes(given), by=caller.name))
+
+
+@router.delete("/{queue}/lanes", responses={**gives(Removed), **CHANGE})
+async def remove_lane(queue: QueueName, lane: Lane, request: Request, caller: Keeper) -> Response:
+    """Take a lane's settings back."""
+    app = wiring_of(request).app
+    return as_json(Removed(await app.remove_lane(queue, lane, by=caller.name)))
