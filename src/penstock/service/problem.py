@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -140,10 +141,22 @@ def install(web: FastAPI) -> None:
         return answer(Problem(422, "does-not-fit", detail, fields=fields))
 
     @web.exception_handler(HTTPException)
-    async def plain(_: Request, error: HTTPException) -> Response:
-        kind = _kind(TITLES.get(error.status_code, "Error").replace(" ", ""))
+    async def plain(request: Request, error: HTTPException) -> Response:
+        kind = TITLES.get(error.status_code, "Error").lower().replace(" ", "-")
         headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["allow"] = ", ".join(_methods(web, request.scope["path"])) or "GET"
         return answer(Problem(error.status_code, kind, str(error.detail), headers=headers))
+
+
+def _methods(web: FastAPI, path: str) -> list[str]:
+    """What a path takes, of all routes that have it."""
+    found = set[str]()
+    for template, methods in web.openapi()["paths"].items():
+        pattern = re.sub(r"\\\{[^}]*\}", "[^/]+", re.escape(template))
+        if re.search(f"{pattern}$", path):
+            found |= {method.upper() for method in methods}
+    return sorted(found)
 
 
 def _place(location: Any) -> str:

@@ -13,6 +13,7 @@ from penstock.service import problem, shapes
 from penstock.service.caller import Door
 from penstock.service.routes import (
     batches,
+    bulk,
     dead,
     events,
     jobs,
@@ -25,7 +26,18 @@ from penstock.service.routes import (
 from penstock.service.wiring import Wiring
 
 PREFIX: Final = "/api/v1"
-RESOURCES: Final = (jobs, batches, workflows, dead, schedules, queues, limits, workers, events)
+RESOURCES: Final = (
+    jobs,
+    bulk,
+    batches,
+    workflows,
+    dead,
+    schedules,
+    queues,
+    limits,
+    workers,
+    events,
+)
 
 
 class Service:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from penstock.service.models.jobs import Closed, Id, Name, QueueName, Subject, Tag, Tenant
+from penstock.service.models.jobs import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
 
 
 class DeadBody(Closed):
@@ -20,8 +20,8 @@ class DeadBody(Closed):
     reason: Name | None = None
     error: Name | None = None
     batch: Id | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class Chosen(Closed):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from penstock.job import State
 
@@ -16,6 +15,18 @@ Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
 Tenant = Annotated[str, Field(max_length=200)]
+
+
+def _is_written(given: Any) -> Any:
+    """A moment as ISO 8601 writes it; a bare number could be anything."""
+    if isinstance(given, str) and "-" not in given[1:]:
+        raise ValueError("a moment such as 2030-01-31T12:00:00Z")
+    if isinstance(given, int | float):
+        raise ValueError("a moment as text, such as 2030-01-31T12:00:00Z")
+    return given
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_is_written)]
 
 
 class Closed(BaseModel):
@@ -30,8 +41,8 @@ class OptionsBody(Closed):
     queue: QueueName | None = None
     priority: Annotated[int, Field(ge=-100, le=100)] | None = None
     delay: Seconds | None = None
-    run_at: AwareDatetime | None = None
-    deadline: AwareDatetime | None = None
+    run_at: Moment | None = None
+    deadline: Moment | None = None
     max_attempts: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     timeout: Annotated[float, Field(gt=0, le=315_360_000)] | None = None
     lane: Name | None = None
@@ -86,7 +97,4 @@ class Action(Closed):
     filter: JobFilter | None = None
     until: Id | None = None
     after: Id | None = None
-    dry_run: bool = False
-
-
-Moment = datetime
+    dry_run: StrictBool = False

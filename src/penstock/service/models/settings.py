@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds
+from penstock.service.problem import Problem
 from penstock.windows import Windows
 
 Weight = Annotated[int, Field(ge=1, le=1000)]
@@ -20,8 +21,8 @@ class WindowsBody(Closed):
 
 
 class QueueBody(Closed):
-    paused: bool | None = None
-    fair: bool | None = None
+    paused: StrictBool | None = None
+    fair: StrictBool | None = None
     lane_key: Name | None = None
     ageing: Seconds | None = None
     windows: WindowsBody | None = None
@@ -30,7 +31,7 @@ class QueueBody(Closed):
 
 class LaneBody(Closed):
     weight: Weight | None = None
-    paused: bool | None = None
+    paused: StrictBool | None = None
     windows: WindowsBody | None = None
     late_after: Seconds | None = None
 
@@ -64,6 +65,8 @@ class EventBody(Closed):
 def changes(given: Closed) -> dict[str, Any]:
     """What was said, windows as the client takes them; null takes a setting back."""
     values = {name: getattr(given, name) for name in given.model_fields_set}
+    if not values:
+        raise Problem(422, "does-not-fit", "Nothing is to change: give at least one setting.")
     if isinstance(found := values.get("windows"), WindowsBody):
         values["windows"] = Windows(*found.open, timezone=found.timezone)
     return values

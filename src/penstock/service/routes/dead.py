@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from penstock.client import DeadSummary, Page, Purged, Redriven
 from penstock.service.answers import as_json
 from penstock.service.models.dead import Chosen, Redrive
-from penstock.service.models.jobs import Id
+from penstock.service.models.jobs import Id, Moment
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Operator, Reader, wiring_of
@@ -35,8 +34,8 @@ async def list_dead(
     reason: Text = None,
     error: Text = None,
     batch: Annotated[Id | None, Query()] = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     after: Annotated[str | None, Query(pattern=r"^[0-9]{1,17}-[0-9]{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:

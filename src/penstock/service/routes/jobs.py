@@ -10,10 +10,9 @@ from starlette.responses import Response
 from penstock.client import Enqueued, Page
 from penstock.errors import JobNotFound
 from penstock.job import Job, State
-from penstock.service.acting import act
-from penstock.service.answers import Acted, Changed, ManyEnqueued, States, as_json
+from penstock.service.answers import Changed, as_json
 from penstock.service.enqueuing import request_from
-from penstock.service.models.jobs import Action, AskedStates, Id, NewJob, NewJobs
+from penstock.service.models.jobs import Id, NewJob
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
@@ -34,17 +33,6 @@ async def enqueue(given: NewJob, request: Request, caller: Enqueuer) -> Response
     wanted = request_from(wiring.app, given, caller)
     [made] = await wiring.client_of(caller).enqueue_many([wanted])
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
-
-
-@router.post("/many", status_code=202, responses={**gives(ManyEnqueued, 202, "Stored."), **WRITE})
-async def enqueue_many(given: NewJobs, request: Request, caller: Enqueuer) -> Response:
-    """Enqueue up to 1,000 jobs, all or none."""
-    wiring = wiring_of(request)
-    wanted = [
-        request_from(wiring.app, one, caller, f"jobs.{place}.")
-        for place, one in enumerate(given.jobs)
-    ]
-    return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
 
 
 @router.get("", responses={**gives(Page), **READ})
@@ -70,18 +58,6 @@ async def list_jobs(
         batch=batch, workflow=workflow, after=after, limit=limit,
     )  # fmt: skip
     return as_json(page)
-
-
-@router.post("/states", responses={**gives(States), **documented(400, 413), **READ})
-async def states(given: AskedStates, request: Request, caller: Reader) -> Response:
-    """State and progress of up to 1,000 jobs; those not found are left out."""
-    return as_json(States(await wiring_of(request).client_of(caller).states(given.ids)))
-
-
-@router.post("/actions", responses={**gives(Acted), **WRITE})
-async def actions(given: Action, request: Request, caller: Operator) -> Response:
-    """Cancel, retry or delete many jobs: a selection by ids, or a frozen filter."""
-    return as_json(await act(wiring_of(request).client_of(caller), given, caller))
 
 
 @router.get("/{id}", name="get_job", responses={**gives(Job), **documented(404), **READ})

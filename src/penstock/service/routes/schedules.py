@@ -1,10 +1,10 @@
-"""Schedules."""
+"""Schedules. A name may hold slashes, so it stands in the query."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
@@ -18,9 +18,9 @@ from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Keeper, Overseer, wiring_of
 
-router = APIRouter(prefix="/schedules", tags=["schedules"])
+router = APIRouter(tags=["schedules"])
 
-Name = Annotated[str, Path(min_length=1, max_length=200)]
+Name = Annotated[str, Query(pattern=r"^[\w.:@/+-]{1,200}$")]
 READ = documented(401, 403, 404, 422, 503)
 CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
 
@@ -38,7 +38,7 @@ class Fires(Struct, frozen=True):
     fires: list[Fire]
 
 
-@router.get("", responses={**gives(Schedules), **documented(401, 403, 422, 503)})
+@router.get("/schedules", responses={**gives(Schedules), **documented(401, 403, 422, 503)})
 async def list_schedules(
     request: Request,
     caller: Overseer,
@@ -50,13 +50,7 @@ async def list_schedules(
     return as_json(Schedules(found, found[-1].name if len(found) == limit else None))
 
 
-@router.get("/{name}", responses={**gives(Schedule), **READ})
-async def get_schedule(name: Name, request: Request, caller: Overseer) -> Response:
-    """A schedule as it is now."""
-    return as_json(await wiring_of(request).app.get_schedule(name))
-
-
-@router.get("/{name}/fires", responses={**gives(Fires), **READ})
+@router.get("/schedule/fires", responses={**gives(Fires), **READ})
 async def fires(
     name: Name,
     request: Request,
@@ -67,7 +61,13 @@ async def fires(
     return as_json(Fires(list(await wiring_of(request).app.schedule_fires(name, limit=limit))))
 
 
-@router.put("/{name}", responses={**gives(Schedule), **CHANGE})
+@router.get("/schedule", responses={**gives(Schedule), **READ})
+async def get_schedule(name: Name, request: Request, caller: Overseer) -> Response:
+    """A schedule as it is now."""
+    return as_json(await wiring_of(request).app.get_schedule(name))
+
+
+@router.put("/schedule", responses={**gives(Schedule), **CHANGE})
 async def set_schedule(
     name: Name, given: ScheduleBody, request: Request, caller: Keeper
 ) -> Response:
@@ -95,34 +95,34 @@ def _wanted(request: Request, given: ScheduleBody, caller: Caller) -> Any:
     return request_from(wiring_of(request).app, job, caller)
 
 
-@router.post("/{name}/pause", status_code=204, responses=READ)
+@router.post("/schedule/pause", status_code=204, responses=READ)
 async def pause(name: Name, request: Request, caller: Keeper) -> Response:
     """Let no tick fire until it is resumed."""
     await wiring_of(request).app.pause_schedule(name, by=caller.name)
     return Response(status_code=204)
 
 
-@router.post("/{name}/resume", status_code=204, responses=READ)
+@router.post("/schedule/resume", status_code=204, responses=READ)
 async def resume(name: Name, request: Request, caller: Keeper) -> Response:
     """Let its ticks fire again."""
     await wiring_of(request).app.resume_schedule(name, by=caller.name)
     return Response(status_code=204)
 
 
-@router.post("/{name}/run", status_code=202, responses={**gives(Enqueued[Any], 202), **CHANGE})
+@router.post("/schedule/run", status_code=202, responses={**gives(Enqueued[Any], 202), **CHANGE})
 async def run(name: Name, request: Request, caller: Keeper) -> Response:
     """Enqueue its job now."""
     made = await wiring_of(request).app.run_schedule(name, by=caller.name)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 
 
-@router.post("/{name}/reset", responses={**gives(Schedule), **CHANGE})
+@router.post("/schedule/reset", responses={**gives(Schedule), **CHANGE})
 async def reset(name: Name, request: Request, caller: Keeper) -> Response:
     """Take back what was changed since the code declared it."""
     return as_json(await wiring_of(request).app.reset_schedule(name, by=caller.name))
 
 
-@router.delete("/{name}", responses={**gives(Removed), **CHANGE})
+@router.delete("/schedule", responses={**gives(Removed), **CHANGE})
 async def remove(name: Name, request: Request, caller: Keeper) -> Response:
     """Remove a schedule; one from code comes back with the next worker that declares it."""
     return as_json(Removed(await wiring_of(request).app.remove_schedule(name, by=caller.name)))
