@@ -15,6 +15,7 @@ from penstock.client import Client, Link, Portal, SyncClient
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
 from penstock.insights import Insights
+from penstock.store import Pool
 from penstock.store.schedules import Schedules
 from penstock.tasks import (
     CatchUp,
@@ -182,6 +183,10 @@ class Penstock(Client):
         """Connect now (every call does so on first use); starts the embedded Postgres."""
         await self._link.pool()
         return self
+
+    async def pool(self) -> Pool:
+        """The connections of this app, for those who look at the queue."""
+        return await self._link.pool()
 
     async def close(self) -> None:
         """Let go of the database."""

@@ -1,10 +1,12 @@
 """Every example that a command's help ends with really works."""
 
+import json
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 import typer
 
@@ -25,10 +27,11 @@ def examples(command: Any) -> Iterator[str]:
 
 ALL = tuple(examples(typer.main.get_command(app)))
 STAYING = tuple(line for line in ALL if line.startswith("penstock work ") and "--drain" not in line)
+SERVING = tuple(line for line in ALL if line.startswith(("penstock serve", "penstock up")))
 # They measure, or play for half a minute, and have tests of their own.
 LONG = tuple(line for line in ALL if line.startswith(("penstock bench", "penstock demo")))
 EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
-SHORT = [line for line in ALL if line not in (*STAYING, *LONG, *EMBEDDED)]
+SHORT = [line for line in ALL if line not in (*STAYING, *SERVING, *LONG, *EMBEDDED)]
 HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")
 # Job 42 has failed: it has no result, and cannot be cancelled any more.
 CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}
@@ -92,6 +95,17 @@ async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, sho
     assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
+
+
+@pytest.mark.parametrize("line", SERVING)
+def test_a_service_of_the_examples_answers(line: str, penstock: Commands) -> None:
+    # Of a port that is given twice the last one counts.
+    service = penstock.start(*line.split()[1:], "--port", "0", "--json")
+    assert service.process.stdout is not None
+    address = json.loads(service.process.stdout.readline())["address"]
+    assert httpx.get(f"{address}/readyz").status_code == 200
+    service.send(signal.SIGTERM)
+    assert service.end() == 0
 
 
 async def test_the_examples_of_the_embedded_server_work(bare: Commands) -> None:

@@ -13,7 +13,8 @@ def test_version(bare: Commands) -> None:
 
 
 COMMANDS = (
-    *("work", "enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
+    *("up", "work", "serve"),
+    *("enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
     *("queues", "lanes", "limits", "plans", "tenants", "retention"),
     *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
 )

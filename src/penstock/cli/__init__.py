@@ -27,9 +27,11 @@ from penstock.cli import (
     queues,
     retention,
     schedules,
+    serve,
     stats,
     tenants,
     top,
+    up,
     work,
     workers,
     workflows,
@@ -71,13 +73,17 @@ def penstock(
 
     \b
     penstock demo                                   see it work
+    penstock up shop.jobs                           database, worker and API, to develop with
     penstock migrate --database-url postgresql://…  make the tables
     penstock work shop.jobs --queue email:5         run a worker
+    penstock serve shop.jobs                        serve the HTTP API
     penstock top                                    watch it
     """
 
 
+app.command("up", cls=Command)(up.up)
 app.command("work", cls=Command)(work.work)
+app.command("serve", cls=Command)(serve.serve)
 app.command("enqueue", cls=Command)(enqueue.enqueue)
 app.add_typer(jobs.app)
 app.add_typer(dead.app)

@@ -24,7 +24,18 @@ MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 # What is not here comes last.
 ORDER = (
-    *("work", "enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
+    *(
+        "up",
+        "work",
+        "serve",
+        "enqueue",
+        "jobs",
+        "dead",
+        "batches",
+        "workflows",
+        "schedules",
+        "events",
+    ),
     *("queues", "lanes", "limits", "plans", "tenants"),
     "retention",
     *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),

@@ -6,6 +6,9 @@ CommandError                 it cannot be done; the message says why
 ├── DatabaseRefused          the database answers, and says no
 │   ├── AccessDenied         not with this role, or this password
 │   └── DatabaseMissing      the server has no database of this name
+├── ExtraMissing             a part of Penstock that is not installed
+├── CannotListen             the address or the port cannot be had
+│   └── PortTaken            another process has it
 ├── SettingNotFound          nothing of the kind is set
 ├── LineRefused              a line of standard input is no job
 ├── OutputLost               standard output cannot be written to
@@ -51,6 +54,26 @@ class AccessDenied(DatabaseRefused):
 
 class DatabaseMissing(DatabaseRefused):
     """The server has no database of this name."""
+
+
+class ExtraMissing(CommandError):
+    """A part of Penstock whose packages are not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(
+            f"This needs the package {package}, which is not installed: "
+            f"pip install 'penstock[{extra}]'.",
+            extra=extra,
+            package=package,
+        )
+
+
+class CannotListen(CommandError):
+    """The address, or the port, cannot be had."""
+
+
+class PortTaken(CannotListen):
+    """Another process has the port."""
 
 
 class SettingNotFound(CommandError):

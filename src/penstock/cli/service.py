@@ -101,7 +101,7 @@ async def drain(given: Given, limit: int | None, longest: float | None) -> Drain
 async def keep_fleet(command: Sequence[str], processes: int) -> int:
     """Keep worker processes; the exit code."""
     fleet = Fleet(command, processes)
-    _on_stop_signals(lambda number: fleet.ask_to_stop())
+    on_stop_signals(lambda number: fleet.ask_to_stop())
     return 0 if await fleet.run() else 1
 
 
@@ -110,16 +110,17 @@ async def _worker(given: Given) -> AsyncIterator[Worker]:
     """The worker on its open app, told of signals from the very start."""
     app = find_app(given.target)
     given.where.lead(app)
-    worker = _configured(app, given)
+    worker = configured(app, given)
     stop = _Stop(worker)
-    _on_stop_signals(stop.signalled)
+    on_stop_signals(stop.signalled)
     if given.stop_with_stdin:
         stop.with_stdin()
     async with opened(app):
         yield worker
 
 
-def _configured(app: Penstock, given: Given) -> Worker:
+def configured(app: Penstock, given: Given) -> Worker:
+    """The worker that the command line describes."""
     upkeep = Upkeep()
     return app.worker(
         queues_of(app, given.queues),
@@ -132,7 +133,8 @@ def _configured(app: Penstock, given: Given) -> Worker:
     )
 
 
-def _on_stop_signals(call: Callable[[signal.Signals], None]) -> None:
+def on_stop_signals(call: Callable[[signal.Signals], None]) -> None:
+    """Call on each signal that means stop, from now on."""
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, call, number)

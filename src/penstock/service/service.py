@@ -18,6 +18,7 @@ from penstock.service.routes import (
     events,
     jobs,
     limits,
+    probes,
     queues,
     schedules,
     workers,
@@ -64,6 +65,11 @@ class Service:
         problem.install(self.asgi)
         for module in RESOURCES:
             self.asgi.include_router(module.router, prefix=PREFIX)
+        self.asgi.include_router(probes.router)
+
+    def ask_to_stop(self) -> None:
+        """Before an end: it is ready no more, and what is streamed ends."""
+        self.asgi.state.wiring.stopping.set()
 
     def _openapi(self) -> dict[str, Any]:
         """The document, with the schemas of what is answered beside those of what is asked."""

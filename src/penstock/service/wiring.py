@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from penstock.client import Client
 from penstock.insights import Insights
 from penstock.service.caller import Caller, Door
 from penstock.service.problem import Problem
+from penstock.service.readiness import Readiness
 from penstock.service.scopes import Scope
 
 
@@ -22,6 +24,10 @@ class Wiring:
     def __init__(self, app: Penstock, door: Door) -> None:
         self.app = app
         self.door = door
+        self.readiness = Readiness(app)
+        # Set when the process is about to end: what is streamed ends too, for clients to go
+        # elsewhere.
+        self.stopping = asyncio.Event()
 
     def client_of(self, caller: Caller) -> Client:
         """The app's calls, as the caller's tenant if it is bound to one."""

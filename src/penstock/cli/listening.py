@@ -1,0 +1,127 @@
+"""Where a service listens: the same options for `serve` and `up`."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
+from penstock.cli.ports import holder_of
+
+if TYPE_CHECKING:
+    from penstock.service.server import Server
+    from penstock.service.service import Service
+
+PANEL = "Listening"
+LOCAL = "127.0.0.1"
+EVERYWHERE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """An address, and what stands before it."""
+
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The address to listen at; 0.0.0.0 for all that the machine has.",
+            rich_help_panel=PANEL,
+        ),
+    ] = LOCAL
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="0 for any.", rich_help_panel=PANEL)
+    ] = 8420
+    root_path: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="The path at which a proxy serves it, such as /queue, where that takes it away.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = ""
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy whose word is taken for who asks (X-Forwarded-For) and how "
+            "(X-Forwarded-Proto); may be given several times.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    access_log: Annotated[
+        bool,
+        typer.Option("--access-log", help="Log every request.", rich_help_panel=PANEL),
+    ] = False
+
+    def bound(self) -> socket.socket:
+        """The socket, or an error that says who has it."""
+        from penstock.service.server import listening_at
+
+        try:
+            return listening_at(self.host, self.port)
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: OSError) -> CannotListen:
+        if error.errno == errno.EADDRINUSE:
+            holder = holder_of(self.port)
+            whose = f"{holder} has it" if holder else "another process has it"
+            return PortTaken(
+                f"Port {self.port} of {self.host} is taken: {whose}. Stop that, or give another "
+                "with --port (0 for any that is free).",
+                port=self.port,
+            )
+        if error.errno == errno.EACCES:
+            return CannotListen(
+                f"Port {self.port} is not for this user: those below 1024 need rights of their "
+                "own. Give another with --port, and let a proxy lead there."
+            )
+        return CannotListen(
+            f"{self.host} is no address of this machine ({error.strerror}). Give --host 127.0.0.1 "
+            "for this machine alone, or --host 0.0.0.0 for all of its addresses."
+        )
+
+    def server(self, service: Service, bound: socket.socket) -> Server:
+        """The server for a service, on a socket of `bound`."""
+        from penstock.service.server import Server
+
+        return Server(
+            service,
+            bound,
+            root_path=self.root_path.rstrip("/"),
+            proxies=self.proxy or (),
+            access_log=self.access_log,
+        )
+
+    def address(self, bound: socket.socket) -> str:
+        """Where to reach it from this machine."""
+        host = LOCAL if self.host in EVERYWHERE else self.host
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{bound.getsockname()[1]}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def expect_service() -> None:
+    """Raise if what the service is made of is not installed."""
+    try:
+        import_module("penstock.service.server")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("penstock"):
+            raise
+        raise ExtraMissing("service", error.name) from error

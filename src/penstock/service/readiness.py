@@ -1,0 +1,61 @@
+"""Whether a service can do its work: the database answers, and its schema is one that fits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from penstock import migrate
+from penstock.app import Penstock
+from penstock.errors import SchemaError
+from penstock.service.fresh import Fresh
+
+logger = logging.getLogger("penstock.service")
+
+# Probes come every few seconds, and anybody may send them: the database is asked once a second.
+KEPT: Final = 1.0
+PATIENCE: Final = 3.0
+DAYS_AHEAD: Final = 2
+
+
+class Readiness:
+    """Looks for what keeps a service from its work."""
+
+    def __init__(self, app: Penstock) -> None:
+        self._app = app
+        self._told: str | None = None
+        self.trouble = Fresh(KEPT, self._trouble)
+
+    async def _trouble(self) -> str | None:
+        """What is wrong, in words that anybody may read; None if nothing is."""
+        told = await self._look()
+        if told != self._told:
+            logger.warning("Not ready: %s", told) if told else logger.info("Ready again.")
+        self._told = told
+        return told
+
+    async def _look(self) -> str | None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._ask()
+        except SchemaError as error:
+            return str(error)
+        except TimeoutError:
+            return f"The database has not answered within {PATIENCE:g} seconds."
+        except Exception as error:
+            # Anybody may ask: what the driver says of hosts and roles is for the log alone.
+            logger.warning("The database cannot be asked whether all is well: %s", error)
+            return "The database cannot be reached."
+
+    async def _ask(self) -> str | None:
+        app = self._app
+        pool, schema = await app.pool(), app.database.schema
+        await migrate.check(pool, schema)
+        statement = app.store.statement("examine_partitions")
+        if gap := await pool.fetchrow(statement, schema, DAYS_AHEAD - 1):
+            return (
+                f"The history has no partition for {gap['day']}: soon jobs cannot end. Is there a "
+                "worker? They make them; `penstock doctor` says more."
+            )
+        return None

@@ -1,0 +1,45 @@
+"""What a supervisor or a load balancer asks: does it live, and may it be sent requests?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.service.answers import as_json
+from penstock.service.problem import Problem, documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import wiring_of
+
+router = APIRouter(tags=["operations"])
+
+
+class Alive(Struct, frozen=True):
+    """The process lives."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Ready(Struct, frozen=True):
+    """Requests may be sent."""
+
+    status: Literal["ready"] = "ready"
+
+
+@router.get("/livez", responses=gives(Alive, told="It lives."))
+async def livez() -> Response:
+    """The process lives and its event loop answers; the database is not asked."""
+    return as_json(Alive())
+
+
+@router.get("/readyz", responses=gives(Ready, told="It is ready.") | documented(503))
+async def readyz(request: Request) -> Response:
+    """The database answers, its schema fits, and jobs will be able to end in the next days."""
+    wiring = wiring_of(request)
+    if wiring.stopping.is_set():
+        raise Problem(503, "not-ready", "The service is about to stop.")
+    if told := await wiring.readiness.trouble():
+        raise Problem(503, "not-ready", told)
+    return as_json(Ready())

@@ -1,0 +1,111 @@
+"""The server below a service: uvicorn, inside a process that may have more to do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import uvicorn
+
+from penstock.service.service import Service
+
+# What requests have to end after a stop was asked for; streams end by themselves.
+GRACE: Final = 10
+BACKLOG: Final = 2048
+KEEP_ALIVE: Final = 30
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to the process, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Server:
+    """Serves until it is asked to stop; a second call hurries.
+
+    async with service:
+        await Server(service, listening_at("127.0.0.1", 8420)).run()
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        listening: socket.socket,
+        *,
+        root_path: str = "",
+        proxies: Sequence[str] = (),
+        access_log: bool = False,
+        grace: int = GRACE,
+    ) -> None:
+        self._service = service
+        self._listening = listening
+        config = uvicorn.Config(
+            service,
+            loop="none",
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=access_log,
+            server_header=False,
+            root_path=root_path,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=grace,
+        )
+        self._uvicorn = _Uvicorn(config)
+        # It tells of every beginning and end; what matters of that, commands say themselves.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+    async def run(self) -> None:
+        """Accept requests until `ask_to_stop`, then let those under way end."""
+        try:
+            await self._uvicorn.serve([self._listening])
+        finally:
+            self._listening.close()
+
+    async def listens(self) -> None:
+        """Wait until connections are accepted."""
+        await self._uvicorn.listens.wait()
+
+    def ask_to_stop(self) -> None:
+        """For signal handlers: accept nothing more; called again, wait for nobody."""
+        self._service.ask_to_stop()
+        if self._uvicorn.should_exit:
+            self._uvicorn.force_exit = True
+        self._uvicorn.should_exit = True
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket bound to an address; connections are refused until a server takes it.
+
+    Raises OSError if the port is taken, or the address none of this machine's.
+    """
+    family, kind, number, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, number)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound

@@ -1,0 +1,167 @@
+"""`penstock serve` and `penstock up`, as processes."""
+
+import json
+import os
+import signal
+import socket
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.cli.command import Commands, Run
+from tests.cli.conftest import Shop
+from tests.fixtures.until import until
+from tests.fixtures.worker import reaches
+
+
+def told(run: Run) -> dict[str, Any]:
+    """What a service says of itself when it listens."""
+    assert run.process.stdout is not None
+    line = run.process.stdout.readline()
+    assert line, run.log
+    document: dict[str, Any] = json.loads(line)
+    return document
+
+
+def started(penstock: Commands, *arguments: str) -> tuple[Run, dict[str, Any]]:
+    run = penstock.start(*arguments, "--port", "0", "--json")
+    return run, told(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_answers_until_it_is_told_to_stop(penstock: Commands, number: signal.Signals) -> None:
+    run, said = started(penstock, "serve", "shop")
+
+    assert httpx.get(f"{said['address']}/livez").json() == {"status": "alive"}
+    assert httpx.get(f"{said['address']}/readyz").json() == {"status": "ready"}
+    assert httpx.get(said["openapi"]).json()["info"]["title"] == "Penstock"
+    assert said["app"] == "shop"
+    assert said["worker"] is None
+
+    run.send(number)
+    assert run.end() == 0
+    assert "a second one hurries" in run.log
+
+
+def test_serve_is_closed_to_whom_it_does_not_know(penstock: Commands) -> None:
+    run, said = started(penstock, "serve", "shop")
+
+    assert httpx.get(f"{said['api']}/jobs").status_code == 401
+    run.send(signal.SIGTERM)
+    assert run.end() == 0
+
+
+def test_a_port_that_is_taken_is_named_with_who_has_it(penstock: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = penstock.run("serve", "shop", "--port", str(port), "--json")
+
+    assert run.returncode == 1
+    error = json.loads(run.stdout)["error"]
+    assert error["kind"] == "port_taken"
+    assert f"Port {port} of 127.0.0.1 is taken" in error["message"]
+    assert f"(process {os.getpid()})" in error["message"]
+
+
+def test_an_address_of_another_machine_is_refused(penstock: Commands) -> None:
+    run = penstock.run("serve", "shop", "--host", "192.0.2.1")
+
+    assert run.returncode == 1
+    assert "192.0.2.1 is no address of this machine" in run.stderr
+
+
+def test_serve_without_a_database_says_so(penstock: Commands) -> None:
+    run = penstock.run(
+        "serve", "shop", "--port", "0", "--database-url", "postgresql://127.0.0.1:1/none"
+    )
+
+    assert run.returncode == 1
+    assert "The database none on 127.0.0.1:1 cannot be reached" in run.stderr
+
+
+async def test_serve_on_a_schema_that_is_too_old_says_what_to_do(
+    penstock: Commands, connection: asyncpg.Connection
+) -> None:
+    newest = await connection.fetchval("SELECT max(number) FROM penstock.migration")
+    await connection.execute("DELETE FROM penstock.migration WHERE number = $1", newest)
+
+    run = penstock.run("serve", "shop", "--port", "0")
+
+    assert run.returncode == 1
+    assert "penstock migrate" in run.stderr
+
+
+def test_serve_without_its_extra_says_what_to_install(penstock: Commands) -> None:
+    (penstock.folder / "fastapi.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'fastapi'\", name='fastapi')"
+    )
+    run = penstock.start("serve", "shop")
+
+    assert run.end() == 1
+    assert "pip install 'penstock[service]'" in run.log
+
+
+async def test_up_migrates_works_and_serves_in_one(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    run, said = started(penstock, "up", "shop")
+
+    assert said["queues"] == ["default", "mail"]
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{said['address']}/readyz")).status_code == 200
+    job = await shop.app.enqueue(shop.greet, "Ada")
+    await reaches(shop.app, job, "completed")
+
+    run.send(signal.SIGTERM)
+    assert run.end() == 0
+    assert "has stopped" in run.log
+
+
+async def test_up_lets_a_running_job_finish_when_it_is_told_to_stop(
+    penstock: Commands, shop: Shop
+) -> None:
+    run, _ = started(penstock, "up", "shop")
+    began = penstock.folder / "began"
+    job = await shop.app.enqueue(shop.send, str(began), 0.8)
+    await until(began.exists, what="the job to begin")
+
+    run.send(signal.SIGTERM)
+
+    assert run.end() == 0
+    assert (await shop.app.get(job)).state == "completed"
+
+
+async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
+    run, _ = started(penstock, "up", "shop")
+    began = penstock.folder / "began"
+    job = await shop.app.enqueue(shop.send, str(began), 600)
+    await until(began.exists, what="the job to begin")
+
+    run.send(signal.SIGTERM)
+    await until(lambda: "a second one hurries" in run.log, what="the first signal")
+    run.send(signal.SIGTERM)
+
+    assert run.end(15) == 0
+    assert "the stop is hurried" in run.log
+    assert (await shop.app.get(job)).state == "ready"
+
+
+def test_up_without_an_app_serves_alone(penstock: Commands) -> None:
+    run, said = started(penstock, "up")
+
+    assert said["app"] is None
+    assert said["worker"] is None
+    assert httpx.get(f"{said['address']}/livez").status_code == 200
+    run.send(signal.SIGTERM)
+    assert run.end() == 0
+
+
+def test_what_all_can_reach_is_warned_of(penstock: Commands) -> None:
+    run, said = started(penstock, "serve", "shop", "--host", "0.0.0.0")
+
+    assert "plain http" in run.log
+    assert said["address"].startswith("http://127.0.0.1:")
+    run.send(signal.SIGTERM)
+    assert run.end() == 0
