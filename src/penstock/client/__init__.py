@@ -9,6 +9,7 @@ from penstock.client.letters import DeadFilter, DeadGroup, DeadSummary, Purged, 
 from penstock.client.link import Link
 from penstock.client.opening import BatchOptions
 from penstock.client.portal import Portal
+from penstock.client.present import JobNow, Kind, OwnerNow, Present
 from penstock.client.schedules import Fire, Schedule
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
@@ -37,14 +38,18 @@ __all__ = [
     "Enqueued",
     "Fire",
     "JobId",
+    "JobNow",
     "JobStatus",
     "KeptEvent",
+    "Kind",
     "LaneSettings",
     "Limit",
     "Link",
+    "OwnerNow",
     "Page",
     "Plan",
     "Portal",
+    "Present",
     "Purged",
     "QueueSettings",
     "Redriven",

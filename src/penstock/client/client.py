@@ -16,6 +16,7 @@ from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.client.enqueuing import enqueued_from, prepared, tenant_of
 from penstock.client.events import EventCalls
 from penstock.client.link import Link
+from penstock.client.live import LiveCalls
 from penstock.client.many import ManyCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
@@ -54,6 +55,7 @@ class Client(
     EventCalls,
     WorkflowCalls,
     ManyCalls,
+    LiveCalls,
 ):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 

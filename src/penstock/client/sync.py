@@ -48,6 +48,7 @@ class SyncClient:
     get = blocking(Client.get)
     find = blocking(Client.find)
     states = blocking(Client.states)
+    present = blocking(Client.present)
     list = blocking(Client.list)
     wait = blocking(Client.wait)
     cancel = blocking(Client.cancel)

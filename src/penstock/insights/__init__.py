@@ -1,7 +1,7 @@
 """What is going on in the queue, for everything that shows it: command line, service, dashboard."""
 
 from penstock.insights.count import Count
-from penstock.insights.insights import Insights, Overview
+from penstock.insights.insights import COUNTED_OFTEN, Insights, Overview
 from penstock.insights.job import JobInsight, Moment
 from penstock.insights.lanes import LaneInsight, Lanes
 from penstock.insights.limits import Holder, LimitInsight, Limits
@@ -17,6 +17,7 @@ from penstock.insights.window import Window
 from penstock.insights.workers import Grant, WorkerInsight
 
 __all__ = [
+    "COUNTED_OFTEN",
     "Count",
     "Ended",
     "FailedJob",

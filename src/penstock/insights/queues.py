@@ -40,6 +40,11 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
     def is_paused(self) -> bool:
         return self.paused_at is not None
 
+    @classmethod
+    def empty(cls, name: str) -> QueueInsight:
+        """A queue that nobody uses."""
+        return cls(name=name, workers=(), slots=0, **_NOTHING)
+
 
 def queues_from(
     rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int

@@ -97,19 +97,23 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def answer(problem: Problem) -> Response:
-    """A problem as a response."""
-    body = {
+def body_of(problem: Problem) -> dict[str, Any]:
+    """A problem as it is told."""
+    return {
         "type": f"urn:penstock:{problem.kind}",
         "title": TITLES.get(problem.status, "Error"),
         "status": problem.status,
         "detail": problem.detail,
         "fields": [{"field": field, "problem": told} for field, told in problem.fields],
     }
+
+
+def answer(problem: Problem) -> Response:
+    """A problem as a response."""
     headers = dict(problem.headers)
     if problem.status in RETRY_AFTER:
         headers.setdefault("retry-after", str(RETRY_AFTER[problem.status]))
-    return Response(msgspec.json.encode(body), problem.status, headers, MEDIA)
+    return Response(msgspec.json.encode(body_of(problem)), problem.status, headers, MEDIA)
 
 
 def from_error(error: errors.PenstockError) -> Problem:

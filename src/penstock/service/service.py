@@ -18,9 +18,11 @@ from penstock.service.routes import (
     events,
     jobs,
     limits,
+    live,
     probes,
     queues,
     schedules,
+    static,
     workers,
     workflows,
 )
@@ -38,6 +40,7 @@ RESOURCES: Final = (
     limits,
     workers,
     events,
+    live,
 )
 
 
@@ -51,7 +54,7 @@ class Service:
         ...
     """
 
-    def __init__(self, app: Penstock, *, door: Door) -> None:
+    def __init__(self, app: Penstock, *, door: Door, ticket_secret: str | None = None) -> None:
         self._app = app
         self.asgi = FastAPI(
             title="Penstock",
@@ -60,16 +63,18 @@ class Service:
             openapi_url=f"{PREFIX}/openapi.json",
             redirect_slashes=False,
         )
-        self.asgi.state.wiring = Wiring(app, door)
+        self.asgi.state.wiring = Wiring(app, door, ticket_secret=ticket_secret)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:
             self.asgi.include_router(module.router, prefix=PREFIX)
         self.asgi.include_router(probes.router)
+        self.asgi.include_router(static.router)
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""
         self.asgi.state.wiring.stopping.set()
+        self.asgi.state.wiring.hub.ask_to_stop()
 
     def _openapi(self) -> dict[str, Any]:
         """The document, with the schemas of what is answered beside those of what is asked."""
@@ -82,6 +87,7 @@ class Service:
 
     async def __aenter__(self) -> Self:
         await self._app.open()
+        self.asgi.state.wiring.hub.start()
         return self
 
     async def __aexit__(
@@ -90,6 +96,7 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self.asgi.state.wiring.hub.stop()
         await self._app.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -13,6 +13,8 @@ from penstock.app import Penstock
 from penstock.client import Client
 from penstock.insights import Insights
 from penstock.service.caller import Caller, Door
+from penstock.service.live.hub import Hub
+from penstock.service.live.tickets import Tickets
 from penstock.service.problem import Problem
 from penstock.service.readiness import Readiness
 from penstock.service.scopes import Scope
@@ -21,17 +23,23 @@ from penstock.service.scopes import Scope
 class Wiring:
     """Who lets callers in, and what they get."""
 
-    def __init__(self, app: Penstock, door: Door) -> None:
+    def __init__(self, app: Penstock, door: Door, *, ticket_secret: str | None = None) -> None:
         self.app = app
         self.door = door
         self.readiness = Readiness(app)
         # Set when the process is about to end: what is streamed ends too, for clients to go
         # elsewhere.
         self.stopping = asyncio.Event()
+        self.hub = Hub(self.client_as)
+        self.tickets = Tickets(ticket_secret)
 
     def client_of(self, caller: Caller) -> Client:
         """The app's calls, as the caller's tenant if it is bound to one."""
-        return self.app if caller.tenant is None else self.app.for_tenant(caller.tenant)
+        return self.client_as(caller.tenant)
+
+    def client_as(self, tenant: str | None) -> Client:
+        """The app's calls, as a tenant or as none."""
+        return self.app if tenant is None else self.app.for_tenant(tenant)
 
     async def insights(self) -> Insights:
         """The questions of those who look over all tenants."""

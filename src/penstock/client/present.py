@@ -1,0 +1,129 @@
+"""What those see who watch: the whole present state of a subject, with its version."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.client.batch import BatchStatus, status_from
+from penstock.insights import QueueInsight
+from penstock.job import FINAL, State
+
+Kind = Literal["job", "batch", "queue", "tenant", "user"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+_IDS: Final = ("id", "batch", "workflow")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_encode = msgspec.json.Encoder().encode
+
+
+class JobNow(Struct, frozen=True, kw_only=True):
+    """A job to one who watches it: all but what may be large.
+
+    `error` is how the last attempt ended badly, without its traceback; `result_left_out` says that
+    the result is too long to be told here. Progress is told while the job lives.
+    """
+
+    id: str
+    task: str
+    state: State
+    reason: str | None
+    queue: str
+    tenant: str
+    subject: str | None
+    requested_by: str | None
+    attempt: int
+    failures: int
+    losses: int
+    max_attempts: int
+    done: float | None
+    total: float | None
+    message: str | None
+    error: dict[str, Any] | None
+    result: Any
+    result_left_out: bool
+    created_at: datetime
+    run_at: datetime | None
+    attempted_at: datetime | None
+    finished_at: datetime | None
+    batch: str | None
+    workflow: str | None
+    step: str | None
+
+
+class OwnerNow(Struct, frozen=True, kw_only=True):
+    """How many of the newest jobs of a tenant, or of one who asked for them, are in which state.
+
+    The newest are the last `of` that were enqueued by anybody. What runs is told, however old.
+    """
+
+    name: str
+    of: int
+    scheduled: int
+    ready: int
+    running: int
+    blocked: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class Present(Struct, frozen=True, kw_only=True):
+    """A subject as it is now.
+
+    `version` begins with a time of the database's that never falls, and ends with a digest of the
+    state: the same version is the same state. Of a job or a batch that time is its last change, the
+    same for all who look; a queue, a tenant or a user is counted, and it is that of the count.
+    """
+
+    version: str
+    state: JobNow | BatchStatus | QueueInsight | OwnerNow
+    is_final: bool = False
+
+    def is_same(self, version: str) -> bool:
+        """Whether a version is that of this very state, whenever it was looked at."""
+        return self.version.partition("-")[2] == version.partition("-")[2]
+
+
+def job_now(row: Mapping[str, Any]) -> Present:
+    """A job from a row of `watch_jobs.sql`."""
+    fields = dict(row)
+    changed_at = fields.pop("changed_at")
+    for name in _IDS:
+        fields[name] = None if row[name] is None else str(row[name])
+    for name in ("error", "result"):
+        fields[name] = None if row[name] is None else msgspec.json.decode(row[name])
+    state = JobNow(**fields)
+    return Present(
+        version=_version(changed_at, state), state=state, is_final=state.state in FINAL
+    )
+
+
+def batch_now(row: Mapping[str, Any]) -> Present:
+    """A batch from a row of `get_batches.sql`; its rate fades all the time, which is no news."""
+    state = status_from(row)
+    version = _version(row["changed_at"], replace(state, rate=0.0, eta=None))
+    return Present(version=version, state=state, is_final=state.is_finished)
+
+
+def queue_now(queue: QueueInsight, moment: datetime) -> Present:
+    """A queue; that its oldest job has waited a moment longer is no news."""
+    facts = replace(queue, waited=None, window=replace(queue.window, changes_in=None))
+    return Present(version=_version(moment, facts), state=queue)
+
+
+def owner_now(row: Mapping[str, Any], of: int) -> Present:
+    """A tenant or a user from a row of `watch_owners.sql`."""
+    fields = {name: row[name] for name in OwnerNow.__struct_fields__ if name != "of"}
+    state = OwnerNow(**fields, of=of)
+    return Present(version=_version(row["now"], state), state=state)
+
+
+def _version(moment: datetime, facts: Struct) -> str:
+    return f"{(moment - _EPOCH) // timedelta(microseconds=1)}-{zlib.crc32(_encode(facts)):08x}"

@@ -1,0 +1,50 @@
+"""Who listens: a caller whom the door lets in, or the bearer of a ticket."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from starlette.requests import HTTPConnection
+
+from penstock.service.caller import Caller
+from penstock.service.live.subject import Subject
+from penstock.service.problem import Problem
+from penstock.service.wiring import wiring_of
+
+
+class Entry(Struct, frozen=True):
+    """A caller, and the subjects that its ticket names; None if it came without one."""
+
+    caller: Caller
+    subjects: frozenset[str] | None = None
+
+    def check(self, subject: Subject) -> None:
+        """A Problem if the caller may not even ask for it."""
+        if self.subjects is not None and str(subject) not in self.subjects:
+            raise Problem(403, "not-allowed", f"The ticket is not for {subject}.")
+
+    @property
+    def has_ticket(self) -> bool:
+        return self.subjects is not None
+
+
+async def entry_of(connection: HTTPConnection) -> Entry:
+    """Who asks; a Problem for one who may not listen."""
+    wiring = wiring_of(connection)
+    if ticket := connection.query_params.get("ticket"):
+        return Entry(*wiring.tickets.admit(ticket))
+    caller = await wiring.door.admit(connection)
+    if "read" not in caller.scopes:
+        raise Problem(403, "not-allowed", f"This needs the scope 'read'; {caller.name} lacks it.")
+    return Entry(caller)
+
+
+def refuse_strangers(connection: HTTPConnection) -> None:
+    """A browser sends cookies with a socket that any page opens: others need a ticket."""
+    origin = connection.headers.get("origin")
+    if origin is None or connection.query_params.get("ticket"):
+        return
+    if urlsplit(origin).netloc != connection.headers.get("host"):
+        told = f"A page of {origin[:200]} may not use another's login here: let it get a ticket."
+        raise Problem(403, "another-origin", told)

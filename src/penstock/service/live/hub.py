@@ -1,0 +1,90 @@
+"""All who listen at one server. The database is the only bus: servers know nothing of each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from penstock.client import Client, Kind
+from penstock.service.live.listener import Listener
+from penstock.service.live.subject import Subject
+from penstock.service.live.watch import Watch
+from penstock.service.problem import Problem
+
+MOST_LISTENERS: Final = 10_000
+# So many connections of the app's pool are in use for looks at once, whoever listens.
+LOOKS_AT_ONCE: Final = 2
+# What streams have to say their last word when the server stops.
+FAREWELL: Final = 3.0
+
+
+class Hub:
+    """Who listens to what. While nobody does, nothing is asked."""
+
+    def __init__(self, client_of: Callable[[str | None], Client]) -> None:
+        self._client_of = client_of
+        self._watches: dict[tuple[str | None, Kind], Watch] = {}
+        self._listeners: set[Listener] = set()
+        self._gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._is_stopping = False
+
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
+    def enter(self) -> Listener:
+        """A new listener; a Problem if there are too many, or the server is about to stop."""
+        if self._is_stopping:
+            raise Problem(503, "stopping", "This server is about to stop: connect again.")
+        if len(self._listeners) >= MOST_LISTENERS:
+            told = f"At most {MOST_LISTENERS:,} connections listen to one server; try again later."
+            raise Problem(503, "too-many-listeners", told)
+        listener = Listener()
+        self._listeners.add(listener)
+        self._empty.clear()
+        return listener
+
+    def exit(self, listener: Listener) -> None:
+        """Forget one who has left all subjects."""
+        self._listeners.discard(listener)
+        if not self._listeners:
+            self._empty.set()
+
+    def join(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
+        """Tell a listener of a subject, as far as a tenant may see it; None sees all."""
+        key = tenant, subject.kind
+        if (watch := self._watches.get(key)) is None:
+            self._watches = {at: each for at, each in self._watches.items() if not each.is_over}
+            watch = Watch(self._client_of(tenant), subject.kind, self._gate)
+            self._watches[key] = watch
+        watch.join(listener, subject)
+
+    def leave(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
+        if (watch := self._watches.get((tenant, subject.kind))) is not None:
+            watch.leave(listener, subject)
+        listener.forget(subject)
+
+    def ask_to_stop(self) -> None:
+        """End every stream, and begin no more: for a process that is about to end."""
+        self._is_stopping = True
+        for listener in tuple(self._listeners):
+            listener.end("stopping")
+
+    def start(self) -> None:
+        """Let listeners in, again after a stop."""
+        self._is_stopping = False
+
+    async def stop(self) -> None:
+        """End every stream, give them a moment to say so, and ask the database no more."""
+        self.ask_to_stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._empty.wait()
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            await watch.stop()

@@ -1,0 +1,133 @@
+"""A WebSocket: one connection for many subjects, which come and go by messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from penstock.service.live.entry import Entry
+from penstock.service.live.hub import Hub
+from penstock.service.live.listener import Ended, Listener
+from penstock.service.live.sse import ALIVE, LONGEST, TAKING
+from penstock.service.live.subject import Subject
+from penstock.service.problem import Problem, body_of
+
+MOST_SUBJECTS: Final = 100
+LONGEST_MESSAGE: Final = 2000
+# Codes of a close: come back, and it was too slow.
+RESTART, TOO_SLOW = 1012, 1008
+_ALIVE: Final = '{"alive":true}'
+
+
+class Wish(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client asks for; `version` is what it has seen of the subject."""
+
+    subscribe: str | None = None
+    unsubscribe: str | None = None
+    version: str | None = None
+
+
+class Talk:
+    """One socket: what its client asks for, and what it is told."""
+
+    def __init__(self, socket: WebSocket, hub: Hub, entry: Entry) -> None:
+        self._socket = socket
+        self._hub = hub
+        self._entry = entry
+        self._listener: Listener = hub.enter()
+        self._seen: dict[Subject, str | None] = {}
+        self._sending = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Talk until the client goes, is too slow, or the server stops."""
+        hearing = asyncio.create_task(self._hear(), name="penstock live socket")
+        ending = asyncio.get_running_loop().call_later(LONGEST, self._listener.end, "over")
+        try:
+            await self._tell()
+        except TimeoutError:
+            await self._close(TOO_SLOW)
+        except (WebSocketDisconnect, OSError, RuntimeError):
+            pass  # It has gone.
+        finally:
+            ending.cancel()
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+            self._leave_all()
+
+    async def _hear(self) -> None:
+        try:
+            while True:
+                await self._take(await self._socket.receive_text())
+        except (WebSocketDisconnect, OSError, RuntimeError, KeyError, TimeoutError):
+            pass  # It has gone, or sends bytes, or does not read what it is told.
+        finally:
+            self._listener.end("left")
+
+    async def _take(self, text: str) -> None:
+        try:
+            wish = msgspec.json.decode(text[:LONGEST_MESSAGE], type=Wish)
+        except msgspec.MsgspecError as error:
+            told = f'A message is {{"subscribe": "job/42"}} or {{"unsubscribe": "job/42"}}: {error}'
+            await self._refuse(None, Problem(422, "does-not-fit", told))
+            return
+        try:
+            if wish.subscribe is not None:
+                self._join(wish.subscribe, wish.version)
+            if wish.unsubscribe is not None:
+                self._leave(Subject.parse(wish.unsubscribe))
+        except Problem as problem:
+            await self._refuse(wish.subscribe or wish.unsubscribe, problem)
+
+    def _join(self, text: str, version: str | None) -> None:
+        subject = Subject.parse(text)
+        self._entry.check(subject)
+        if subject not in self._seen and len(self._seen) >= MOST_SUBJECTS:
+            told = f"One socket has at most {MOST_SUBJECTS} subjects: open another, or leave some."
+            raise Problem(429, "too-many-subjects", told)
+        self._seen[subject] = version
+        self._hub.join(self._listener, self._entry.caller.tenant, subject)
+
+    def _leave(self, subject: Subject) -> None:
+        if subject in self._seen:
+            del self._seen[subject]
+            self._hub.leave(self._listener, self._entry.caller.tenant, subject)
+
+    def _leave_all(self) -> None:
+        for subject in tuple(self._seen):
+            self._leave(subject)
+        self._hub.exit(self._listener)
+
+    async def _tell(self) -> None:
+        try:
+            while True:
+                told = await self._listener.next(ALIVE)
+                if told is None:
+                    await self._send(_ALIVE)
+                elif told.subject in self._seen:
+                    if not told.is_same(self._seen[told.subject]):
+                        await self._send(told.body.decode())
+                    self._seen[told.subject] = None
+                    if told.is_final:
+                        self._leave(told.subject)
+        except Ended as ended:
+            if ended.why != "left":
+                await self._close(RESTART)
+
+    async def _refuse(self, subject: str | None, problem: Problem) -> None:
+        answer: dict[str, Any] = {"subject": subject, "problem": body_of(problem)}
+        await self._send(msgspec.json.encode(answer).decode())
+
+    async def _send(self, text: str) -> None:
+        async with asyncio.timeout(TAKING), self._sending:
+            await self._socket.send_text(text)
+
+    async def _close(self, code: int) -> None:
+        try:
+            async with asyncio.timeout(1):
+                await self._socket.close(code)
+        except (TimeoutError, RuntimeError, OSError, WebSocketDisconnect):
+            pass

@@ -1,0 +1,33 @@
+"""What can be watched."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from penstock.client import Kind
+from penstock.client.present import KINDS
+from penstock.service.problem import Problem
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,18}")
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+
+
+class Subject(NamedTuple):
+    """A job, a batch, a queue, a tenant or a user; `job/42` in text."""
+
+    kind: Kind
+    id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Subject:
+        """A subject from its text; a Problem if it is none."""
+        kind, _, name = text.partition("/")
+        pattern = _NUMBER if kind in ("job", "batch") else _NAME
+        if kind not in KINDS or not pattern.fullmatch(name):
+            told = f"{text[:100]!r} is no subject: job/42, batch/42, queue/…, tenant/… or user/…."
+            raise Problem(422, "does-not-fit", told, fields=[("subject", told)])
+        return cls(kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.id}"

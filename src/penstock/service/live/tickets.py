@@ -1,0 +1,63 @@
+"""Tickets: a browser's EventSource and WebSocket cannot send a key, and need one in the address.
+
+A ticket is no key: it lasts for a minute, and lets its bearer do nothing but listen to the subjects
+that it names, as the caller who asked for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.service.caller import Caller
+from penstock.service.live.subject import Subject
+from penstock.service.problem import Problem
+
+LASTS: Final = 60
+_PURPOSE: Final = b"penstock live ticket"
+
+
+class _Claims(Struct, frozen=True, array_like=True):
+    expires: float
+    name: str
+    tenant: str | None
+    subjects: tuple[str, ...]
+
+
+class Tickets:
+    """Writes and reads tickets. Servers that share a secret take each other's."""
+
+    def __init__(self, secret: str | None = None) -> None:
+        given = os.urandom(32) if secret is None else secret.encode()
+        self._key = hmac.digest(given, _PURPOSE, hashlib.sha256)
+
+    def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> str:
+        """A ticket for subjects, as this caller may see them."""
+        expires = (time.time() if now is None else now) + LASTS
+        claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
+        body = urlsafe_b64encode(msgspec.json.encode(claims))
+        return f"{body.decode()}.{urlsafe_b64encode(self._sign(body)).decode()}"
+
+    def admit(self, ticket: str, now: float | None = None) -> tuple[Caller, frozenset[str]]:
+        """Who may listen, and to what; a Problem with 401 if the ticket is none or is over."""
+        body, _, signature = ticket.encode().partition(b".")
+        try:
+            is_ours = hmac.compare_digest(urlsafe_b64decode(signature), self._sign(body))
+            claims = msgspec.json.decode(urlsafe_b64decode(body), type=_Claims) if is_ours else None
+        except (ValueError, msgspec.MsgspecError):
+            claims = None
+        if claims is None or claims.expires <= (time.time() if now is None else now):
+            told = "The ticket is over, or was made by a server with another secret: get a new one."
+            raise Problem(401, "ticket-refused", told)
+        caller = Caller(name=claims.name, scopes=frozenset({"read"}), tenant=claims.tenant)
+        return caller, frozenset(claims.subjects)
+
+    def _sign(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, hashlib.sha256)

@@ -1,0 +1,46 @@
+"""The statements of those who watch. Each reads a bounded number of rows for all that is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from penstock.store.batches import Batches
+from penstock.store.pool import Executor
+from penstock.store.store import Store
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Watches:
+    """Statements for those who watch, on whatever connection the caller has."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def jobs(self, on: Executor, ids: Sequence[int], longest: int) -> list[Row]:
+        """Those that are there; a result of more bytes than `longest` is left out."""
+        rows = await on.fetch(self._store.statement("watch_jobs"), list(ids), longest)
+        return [dict(row) for row in rows]
+
+    async def batches(self, on: Executor, ids: Sequence[int]) -> list[Row]:
+        return await Batches(self._store).get(on, ids)
+
+    async def owners(
+        self,
+        on: Executor,
+        *,
+        tenants: Sequence[str] = (),
+        users: Sequence[str] = (),
+        within: str | None,
+        newest: int,
+    ) -> list[Row]:
+        """How the newest jobs of tenants and users stand, `within` one tenant or in all."""
+        sql, schema = self._store.statement("watch_owners"), self._store.schema
+        rows = await on.fetch(sql, list(tenants), list(users), within, newest, schema)
+        return [dict(row) for row in rows]
+
+    async def time(self, on: Executor) -> datetime:
+        moment: datetime = await on.fetchval(self._store.statement("tell_time"))
+        return moment
