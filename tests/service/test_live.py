@@ -2,16 +2,13 @@
 
 import asyncio
 
-import httpx
 import pytest
 
 from penstock import Penstock, task
 from penstock.tasks import Context
+from tests.fixtures.live import Heard, hear, listened_to
 from tests.fixtures.until import until
-from tests.fixtures.worker import app, worker_of
-from tests.service.serving import Heard, hear, serving
-
-__all__ = ["app"]
+from tests.fixtures.worker import worker_of
 
 _go = asyncio.Event()
 
@@ -37,7 +34,7 @@ def tasks(app: Penstock) -> None:
 async def test_a_job_is_told_from_its_present_state_to_its_end(app: Penstock) -> None:
     job = await app.enqueue(work, "it")
     heard = Heard()
-    async with serving(app) as server, worker_of(app):
+    async with listened_to(app) as server, worker_of(app):
         listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
         await until(lambda: heard.events and heard.last["state"]["done"] == 1)
         assert heard.last["state"]["message"] == "begun"
@@ -56,7 +53,7 @@ async def test_a_job_is_told_from_its_present_state_to_its_end(app: Penstock) ->
 
 async def test_what_was_seen_is_not_told_again(app: Penstock) -> None:
     job = await app.enqueue(work)
-    async with serving(app) as server:
+    async with listened_to(app) as server:
         url = f"{server.live}/job/{job.id}"
         heard = await hear(url, until=lambda heard: bool(heard.events))
         again = Heard()

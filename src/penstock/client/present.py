@@ -100,9 +100,7 @@ def job_now(row: Mapping[str, Any]) -> Present:
     for name in ("error", "result"):
         fields[name] = None if row[name] is None else msgspec.json.decode(row[name])
     state = JobNow(**fields)
-    return Present(
-        version=_version(changed_at, state), state=state, is_final=state.state in FINAL
-    )
+    return Present(version=_version(changed_at, state), state=state, is_final=state.state in FINAL)
 
 
 def batch_now(row: Mapping[str, Any]) -> Present:

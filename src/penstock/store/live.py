@@ -1,4 +1,4 @@
-"""The statements of those who watch. Each reads a bounded number of rows for all that is watched."""
+"""The statements of those who watch. Each reads bounded rows for all that is watched."""
 
 from __future__ import annotations
 

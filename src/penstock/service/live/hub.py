@@ -1,4 +1,4 @@
-"""All who listen at one server. The database is the only bus: servers know nothing of each other."""
+"""All who listen at one server. The database is the only bus: servers do not know each other."""
 
 from __future__ import annotations
 

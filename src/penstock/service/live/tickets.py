@@ -24,6 +24,13 @@ LASTS: Final = 60
 _PURPOSE: Final = b"penstock live ticket"
 
 
+class Ticket(Struct, frozen=True):
+    """Lets its bearer begin to listen, as `?ticket=…`, within so many seconds."""
+
+    ticket: str
+    expires_in: int = LASTS
+
+
 class _Claims(Struct, frozen=True, array_like=True):
     expires: float
     name: str
@@ -38,12 +45,12 @@ class Tickets:
         given = os.urandom(32) if secret is None else secret.encode()
         self._key = hmac.digest(given, _PURPOSE, hashlib.sha256)
 
-    def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> str:
+    def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> Ticket:
         """A ticket for subjects, as this caller may see them."""
         expires = (time.time() if now is None else now) + LASTS
         claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
         body = urlsafe_b64encode(msgspec.json.encode(claims))
-        return f"{body.decode()}.{urlsafe_b64encode(self._sign(body)).decode()}"
+        return Ticket(f"{body.decode()}.{urlsafe_b64encode(self._sign(body)).decode()}")
 
     def admit(self, ticket: str, now: float | None = None) -> tuple[Caller, frozenset[str]]:
         """Who may listen, and to what; a Problem with 401 if the ticket is none or is over."""

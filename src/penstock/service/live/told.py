@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
+from typing import Annotated, Any, Final
 
-from penstock.client import Present
+import msgspec
+from msgspec import Meta, Struct
+
+from penstock.client import BatchStatus, JobNow, OwnerNow, Present
+from penstock.insights import QueueInsight
 from penstock.service.live.subject import Subject
+from penstock.service.shapes import REF
 
 _encode = msgspec.json.Encoder().encode
+STATES: Final = (JobNow, BatchStatus, QueueInsight, OwnerNow)
+_ONE_OF: Final = [{"$ref": REF.format(name=kind.__name__)} for kind in STATES]
+
+
+class LiveState(Struct, frozen=True, kw_only=True):
+    """The whole present state of a subject. The same version is the same state.
+
+    `final`: nothing comes after it. `version` and `state` are null if the subject is gone.
+    """
+
+    subject: str
+    version: str | None
+    final: bool
+    state: Annotated[Any, Meta(extra_json_schema={"anyOf": [*_ONE_OF, {"type": "null"}]})]
 
 
 class Told(Struct, frozen=True, eq=False):
@@ -21,13 +39,13 @@ class Told(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, subject: Subject, present: Present | None) -> Told:
         """What is told of a subject; None stands for one that is not there."""
-        body = {
-            "subject": str(subject),
-            "version": None if present is None else present.version,
-            "final": present is None or present.is_final,
-            "state": None if present is None else present.state,
-        }
-        return cls(subject, present, _encode(body))
+        told = LiveState(
+            subject=str(subject),
+            version=None if present is None else present.version,
+            final=present is None or present.is_final,
+            state=None if present is None else present.state,
+        )
+        return cls(subject, present, _encode(told))
 
     @property
     def is_final(self) -> bool:

@@ -1,10 +1,10 @@
-"""What is watched, as the API takes and gives it."""
+"""What is asked about what is watched."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from penstock.service.models.jobs import Closed
 
@@ -13,23 +13,7 @@ Watched = Annotated[
 ]
 
 
-class LiveState(BaseModel):
-    """The whole present state of a subject. The same version is the same state."""
-
-    subject: str
-    version: str | None = Field(description="None if the subject is no longer there.")
-    final: bool = Field(description="Nothing comes after it.")
-    state: dict[str, Any] | None = Field(
-        description="A job, a batch, a queue, or the counts of a tenant or user."
-    )
-
-
 class AskedTicket(Closed):
+    """The subjects that a ticket is to be for."""
+
     subjects: Annotated[list[Watched], Field(min_length=1, max_length=100)]
-
-
-class TicketModel(BaseModel):
-    """Lets its bearer begin to listen, as `?ticket=…`, within so many seconds."""
-
-    ticket: str
-    expires_in: int

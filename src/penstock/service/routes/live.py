@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request, WebSocket
@@ -14,9 +13,11 @@ from penstock.service.live import Ended, Hub, Listener, Subject, Told
 from penstock.service.live.entry import Entry, entry_of, refuse_strangers
 from penstock.service.live.socket import Talk
 from penstock.service.live.sse import EventStream
-from penstock.service.live.tickets import LASTS
-from penstock.service.models.live import AskedTicket, LiveState, TicketModel
+from penstock.service.live.tickets import Ticket
+from penstock.service.live.told import STATES, LiveState
+from penstock.service.models.live import AskedTicket
 from penstock.service.problem import Problem, answer, documented
+from penstock.service.shapes import gives
 from penstock.service.wiring import Reader, wiring_of
 
 router = APIRouter(prefix="/live", tags=["live"])
@@ -26,35 +27,30 @@ FIRST_LOOK: Final = 5.0
 # Who has a ticket needs no login of the browser's: any page may read the answer.
 ANYWHERE: Final = {"access-control-allow-origin": "*"}
 
-_STREAM: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "description": "Events with a state each, or, asked for as `application/json`, one state.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        "model": LiveState,
-    },
-    204: {"description": "The state is final, and the client has seen it: come back no more."},
-}
+
+def _streams() -> dict[int | str, dict[str, Any]]:
+    """What is answered to those who listen, for OpenAPI."""
+    for kind in STATES:
+        gives(kind)
+    answers = gives(LiveState, 200, "Events with a state each; asked for as JSON, the state once.")
+    answers[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    answers[204] = {"description": "The client has seen the final state: it may stay away."}
+    return answers
 
 
-@router.post(
-    "/tickets",
-    status_code=201,
-    response_model=TicketModel,
-    responses=documented(400, 401, 403, 422),
-)
+@router.post("/tickets", responses={**gives(Ticket, 201), **documented(400, 401, 403, 422)})
 async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
     subjects = [Subject.parse(text) for text in given.subjects]
     ticket = wiring_of(request).tickets.issue(caller, subjects)
-    return as_json({"ticket": ticket, "expires_in": LASTS}, 201, {"cache-control": "no-store"})
+    return as_json(ticket, 201, {"cache-control": "no-store"})
 
 
-@router.get("/{kind}/{id:path}", responses={**_STREAM, **documented(401, 403, 404, 422, 503)})
+@router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
 async def listen(
     kind: Kind,
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
-    accept: Annotated[str, Header()] = "*/*",
     last_event_id: Annotated[str, Header(max_length=100)] = "",
     ticket: Annotated[str, Query(max_length=20_000)] = "",
 ) -> Response:
@@ -66,6 +62,7 @@ async def listen(
     entry = await entry_of(request)
     entry.check(subject)
     headers = ANYWHERE if entry.has_ticket else {}
+    accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
         return await _once(request, entry, subject, headers)
     return await _stream(wiring_of(request).hub, entry, subject, last_event_id, headers)
