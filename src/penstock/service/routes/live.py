@@ -52,11 +52,12 @@ async def listen(
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
     last_event_id: Annotated[str, Header(max_length=100)] = "",
+    version: Annotated[str, Query(max_length=100)] = "",
     ticket: Annotated[str, Query(max_length=20_000)] = "",
 ) -> Response:
     """A subject's present state, and then each that follows, as server-sent events.
 
-    `last-event-id` is the version that the client has seen: that state is not told again.
+    `last-event-id`, or `version`, is what the client has seen: that state is not told again.
     """
     subject = Subject.parse(f"{kind}/{id}")
     entry = await entry_of(request)
@@ -65,7 +66,7 @@ async def listen(
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
         return await _once(request, entry, subject, headers)
-    return await _stream(wiring_of(request).hub, entry, subject, last_event_id, headers)
+    return await _stream(wiring_of(request).hub, entry, subject, last_event_id or version, headers)
 
 
 async def _once(
