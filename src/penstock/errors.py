@@ -9,6 +9,10 @@ PenstockError
 │   └── SchemaTooNew
 ├── NotAllowed               the database's role has no right to what was asked
 ├── RolesUnfit               row level security lacks its roles, or they may too much
+├── TenantUnguarded          a key for one tenant, where nothing keeps tenants apart
+├── NameTaken                a key or a person of this name is there already
+├── KeyNotFound
+├── PersonNotFound
 ├── DuplicateTask            two tasks want one name
 ├── UnknownTask              no task is registered under this name
 ├── PayloadRefused           a value cannot be stored as JSON in Postgres
@@ -139,6 +143,43 @@ class RolesUnfit(PenstockError):
         self.remedy = remedy
         super().__init__(
             f"{problem} Let an administrator of the server run this, then try again: `{remedy}`."
+        )
+
+
+class TenantUnguarded(PenstockError):
+    """A key was to be bound to a tenant, and row level security, which would hold it, is off."""
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        super().__init__(
+            f"A key for the tenant {tenant!r} alone needs row level security, which is off: run "
+            "`penstock migrate --rls` first."
+        )
+
+
+# Keys and people
+
+
+class NameTaken(PenstockError):
+    def __init__(self, kind: str, name: str, remedy: str) -> None:
+        self.name = name
+        super().__init__(f"There is a {kind} {name!r} already: take another name, or {remedy}.")
+
+
+class KeyNotFound(PenstockError):
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(
+            f"There is no key {key!r} in use: name it by its id or its name, as "
+            "`penstock keys list --all` shows them."
+        )
+
+
+class PersonNotFound(PenstockError):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"There is no person {name!r}; `penstock people list` shows those there are."
         )
 
 

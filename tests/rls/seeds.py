@@ -53,6 +53,14 @@ SEEDS = {
     " VALUES ('schedule {batch}', now() + interval '{n} s', 'missed')",
     "audit": "INSERT INTO penstock.audit (actor, action, tenant)"
     " VALUES ('somebody', 'looked', '{t}')",
+    "api_key": "INSERT INTO penstock.api_key (id, name, secret_hash, scopes, tenant, created_by)"
+    " VALUES ('key0000{n}', 'key {n}', sha256('{n}'), '{{read}}', '{t}', 'somebody')",
+    "person": "INSERT INTO penstock.person (name, role, password_hash, created_by)"
+    " VALUES ('person{n}', 'viewer', 'x', 'somebody')",
+    "login": "INSERT INTO penstock.login (secret_hash, person, csrf, expires_at)"
+    " VALUES (sha256('{n}'), 'person{n}', 'x', now() + interval '1 hour')",
+    "login_failure": "INSERT INTO penstock.login_failure (subject, last_at, until)"
+    " VALUES (sha256('{n}'), now(), now())",
     "migration": "INSERT INTO penstock.migration (number, name) VALUES (1000 + {n}, 'x')"
     " ON CONFLICT DO NOTHING",
 }

@@ -55,7 +55,7 @@ OF_THE_OWNER = {
         "cover_retention",
     ),
     *("schedule_changed", "overlap", "fire_tick", "fire_schedule", "run_schedule"),
-    *("hold_attempt", "hold_waits"),
+    *("hold_attempt", "hold_waits", "try_login"),
     *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
 }
 

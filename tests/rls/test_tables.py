@@ -26,7 +26,10 @@ OWN = {
     *("step_cache", "event", "event_wait"),
 }
 ALL = {"queue", "setting_version", "migration"}
-NOTHING = {*("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader")}
+NOTHING = {
+    *("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader"),
+    *("api_key", "person", "login", "login_failure"),
+}
 # Of which a tenant may delete its own, if it has the right; the others can only be read.
 DELETED = OWN - {"lease", "tenant_setting", "plan", "retention", "audit"}
 # Names nobody's rows, and is read before there is a tenant.

@@ -115,7 +115,3 @@ def burst(setting: str, value: Any) -> float | None:
 
 def plan(setting: str, value: Any) -> str | None:
     return None if value is None else limit_key(setting, value)
-
-
-def actor(by: Any) -> str | None:
-    return None if by is None else limit_key("by", by)

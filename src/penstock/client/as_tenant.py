@@ -9,6 +9,7 @@ import asyncpg
 from msgspec.structs import replace
 
 from penstock.errors import ConfigError, TenantMismatch
+from penstock.sql import roles
 from penstock.store import Executor, Store, is_in_transaction
 from penstock.tasks import Request
 from penstock.tasks.options import CHECKS
@@ -21,26 +22,37 @@ NO_TRANSACTION = (
 
 
 class AsTenant:
-    """One tenant, whom the database is told of in every transaction."""
+    """One tenant, whom the database is told of in every transaction.
 
-    def __init__(self, name: str) -> None:
+    One that is `confined` asks as the role of apps, so that row level security holds for it even
+    where the login is the owner, who stands above it.
+    """
+
+    def __init__(self, name: str, *, confined: bool = False) -> None:
         if not name:
             raise ConfigError("tenant", name, "a name that is not empty")
         self.name: str = CHECKS["tenant"]("tenant", name)
+        self.confined = confined
 
     async def ask(
         self, on: Executor, store: Store, question: Callable[[Executor], Awaitable[T]]
     ) -> T:
         """Ask in a transaction that is set to the tenant: one of ours, or the caller's own."""
-        told = store.statement("be_tenant")
         if isinstance(on, asyncpg.Pool):
             async with on.acquire() as connection, connection.transaction():
-                await connection.fetch(told, self.name)
+                await self._tell(connection, store)
                 return await question(connection)
-        await on.fetch(told, self.name)
+        await self._tell(on, store)
         if not await is_in_transaction(on):
             raise RuntimeError(NO_TRANSACTION)
         return await question(on)
+
+    async def _tell(self, on: Executor, store: Store) -> None:
+        if self.confined:
+            app = roles(store.schema).app
+            await on.fetch(store.statement("be_confined"), self.name, app)
+        else:
+            await on.fetch(store.statement("be_tenant"), self.name)
 
     def named(self, tenant: str | None) -> str:
         """The tenant of a call that may name it as well, but no other."""

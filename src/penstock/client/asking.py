@@ -14,6 +14,7 @@ from penstock.errors import DatabaseLost, NotAllowed, SchemaMissing, TenantMissi
 from penstock.store import Executor, Store, failures, refusal
 from penstock.store.drivers import Adapter
 from penstock.store.refusals import refused
+from penstock.tasks.options import limit_key
 
 T = TypeVar("T")
 
@@ -31,15 +32,25 @@ class Asking:
     """
 
     def __init__(
-        self, link: Link, connection: Executor | None = None, *, tenant: AsTenant | None = None
+        self,
+        link: Link,
+        connection: Executor | None = None,
+        *,
+        tenant: AsTenant | None = None,
+        by: str | None = None,
     ) -> None:
         self._link = link
         self._connection = connection
         self._tenant = tenant
+        self._by = by
 
     @property
     def store(self) -> Store:
         return self._link.store
+
+    def _actor(self, by: str | None) -> str | None:
+        """Who does it, for the audit: who is named, or else whom the client acts for."""
+        return self._by if by is None else limit_key("by", by)
 
     async def _ask(self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True) -> T:
         """Ask the pool or the caller's connection; errors come back in words of the domain.

@@ -54,7 +54,7 @@ class BatchCalls(DeadCalls, Enqueuing):
         given = Opening.of(name, options, self._tenant)
         made = await self._ask(
             lambda on: Batches(self.store).open(
-                on, given.tenant, given.name, given.callbacks, given.meta
+                on, given.tenant, given.name, given.callbacks, given.meta, by=self._by
             ),
             again=False,
         )
@@ -209,9 +209,9 @@ class BatchCalls(DeadCalls, Enqueuing):
     ) -> int:
         """Close a batch; with a reason it is given up. What its own handle does is no news."""
         batch_id = batch_id_of(batch)
-        key = batch_key(batch_id)
+        key, actor = batch_key(batch_id), self._actor(by)
         is_there = await self._ask(
-            lambda on: Batches(self.store).close(on, key, reason, noted=noted, by=by)
+            lambda on: Batches(self.store).close(on, key, reason, noted=noted, by=actor)
         )
         if not is_there:
             raise BatchNotFound(batch_id)

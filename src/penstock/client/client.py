@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
 from penstock.client import filters
+from penstock.client.access import AccessCalls
 from penstock.client.as_tenant import AsTenant
 from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.batches import BatchCalls
@@ -35,7 +36,7 @@ from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, adapt, key_of
 from penstock.store.enqueue import Links, Stored
 from penstock.tasks import Request, Task
-from penstock.tasks.options import QUEUE_NAME, matching
+from penstock.tasks.options import QUEUE_NAME, limit_key, matching
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +48,7 @@ LOOK = 10_000
 
 
 class Client(
+    AccessCalls,
     BatchCalls,
     TuningCalls,
     DeadCalls,
@@ -74,20 +76,30 @@ class Client(
 
     def on(self, executor: Executor, *, notify: bool = True) -> Client:
         """The same calls on a connection as the store asks it."""
-        return _Inside(self._link, executor, notify, self._tenant)
+        return _Inside(self._link, executor, notify, self._tenant, self._by)
 
-    def for_tenant(self, tenant: str) -> Client:
+    def for_tenant(self, tenant: str, *, confined: bool = False) -> Client:
         """The same calls as one tenant: its jobs are enqueued, and no other's.
 
             await app.for_tenant("acme").enqueue(send_invoice, 42)
 
         Each call is a transaction with `penstock.tenant` set. Under row level security the
-        database shows no other tenant's jobs then; see docs/tenants.md.
+        database shows no other tenant's jobs then; see docs/tenants.md. A client that is
+        `confined` takes the role of apps for it, so that this holds for the owner's login too.
         """
-        return self._as(AsTenant(tenant))
+        return self._as(AsTenant(tenant, confined=confined), self._by)
 
-    def _as(self, tenant: AsTenant) -> Client:
-        return Client(self._link, wake=self._wake, tenant=tenant)
+    def acting(self, by: str) -> Client:
+        """The same calls for somebody, whose changes are theirs in the audit.
+
+            await app.acting("ada").cancel(job)
+
+        Changes of single jobs and pauses are noted only when it is known who made them.
+        """
+        return self._as(self._tenant, limit_key("by", by))
+
+    def _as(self, tenant: AsTenant | None, by: str | None) -> Client:
+        return Client(self._link, wake=self._wake, tenant=tenant, by=by)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
         """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
@@ -227,7 +239,7 @@ class Client(
     async def _change(self, verb: str, job: JobId, *args: Any) -> str:
         key = key_of(id_of(job))
         answers: dict[int, str] = await self._ask(
-            lambda on: getattr(self.store, verb)(on, [key], *args), again=False
+            lambda on: getattr(self.store, verb)(on, [key], *args, by=self._by), again=False
         )
         if answers[key] == "missing":
             raise JobNotFound(id_of(job))
@@ -236,12 +248,12 @@ class Client(
     async def pause(self, queue: str) -> None:
         """Let no worker claim from a queue; what runs goes on."""
         matching("queue", queue, QUEUE_NAME)
-        await self._ask(lambda on: self.store.pause(on, queue))
+        await self._ask(lambda on: self.store.pause(on, queue, by=self._by))
 
     async def resume(self, queue: str) -> None:
         """Let workers claim from a queue again."""
         matching("queue", queue, QUEUE_NAME)
-        await self._ask(lambda on: self.store.resume(on, queue))
+        await self._ask(lambda on: self.store.resume(on, queue, by=self._by))
 
     async def paused(self) -> Sequence[str]:
         """The queues that are paused."""
@@ -252,14 +264,19 @@ class _Inside(Client):
     """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
 
     def __init__(
-        self, link: Link, connection: Executor, notify: bool, tenant: AsTenant | None = None
+        self,
+        link: Link,
+        connection: Executor,
+        notify: bool,
+        tenant: AsTenant | None = None,
+        by: str | None = None,
     ) -> None:
-        super().__init__(link, connection, tenant=tenant)
+        super().__init__(link, connection, tenant=tenant, by=by)
         self._executor = connection
         self._notify = notify
 
-    def _as(self, tenant: AsTenant) -> Client:
-        return _Inside(self._link, self._executor, self._notify, tenant)
+    def _as(self, tenant: AsTenant | None, by: str | None) -> Client:
+        return _Inside(self._link, self._executor, self._notify, tenant, by)
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
         return await self.store.enqueue(

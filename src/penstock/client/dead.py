@@ -116,7 +116,7 @@ class DeadCalls(Asking):
                     ids=keys,
                     spacing=spacing,
                     start=start,
-                    by=by,
+                    by=self._actor(by),
                     which=meant,
                 ),
                 again=False,
@@ -158,7 +158,8 @@ class DeadCalls(Asking):
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
             rows = await self._ask(
-                partial(Dead(self.store).purge, ids=keys, by=by, which=meant), again=False
+                partial(Dead(self.store).purge, ids=keys, by=self._actor(by), which=meant),
+                again=False,
             )
             kept = {str(row["id"]): row["answer"] for row in rows if row["answer"] != "deleted"}
             _leave(left, kept)

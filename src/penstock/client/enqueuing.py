@@ -36,8 +36,9 @@ class Enqueuing(Asking):
         *,
         wake: Wake | None = None,
         tenant: AsTenant | None = None,
+        by: str | None = None,
     ) -> None:
-        super().__init__(link, connection, tenant=tenant)
+        super().__init__(link, connection, tenant=tenant, by=by)
         self._wake = wake or Wake(link)
 
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:

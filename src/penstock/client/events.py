@@ -71,7 +71,9 @@ class EventCalls(Asking):
         is_own = self._connection is None
         options = msgspec.json.encode({"durable": is_own, "notify": self._notify}).decode()
         sent = await self._ask(
-            lambda on: Events(self.store).send(on, name, text, tenant, seconds_kept, options),
+            lambda on: Events(self.store).send(
+                on, name, text, tenant, seconds_kept, options, by=self._by
+            ),
             again=False,
         )
         return SentEvent(id=str(sent.id), name=name, woken=sent.woken)

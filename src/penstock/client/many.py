@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from penstock.client.asking import Asking
 from penstock.client.enqueued import JobId, id_of
@@ -23,20 +24,20 @@ class ManyCalls(Asking):
 
     async def retry_many(self, jobs: Sequence[JobId]) -> dict[str, str]:
         """Run jobs again; those are `ready` or, while others are before them, `blocked`."""
-        return await self._change_many(jobs, self.store.retry)
+        return await self._change_many(jobs, partial(self.store.retry, by=self._by))
 
     async def cancel_many(self, jobs: Sequence[JobId], reason: str = "requested") -> dict[str, str]:
         """End jobs now, running or not; those are `cancelled`."""
-        return await self._change_many(jobs, lambda on, keys: self.store.cancel(on, keys, reason))
+        return await self._change_many(jobs, partial(self.store.cancel, reason=reason, by=self._by))
 
     async def delete_many(self, jobs: Sequence[JobId]) -> dict[str, str]:
         """Erase jobs that do not run, with all that is kept about them; those are `deleted`."""
-        return await self._change_many(jobs, self.store.delete)
+        return await self._change_many(jobs, partial(self.store.delete, by=self._by))
 
     async def unblock_many(self, jobs: Sequence[JobId], *, by: str | None = None) -> dict[str, str]:
         """Let jobs run now that wait for others; those are `ready`. `by` is kept in the audit."""
-        workflows = Workflows(self.store)
-        return await self._change_many(jobs, lambda on, keys: workflows.unblock(on, keys, by))
+        workflows, actor = Workflows(self.store), self._actor(by)
+        return await self._change_many(jobs, lambda on, keys: workflows.unblock(on, keys, actor))
 
     async def unique_holders(self, jobs: Sequence[JobId]) -> dict[str, str]:
         """Which job holds the unique key of each; one whose key nobody holds is left out."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from penstock.client import allowed
 from penstock.client.asking import Asking
 from penstock.client.settings import Retention
 from penstock.errors import ConfigError
@@ -37,7 +36,7 @@ class RetentionCalls(Asking):
         whole("days", days, 0, LONGEST)
         row = await self._ask(
             lambda on: Tuning(self.store).set_retention(
-                on, state, days, queue, tenant, allowed.actor(by)
+                on, state, days, queue, tenant, self._actor(by)
             )
         )
         return Retention(**row)
@@ -49,7 +48,7 @@ class RetentionCalls(Asking):
         _check(state, queue, tenant)
         return await self._ask(
             lambda on: Tuning(self.store).remove_retention(
-                on, state, queue, tenant, allowed.actor(by)
+                on, state, queue, tenant, self._actor(by)
             )
         )
 

@@ -124,7 +124,7 @@ class ScheduleCalls(Asking):
         )
         if not changes:
             raise TypeError("Nothing is to change: give at least one setting.")
-        actor = allowed.actor(by)
+        actor = self._actor(by)
         if not await self._ask(lambda on: Schedules(self.store).change(on, name, changes, actor)):
             raise await self._not_found(name)
         return await self.get_schedule(name)
@@ -174,7 +174,7 @@ class ScheduleCalls(Asking):
         One that code declares comes back with the next worker that starts: pause it instead.
         """
         checked.schedule_name(name)
-        actor = allowed.actor(by)
+        actor = self._actor(by)
         return await self._ask(lambda on: Schedules(self.store).remove(on, name, actor))
 
     async def run_schedule(self, name: str, *, by: str | None = None) -> Enqueued[Any]:
@@ -192,7 +192,7 @@ class ScheduleCalls(Asking):
     ) -> Any:
         """What a change answers; ScheduleNotFound if there is nothing to change."""
         checked.schedule_name(name)
-        actor = allowed.actor(by)
+        actor = self._actor(by)
         answer = await self._ask(lambda on: change(on, name, actor), again=again)
         if answer is None:
             raise await self._not_found(name)

@@ -72,7 +72,7 @@ class TuningCalls(Asking):
             late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_queue(on, name, changes, allowed.actor(by)), changes
+            lambda tuning, on: tuning.set_queue(on, name, changes, self._actor(by)), changes
         )
         return QueueSettings(**with_windows(row))
 
@@ -105,7 +105,7 @@ class TuningCalls(Asking):
             late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_lane(on, queue, lane, changes, allowed.actor(by)), changes
+            lambda tuning, on: tuning.set_lane(on, queue, lane, changes, self._actor(by)), changes
         )
         return LaneSettings(**with_windows(row))
 
@@ -114,7 +114,7 @@ class TuningCalls(Asking):
         matching("queue", queue, QUEUE_NAME)
         allowed.lane(lane)
         return await self._ask(
-            lambda on: Tuning(self.store).remove_lane(on, queue, lane, allowed.actor(by))
+            lambda on: Tuning(self.store).remove_lane(on, queue, lane, self._actor(by))
         )
 
     async def lane_settings(
@@ -151,16 +151,14 @@ class TuningCalls(Asking):
             slots=(slots, allowed.slots), rate=(rate, allowed.rate), burst=(burst, allowed.burst)
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_limit(on, key, changes, allowed.actor(by)), changes
+            lambda tuning, on: tuning.set_limit(on, key, changes, self._actor(by)), changes
         )
         return Limit(**row)
 
     async def remove_limit(self, key: str, *, by: str | None = None) -> bool:
         """Limit a key no more. False if it was not limited."""
         limit_key("key", key)
-        return await self._ask(
-            lambda on: Tuning(self.store).remove_limit(on, key, allowed.actor(by))
-        )
+        return await self._ask(lambda on: Tuning(self.store).remove_limit(on, key, self._actor(by)))
 
     async def limits(self) -> Sequence[Limit]:
         """The limits by their keys."""
@@ -173,12 +171,12 @@ class TuningCalls(Asking):
         """
         limit_key("key", key)
         length = in_seconds("seconds", seconds)
-        return await self._ask(lambda on: Limits(self.store).close_bucket(on, key, length))
+        return await self._ask(lambda on: Limits(self.store).shut_bucket(on, key, length, self._by))
 
     async def open_bucket(self, key: str) -> bool:
         """Open a key again before its time. False if it was not closed."""
         limit_key("key", key)
-        return await self._ask(lambda on: Limits(self.store).open_bucket(on, key))
+        return await self._ask(lambda on: Limits(self.store).open_bucket(on, key, self._by))
 
     # Plans and tenants
 
@@ -205,7 +203,7 @@ class TuningCalls(Asking):
             late_after=(late_after, allowed.duration),
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_plan(on, name, changes, allowed.actor(by)), changes
+            lambda tuning, on: tuning.set_plan(on, name, changes, self._actor(by)), changes
         )
         return Plan(**row)
 
@@ -213,7 +211,7 @@ class TuningCalls(Asking):
         """Take a plan away that no tenant has. False if there is none of this name."""
         limit_key("plan", name)
         removed, tenants = await self._ask(
-            lambda on: Tuning(self.store).remove_plan(on, name, allowed.actor(by))
+            lambda on: Tuning(self.store).remove_plan(on, name, self._actor(by))
         )
         if tenants:
             held = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
@@ -238,7 +236,7 @@ class TuningCalls(Asking):
             plan=(plan, allowed.plan), late_after=(late_after, allowed.duration)
         )
         row = await self._tune(
-            lambda tuning, on: tuning.set_tenant(on, name, changes, allowed.actor(by)), changes
+            lambda tuning, on: tuning.set_tenant(on, name, changes, self._actor(by)), changes
         )
         if row is None:
             known = ", ".join(each.name for each in await self.plans()) or "none yet"
@@ -249,7 +247,7 @@ class TuningCalls(Asking):
         """Forget what was set for a tenant; its jobs stay. False if nothing was."""
         limit_key("tenant", name)
         return await self._ask(
-            lambda on: Tuning(self.store).remove_tenant(on, name, allowed.actor(by))
+            lambda on: Tuning(self.store).remove_tenant(on, name, self._actor(by))
         )
 
     async def tenants(

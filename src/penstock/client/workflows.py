@@ -67,7 +67,7 @@ class WorkflowCalls(Enqueuing):
         tenant = _tenant_of(flow)
 
         async def store(on: Executor) -> Started:
-            workflow = await Workflows(self.store).create(on, flow, tenant)
+            workflow = await Workflows(self.store).create(on, flow, tenant, by=self._by)
             order = flow.in_order()
             requests = [step.request for step in order]
             stored = await self._insert(on, requests, links(flow, workflow))
@@ -164,9 +164,9 @@ class WorkflowCalls(Enqueuing):
 
         It is one transaction, all or none: of 20,000 jobs about two seconds.
         """
-        key = workflow_key(workflow)
+        key, actor = workflow_key(workflow), self._actor(by)
         ended = await self._ask(
-            lambda on: Workflows(self.store).cancel(on, key, reason, by), again=False
+            lambda on: Workflows(self.store).cancel(on, key, reason, actor), again=False
         )
         return _found(ended, key)
 
@@ -175,15 +175,15 @@ class WorkflowCalls(Enqueuing):
 
         As `cancel_workflow`, it is one transaction.
         """
-        key = workflow_key(workflow)
-        back = await self._ask(lambda on: Workflows(self.store).retry(on, key, by), again=False)
+        key, actor = workflow_key(workflow), self._actor(by)
+        back = await self._ask(lambda on: Workflows(self.store).retry(on, key, actor), again=False)
         return _found(back, key)
 
     async def unblock(self, job: JobId, *, by: str | None = None) -> None:
         """Let a job run now that waits for others, whatever becomes of them."""
-        key = key_of(id_of(job))
+        key, actor = key_of(id_of(job)), self._actor(by)
         answers = await self._ask(
-            lambda on: Workflows(self.store).unblock(on, [key], by), again=False
+            lambda on: Workflows(self.store).unblock(on, [key], actor), again=False
         )
         if answers[key] == "missing":
             raise JobNotFound(id_of(job))

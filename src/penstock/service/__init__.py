@@ -1,5 +1,6 @@
 """The service: an HTTP API over the engine, by itself or inside another ASGI app."""
 
+from penstock.service.entry import Entry
 from penstock.service.service import Service
 
-__all__ = ["Service"]
+__all__ = ["Entry", "Service"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 
-from penstock.service.scopes import Scope
+from penstock.client.scopes import Scope
+
+# Where the gate leaves the caller in a connection's scope.
+CALLER: Final = "penstock.caller"
 
 
 class Caller(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from penstock.app import Penstock
 from penstock.service import problem, shapes
 from penstock.service.caller import Door
+from penstock.service.door import Guard
+from penstock.service.entry import Entry
+from penstock.service.gate import Gate
 from penstock.service.routes import (
     batches,
     bulk,
@@ -47,6 +50,9 @@ RESOURCES: Final = (
 class Service:
     """An app's HTTP API, mountable under any prefix of another ASGI app.
 
+    It is closed: `door` lets callers in, by keys and logins unless another is given. `entry` says
+    by which names it goes; loopback's alone, if nobody says.
+
     service = Service(app)
     web.mount("/queue", service.asgi)
 
@@ -54,8 +60,17 @@ class Service:
         ...
     """
 
-    def __init__(self, app: Penstock, *, door: Door, ticket_secret: str | None = None) -> None:
+    def __init__(
+        self,
+        app: Penstock,
+        *,
+        door: Door | None = None,
+        entry: Entry | None = None,
+        ticket_secret: str | None = None,
+    ) -> None:
         self._app = app
+        entry = entry or Entry.of()
+        door = door or Guard(app)
         self.asgi = FastAPI(
             title="Penstock",
             docs_url=None,
@@ -64,6 +79,7 @@ class Service:
             redirect_slashes=False,
         )
         self.asgi.state.wiring = Wiring(app, door, ticket_secret=ticket_secret)
+        self.asgi.add_middleware(Gate, door=door, entry=entry)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:

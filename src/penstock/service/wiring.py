@@ -11,13 +11,13 @@ from starlette.requests import HTTPConnection
 
 from penstock.app import Penstock
 from penstock.client import Client
+from penstock.client.scopes import Scope
 from penstock.insights import Insights
-from penstock.service.caller import Caller, Door
+from penstock.service.caller import CALLER, Caller, Door
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
 from penstock.service.problem import Problem
 from penstock.service.readiness import Readiness
-from penstock.service.scopes import Scope
 
 
 class Wiring:
@@ -34,12 +34,16 @@ class Wiring:
         self.tickets = Tickets(ticket_secret)
 
     def client_of(self, caller: Caller) -> Client:
-        """The app's calls, as the caller's tenant if it is bound to one."""
-        return self.client_as(caller.tenant)
+        """The app's calls for the caller, who is named in the audit for what they change."""
+        return self.client_as(caller.tenant, caller.name)
 
-    def client_as(self, tenant: str | None) -> Client:
-        """The app's calls, as a tenant or as none."""
-        return self.app if tenant is None else self.app.for_tenant(tenant)
+    def client_as(self, tenant: str | None, by: str | None = None) -> Client:
+        """The app's calls, as a tenant or as none.
+
+        As a tenant they are asked as the role of apps: row level security holds for them.
+        """
+        client = self.app if by is None else self.app.acting(by)
+        return client if tenant is None else client.for_tenant(tenant, confined=True)
 
     async def insights(self) -> Insights:
         """The questions of those who look over all tenants."""
@@ -58,7 +62,7 @@ def allowed(scope: Scope, *, everywhere: bool = False) -> Any:
 
 def _admitted(scope: Scope, everywhere: bool) -> Callable[[Request], Awaitable[Caller]]:
     async def admitted(request: Request) -> Caller:
-        caller = await wiring_of(request).door.admit(request)
+        caller: Caller = request.scope[CALLER]
         if scope not in caller.scopes:
             told = f"This needs the scope {scope!r}; {caller.name} has {_listed(caller)}."
             raise Problem(403, "not-allowed", told)

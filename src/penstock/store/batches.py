@@ -46,12 +46,13 @@ class Batches:
         name: str | None,
         callbacks: Mapping[str, Any],
         meta: str | None,
+        *,
+        by: str | None = None,
     ) -> int:
         """A new batch's id; callbacks are stored forms of requests by their moments."""
         stored = msgspec.json.encode(callbacks).decode() if callbacks else None
-        return int(
-            await on.fetchval(self._store.statement("open_batch"), tenant, name, stored, meta)
-        )
+        sql = self._store.statement("open_batch")
+        return int(await on.fetchval(sql, tenant, name, stored, meta, by))
 
     async def fold(self, on: Executor, limit: int, after: int, pace: float) -> Folded:
         """Move deltas into the counts of some batches, of each once in a pace of seconds."""

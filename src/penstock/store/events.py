@@ -40,10 +40,18 @@ class Events:
         self._store = store
 
     async def send(
-        self, on: Executor, name: str, payload: str, tenant: str, keep: float, options: str
+        self,
+        on: Executor,
+        name: str,
+        payload: str,
+        tenant: str,
+        keep: float,
+        options: str,
+        *,
+        by: str | None = None,
     ) -> Sent:
         sql = self._store.statement("send_event")
-        row = await on.fetchrow(sql, name, payload, tenant, keep, options)
+        row = await on.fetchrow(sql, name, payload, tenant, keep, options, by)
         assert row is not None
         return Sent(row["id"], row["woken"])
 

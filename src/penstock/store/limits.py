@@ -85,6 +85,10 @@ class Limits:
         """Close a key to everybody who shares it; the seconds until it opens."""
         return float(await on.fetchval(self._store.statement("close_bucket"), key, seconds))
 
-    async def open_bucket(self, on: Executor, key: str) -> bool:
+    async def shut_bucket(self, on: Executor, key: str, seconds: float, by: str | None) -> float:
+        """As `close_bucket`, for people: workers have no right to note anything."""
+        return float(await on.fetchval(self._store.statement("shut_bucket"), key, seconds, by))
+
+    async def open_bucket(self, on: Executor, key: str, by: str | None = None) -> bool:
         """Open a key before its time; whether it was closed."""
-        return bool(await on.fetchval(self._store.statement("open_bucket"), key))
+        return bool(await on.fetchval(self._store.statement("open_bucket"), key, by))

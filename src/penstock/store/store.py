@@ -251,23 +251,31 @@ class Store:
         assert row is not None
         return list(row["ids"]), row["last"] if row["seen"] == look else None
 
-    async def cancel(self, on: Executor, ids: Sequence[int], reason: str) -> dict[int, str]:
-        rows = await on.fetch(self.statement("cancel"), list(ids), reason)
+    # Whoever is named by `by` is noted in the audit; what a program does unnamed is no news.
+
+    async def cancel(
+        self, on: Executor, ids: Sequence[int], reason: str, *, by: str | None = None
+    ) -> dict[int, str]:
+        rows = await on.fetch(self.statement("cancel"), list(ids), reason, by)
         return {row["id"]: row["answer"] for row in rows}
 
-    async def retry(self, on: Executor, ids: Sequence[int]) -> dict[int, str]:
-        rows = await on.fetch(self.statement("retry"), list(ids))
+    async def retry(
+        self, on: Executor, ids: Sequence[int], *, by: str | None = None
+    ) -> dict[int, str]:
+        rows = await on.fetch(self.statement("retry"), list(ids), by)
         return {row["id"]: row["answer"] for row in rows}
 
-    async def delete(self, on: Executor, ids: Sequence[int]) -> dict[int, str]:
-        rows = await on.fetch(self.statement("delete"), list(ids))
+    async def delete(
+        self, on: Executor, ids: Sequence[int], *, by: str | None = None
+    ) -> dict[int, str]:
+        rows = await on.fetch(self.statement("delete"), list(ids), by)
         return {row["id"]: row["answer"] for row in rows}
 
-    async def pause(self, on: Executor, queue: str) -> None:
-        await on.execute(self.statement("pause"), queue)
+    async def pause(self, on: Executor, queue: str, *, by: str | None = None) -> None:
+        await on.fetch(self.statement("pause"), queue, by)
 
-    async def resume(self, on: Executor, queue: str) -> None:
-        await on.fetch(self.statement("resume"), queue)
+    async def resume(self, on: Executor, queue: str, *, by: str | None = None) -> None:
+        await on.fetch(self.statement("resume"), queue, by)
 
     async def paused(self, on: Executor) -> list[str]:
         return [row["name"] for row in await on.fetch(self.statement("paused"))]

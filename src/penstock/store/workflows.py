@@ -34,10 +34,12 @@ class Workflows:
 
     # Those who put them together
 
-    async def create(self, on: Executor, flow: Workflow, tenant: str) -> int:
+    async def create(
+        self, on: Executor, flow: Workflow, tenant: str, *, by: str | None = None
+    ) -> int:
         """A new workflow, without jobs."""
         statement = self._store.statement("create_workflow")
-        return int(await on.fetchval(statement, tenant, flow.name, flow.meta))
+        return int(await on.fetchval(statement, tenant, flow.name, flow.meta, by))
 
     async def extend(
         self, on: Executor, workflow: int, flow: Workflow, *, notify: bool, durable: bool

@@ -113,7 +113,8 @@ BEGIN
             'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
         ('step_cache',     NULL, NULL, 'ALL', v_own, NULL),
         ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
-        -- lane_setting, "grant", bucket, leader are for the owner alone: no policy, no row.
+        -- lane_setting, "grant", bucket, leader, api_key, person, login, login_failure are for the owner alone:
+        -- no policy, no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
       LEFT JOIN (VALUES
         ('job', replace(v_joins, '%table', 'job')), ('job_history', replace(v_joins, '%table', 'job_history')),

@@ -1,2 +1,10 @@
--- Run jobs again.
-SELECT id, answer FROM :"schema".retry_v2($1::bigint[]);
+-- Run jobs again, and note who did ($2), if it is said.
+WITH done AS MATERIALIZED (
+    SELECT r.id, r.answer FROM :"schema".retry_v2($1::bigint[]) AS r
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($2::text, 'retry', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
+                             jsonb_build_object('jobs', count(*))
+                             || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
+      FROM done AS d WHERE d.answer IN ('ready', 'blocked') AND $2::text IS NOT NULL HAVING count(*) > 0
+)
+SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;

@@ -1,0 +1,208 @@
+"""Keys for programs that use the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+
+from penstock.client.as_tenant import AsTenant
+from penstock.client.asking import Asking
+from penstock.client.scopes import SCOPES, Scope
+from penstock.client.secret import Secret
+from penstock.errors import ConfigError, KeyNotFound, NameTaken, RolesUnfit, TenantUnguarded
+from penstock.sql import quote, roles
+from penstock.store import Executor, failures, standing
+from penstock.store.access import Access
+from penstock.tasks.options import limit_key, seconds
+
+DAY: Final = 86_400.0
+FIRST: Final = "first"
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """A key, without its secret. One that is bound to a `tenant` sees nothing of others."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    tenant: str | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    """Within a minute."""
+    revoked_at: datetime | None
+    replaced_by: str | None
+    """The id of the key that came in its place."""
+
+
+class NewKey(Struct, frozen=True, kw_only=True):
+    """A key that was made just now; `secret` is the key itself, and is shown this once."""
+
+    key: Key
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"NewKey(key={self.key!r}, secret=…)"
+
+
+class Admitted(Struct, frozen=True, kw_only=True):
+    """Whom a key lets in, and to what."""
+
+    name: str
+    scopes: frozenset[Scope]
+    tenant: str | None
+
+
+class AccessCalls(Asking):
+    """The calls about keys. `by` says in the audit who made a change."""
+
+    async def create_key(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[Scope],
+        tenant: str | None = None,
+        expires: float | timedelta | None = None,
+        by: str | None = None,
+    ) -> NewKey:
+        """Make a key for a program that uses the service.
+
+            made = await app.create_key("ci", scopes=["read", "enqueue"], expires=90 * 86_400)
+            made.secret                     # pk_…: kept nowhere, and shown this once
+
+        With a `tenant` it sees that one alone, by row level security, which must be on for it.
+        """
+        limit_key("name", name)
+        chosen = _scopes(scopes, tenant)
+        length = _length("expires", expires)
+        if tenant is not None:
+            await self._expect_guarded(tenant)
+        made, actor = Secret.new(), self._actor(by)
+        row = await self._ask(
+            lambda on: Access(self.store).row(
+                on, "create_key", made.id, name, made.hash, chosen, tenant, length, actor
+            ),
+            again=False,
+        )
+        if row is None:
+            raise NameTaken("key", name, f"`penstock keys revoke {name}` frees it")
+        return NewKey(key=_key(row), secret=made.key)
+
+    async def keys(self, *, all: bool = False) -> Sequence[Key]:
+        """The keys that are good now; with `all` those that are not any more, too."""
+        return [
+            _key(row)
+            for row in await self._ask(lambda on: Access(self.store).rows(on, "list_keys", all))
+        ]
+
+    async def get_key(self, key: str) -> Key:
+        """A key by its id, or by its name while it is in use."""
+        row = await self._ask(lambda on: Access(self.store).row(on, "find_key", key))
+        if row is None:
+            raise KeyNotFound(key)
+        return _key(row)
+
+    async def rotate_key(
+        self,
+        key: str,
+        *,
+        overlap: float | timedelta = DAY,
+        expires: float | timedelta | None = None,
+        by: str | None = None,
+    ) -> NewKey:
+        """Make a new key in place of one, which is good for the `overlap` still.
+
+        It has the same name and rights and, unless `expires` says otherwise, as long a life.
+        """
+        left, length = seconds("overlap", overlap), _length("expires", expires)
+        old, made, actor = await self.get_key(key), Secret.new(), self._actor(by)
+        row = await self._ask(
+            lambda on: Access(self.store).row(
+                on, "rotate_key", old.id, made.id, made.hash, length, left, actor
+            ),
+            again=False,
+        )
+        if row is None:
+            raise KeyNotFound(key)
+        return NewKey(key=_key(row), secret=made.key)
+
+    async def revoke_key(self, key: str, *, by: str | None = None) -> Sequence[str]:
+        """Let a key in no more: one by its id, by a name all that have it; the ids.
+
+        Services know within five seconds.
+        """
+        actor = self._actor(by)
+        rows = await self._ask(lambda on: Access(self.store).rows(on, "revoke_key", key, actor))
+        if not rows:
+            raise KeyNotFound(key)
+        return [row["id"] for row in rows]
+
+    async def check_key(self, secret: str) -> Admitted | None:
+        """Whom a key lets in; None for one that is unknown, expired or revoked."""
+        given = Secret.read(secret)
+        if given is None:
+            return None
+        access = Access(self.store)
+        row = await self._ask(lambda on: access.row(on, "admit_key", given.id))
+        if row is None or not given.fits(row["secret_hash"]):
+            return None
+        if row["is_stale"]:
+            await self._ask(lambda on: access.rows(on, "use_key", given.id))
+        return Admitted(name=row["name"], scopes=frozenset(row["scopes"]), tenant=row["tenant"])
+
+    async def first_key(self) -> str | None:
+        """A key that may do everything, where there is neither a key nor a person yet."""
+        made = Secret.new()
+        row = await self._ask(
+            lambda on: Access(self.store).row(on, "first_key", made.id, FIRST, made.hash),
+            again=False,
+        )
+        return None if row is None else made.key
+
+    async def _expect_guarded(self, tenant: str) -> None:
+        """Raise unless row level security keeps tenants apart, and this login can come under it."""
+        schema = self.store.schema
+        found = await self._ask(lambda on: standing(on, schema))
+        if found is None or not found.is_secured:
+            raise TenantUnguarded(tenant)
+        confined = AsTenant(tenant, confined=True)
+        try:
+            await self._ask(lambda on: confined.ask(on, self.store, _nothing))
+        except Exception as error:
+            if not failures.is_refused(error.__cause__ or error):
+                raise
+            app = roles(schema).app
+            raise RolesUnfit(
+                f"The role {found.role} cannot become {app}, as which calls for a tenant are made.",
+                f"GRANT {quote(app)} TO {quote(found.role)};",
+            ) from error
+
+
+async def _nothing(on: Executor) -> None:
+    """To take a role is the question."""
+
+
+def _scopes(scopes: Iterable[Scope], tenant: str | None) -> list[str]:
+    chosen = list(dict.fromkeys([scopes] if isinstance(scopes, str) else scopes))
+    known = ", ".join(SCOPES)
+    if not chosen or any(each not in SCOPES for each in chosen):
+        raise ConfigError("scopes", chosen, f"one or more of {known}")
+    if tenant is not None and "admin" in chosen:
+        raise ConfigError("scopes", chosen, "no admin together with a tenant: it is about them all")
+    return sorted(chosen, key=SCOPES.index)
+
+
+def _length(setting: str, value: float | timedelta | None) -> float | None:
+    if value is None:
+        return None
+    if not (length := seconds(setting, value)):
+        raise ConfigError(setting, value, "more than 0 seconds, or None")
+    return length
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return Key(**row | {"scopes": tuple(row["scopes"])})

@@ -1,0 +1,94 @@
+"""Who may knock at the service, before anybody is let in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from penstock.errors import ConfigError
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Names that the service answers to, pages that may ask it, proxies whose word it takes.
+
+    `hosts` are names of this service, `*.example.com` and `*` too. `origins` are pages of others,
+    such as `https://shop.example`, that browsers may let ask with a key. `proxies` are addresses or
+    networks of proxies in front: who came through them is taken from `X-Forwarded-For`, and whether
+    by https from `X-Forwarded-Proto`. One that asks for a password itself names the person in the
+    `edge_header`, which is looked at only if it comes from a proxy.
+    """
+
+    hosts: tuple[str, ...] = LOOPBACK
+    origins: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    edge_header: str | None = None
+
+    def __post_init__(self) -> None:
+        for host in self.hosts:
+            if not host or "/" in host or host != host.strip().lower():
+                raise ConfigError("hosts", host, "names in small letters, without a scheme")
+        for origin in self.origins:
+            parts = urlsplit(origin)
+            if (
+                parts.scheme not in ("http", "https")
+                or origin != f"{parts.scheme}://{parts.netloc}"
+            ):
+                raise ConfigError("origins", origin, "origins such as https://shop.example")
+        self.networks  # noqa: B018  # each proxy is read once, to refuse what is none
+        if self.edge_header is not None and not self.proxies:
+            raise ConfigError(
+                "edge_header", self.edge_header, "one only with proxies: else anybody could send it"
+            )
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """As the environment says: lists are separated by commas."""
+        given = {
+            name: tuple(part.strip() for part in text.split(",") if part.strip())
+            for name in ("hosts", "origins", "proxies")
+            if (text := environment.get(f"PENSTOCK_{name.upper()}"))
+        }
+        return cls(edge_header=environment.get("PENSTOCK_EDGE_HEADER") or None, **given)
+
+    @property
+    def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        found = []
+        for proxy in self.proxies:
+            try:
+                found.append(ip_network(proxy))
+            except ValueError:
+                raise ConfigError("proxies", proxy, "addresses or networks: 10.0.0.0/8") from None
+        return tuple(found)
+
+    def knows(self, host: str) -> bool:
+        """Whether this is a name of the service; `host` is a Host header, port and all."""
+        name = name_of(host)
+        return any(
+            each == "*" or each == name or (each.startswith("*.") and name.endswith(each[1:]))
+            for each in self.hosts
+        )
+
+    def trusts(self, address: str | None) -> bool:
+        """Whether an address is a proxy's."""
+        if address is None or not self.proxies:
+            return False
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        return any(found in network for network in self.networks)
+
+
+def name_of(host: str) -> str:
+    """The name in a Host header."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".") if host.count(":") < 2 else host

@@ -1,0 +1,184 @@
+"""The gate around the service: nothing gets in that was not let in, and what goes out is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.errors import PenstockError
+from penstock.service.caller import CALLER, Door
+from penstock.service.entry import Entry
+from penstock.service.problem import Problem, answer, from_error
+
+# Verb and path; all else is for those who were let in.
+OPEN: Final = frozenset({("GET", "/livez"), ("GET", "/readyz"), ("POST", "/api/v1/login")})
+# Asked by address, by those who watch over many.
+NAMELESS: Final = frozenset({"/livez", "/readyz"})
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+HSTS: Final = "max-age=31536000"
+
+
+class Gate:
+    """ASGI middleware: hosts, origins, callers, headers. A route's own headers are left alone."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        door: Door,
+        entry: Entry,
+        open_to_all: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self._app = app
+        self._door = door
+        self._entry = entry
+        self._open = OPEN | frozenset(open_to_all)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        sealed = _Sealed(send, self._sealing(connection))
+        try:
+            early = await self._pass(connection)
+            if early is None:
+                await self._app(scope, receive, sealed)
+                return
+        except Problem as problem:
+            early = answer(problem)
+        except PenstockError as error:
+            early = answer(from_error(error))
+        except Exception:
+            if scope["type"] == "http" and not sealed.has_begun:
+                told = Problem(
+                    500, "fault", "Something is wrong here; the log of the service says what."
+                )
+                await answer(told)(scope, receive, sealed)
+            raise
+        await _refuse(early, scope, receive, sealed)
+
+    async def _pass(self, connection: HTTPConnection) -> Response | None:
+        """Let a connection through, or say what it is answered instead."""
+        scope = connection.scope
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        verb = scope.get("method", "WEBSOCKET")
+        if path not in NAMELESS:
+            self._check_host(connection)
+        if verb == "OPTIONS" and "access-control-request-method" in connection.headers:
+            return self._preflight(connection)
+        if verb not in SAFE:
+            self._check_origin(connection)
+        if (verb, path) not in self._open:
+            scope[CALLER] = await self._door.admit(connection)
+        return None
+
+    def _check_host(self, connection: HTTPConnection) -> None:
+        host = connection.headers.get("host", "")
+        if not self._entry.knows(host):
+            told = f"This service does not go by the name {host!r}; `hosts` are those it goes by."
+            raise Problem(400, "unknown-host", told)
+
+    def _check_origin(self, connection: HTTPConnection) -> None:
+        """A page of somebody else's changes nothing here, whatever the browser sends with it."""
+        origin = connection.headers.get("origin")
+        if origin is not None and not self._is_ours(origin, connection):
+            told = f"Pages of {origin} may not ask this; `origins` are those that may."
+            raise Problem(403, "foreign-origin", told)
+
+    def _is_ours(self, origin: str, connection: HTTPConnection) -> bool:
+        return origin in self._entry.origins or (
+            urlsplit(origin).netloc == connection.headers.get("host", "")
+        )
+
+    def _preflight(self, connection: HTTPConnection) -> Response:
+        self._check_origin(connection)
+        return Response(
+            status_code=204,
+            headers={
+                "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+                "access-control-allow-headers": "authorization, content-type, last-event-id",
+                "access-control-max-age": "600",
+            },
+        )
+
+    def _sealing(self, connection: HTTPConnection) -> dict[str, str]:
+        """The headers of every answer to this connection."""
+        headers = dict(HEADERS)
+        origin = connection.headers.get("origin")
+        if origin in self._entry.origins:
+            headers["access-control-allow-origin"] = str(origin)
+            headers["access-control-expose-headers"] = "location, retry-after"
+        else:
+            headers["cross-origin-resource-policy"] = "same-origin"
+        if self._entry.origins:
+            headers["vary"] = "origin"
+        if is_https(connection, self._entry):
+            headers["strict-transport-security"] = HSTS
+        return headers
+
+
+class _Sealed:
+    """Sends answers on with the headers that each has, unless a route has set them itself."""
+
+    def __init__(self, send: Send, headers: dict[str, str]) -> None:
+        self._send = send
+        self._headers = headers
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            self.has_begun = True
+            message.setdefault("headers", [])
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+async def _refuse(early: Response, scope: Scope, receive: Receive, send: Any) -> None:
+    """Answer without the app. A WebSocket is refused before it is one, with the same words."""
+    if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+        await early(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": str(early.status_code)})
+
+
+def is_https(connection: HTTPConnection, entry: Entry) -> bool:
+    """Whether the caller came by https, to us or to a proxy in front."""
+    if connection.url.scheme in ("https", "wss"):
+        return True
+    if not entry.trusts(_peer(connection)):
+        return False
+    return connection.headers.get("x-forwarded-proto", "").strip().lower() in ("https", "wss")
+
+
+def address_of(connection: HTTPConnection, entry: Entry) -> str:
+    """Where a caller is: the last address that no proxy of ours has."""
+    address = _peer(connection)
+    forwarded = connection.headers.get("x-forwarded-for", "").split(",")
+    while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
+        address = before
+    return address or "local"
+
+
+def _peer(connection: HTTPConnection) -> str | None:
+    return connection.client.host if connection.client else None

@@ -1,0 +1,53 @@
+"""Answers that hold for a moment, so that a request costs no question to the database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """Asks once for each key while an answer is fresh, however many want it at once.
+
+    That something is not there is not remembered: it would only be forgotten answers that fill
+    the room.
+    """
+
+    def __init__(
+        self, ask: Callable[[str], Awaitable[T | None]], *, seconds: float, most: int
+    ) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._most = most
+        self._known: dict[str, tuple[float, T]] = {}
+        self._asked: dict[str, asyncio.Task[T | None]] = {}
+
+    async def get(self, key: str) -> T | None:
+        found = self._known.get(key)
+        if found is not None and found[0] > time.monotonic():
+            return found[1]
+        task = self._asked.get(key)
+        if task is None:
+            task = self._asked[key] = asyncio.create_task(self._learn(key))
+        # Whoever gives up does not take the answer from the others.
+        return await asyncio.shield(task)
+
+    def forget(self, key: str) -> None:
+        self._known.pop(key, None)
+
+    async def _learn(self, key: str) -> T | None:
+        until = time.monotonic() + self._seconds
+        try:
+            answer = await self._ask(key)
+            self._known.pop(key, None)
+            if answer is not None:
+                self._known[key] = (until, answer)
+                while len(self._known) > self._most:
+                    del self._known[next(iter(self._known))]
+            return answer
+        finally:
+            del self._asked[key]

@@ -1,0 +1,38 @@
+-- Count an attempt to log in, before anything is compared, so that many at once are counted too. Answers with the
+-- seconds to wait, 0 if it may be tried. $1 are the subjects, a name and an address, $2 how many failures of each are
+-- free, $3 the longest wait: from then on the wait doubles with each. An hour without a failure is a new beginning.
+CREATE FUNCTION :"schema".try_login_v1(
+    p_subjects bytea[], p_free integer[], p_most double precision[], p_now timestamptz DEFAULT NULL
+) RETURNS double precision
+LANGUAGE plpgsql VOLATILE
+SET search_path = :"schema", pg_temp
+AS $$
+DECLARE
+    v_now  timestamptz := coalesce(p_now, clock_timestamp());
+    v_wait double precision;
+BEGIN
+    -- What has not been tried for a day is forgotten, a few at a time.
+    DELETE FROM login_failure AS f
+     WHERE f.subject IN (SELECT o.subject FROM login_failure AS o WHERE o.last_at < v_now - interval '1 day'
+                          ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED);
+    INSERT INTO login_failure (subject, last_at, until)
+    SELECT s.subject, v_now, v_now FROM unnest(p_subjects) AS s (subject) ORDER BY s.subject
+    ON CONFLICT (subject) DO NOTHING;
+    -- In one order, so that two attempts never wait for each other.
+    PERFORM FROM login_failure AS f WHERE f.subject = ANY (p_subjects) ORDER BY f.subject FOR UPDATE;
+    SELECT extract(epoch FROM max(f.until) - v_now) INTO v_wait FROM login_failure AS f WHERE f.subject = ANY (p_subjects);
+    IF v_wait > 0 THEN
+        RETURN v_wait;
+    END IF;
+    UPDATE login_failure AS f
+       SET failures = n.failures, last_at = v_now,
+           until = v_now + CASE WHEN n.failures <= s.free THEN interval '0'
+                                ELSE make_interval(secs => least(s.most, 2.0 ^ least(n.failures - s.free - 1, 30))) END
+      FROM unnest(p_subjects, p_free, p_most) AS s (subject, free, most)
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN o.last_at < v_now - interval '1 hour' THEN 1 ELSE o.failures + 1 END AS failures
+             FROM login_failure AS o WHERE o.subject = s.subject) AS n
+     WHERE f.subject = s.subject;
+    RETURN 0;
+END
+$$;

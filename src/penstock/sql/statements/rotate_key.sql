@@ -1,0 +1,22 @@
+-- Replace a key ($1) by a new one with the same rights and, unless $4 says for how many seconds, as long a life.
+-- The old one is good for $5 seconds more.
+WITH old AS (
+    UPDATE :"schema".api_key AS k
+       SET replaced_by = $2::text,
+           expires_at = least(k.expires_at, clock_timestamp() + make_interval(secs => $5::double precision))
+      FROM :"schema".api_key AS before
+     WHERE k.id = $1::text AND before.id = k.id AND k.revoked_at IS NULL AND k.replaced_by IS NULL
+    RETURNING k.id, k.name, k.scopes, k.tenant, k.expires_at, before.expires_at - k.created_at AS life
+), made AS (
+    INSERT INTO :"schema".api_key (id, name, secret_hash, scopes, tenant, expires_at, created_by)
+    SELECT $2::text, o.name, $3::bytea, o.scopes, o.tenant,
+           clock_timestamp() + coalesce(make_interval(secs => $4::double precision), o.life), coalesce($6::text, session_user)
+      FROM old AS o
+    RETURNING id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, replaced_by
+), noted AS (
+    INSERT INTO :"schema".audit (actor, action, tenant, target, detail)
+    SELECT m.created_by, 'rotate_key', coalesce(m.tenant, ''), m.name,
+           jsonb_build_object('id', m.id, 'old', o.id, 'old_expires_at', o.expires_at, 'expires_at', m.expires_at)
+      FROM made AS m CROSS JOIN old AS o
+)
+SELECT m.* FROM made AS m;
