@@ -36,7 +36,7 @@ def test_serve_answers_until_it_is_told_to_stop(penstock: Commands, number: sign
 
     assert httpx.get(f"{said['address']}/livez").json() == {"status": "alive"}
     assert httpx.get(f"{said['address']}/readyz").json() == {"status": "ready"}
-    assert httpx.get(said["openapi"]).json()["info"]["title"] == "Penstock"
+    assert httpx.get(said["openapi"]).status_code == 401
     assert said["app"] == "shop"
     assert said["worker"] is None
 

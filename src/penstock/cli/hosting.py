@@ -17,7 +17,6 @@ from penstock.cli.listening import Listening
 from penstock.cli.opening import opened, plain_errors
 from penstock.cli.service import on_stop_signals
 from penstock.service import Service
-from penstock.service.closed import Closed
 from penstock.service.server import Server
 from penstock.worker import Worker
 
@@ -108,7 +107,7 @@ async def _served(
     hosted: Hosted, bound: socket.socket, stops: Stops
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The server for an open app, and the first key if one was made."""
-    service = Service(hosted.app, door=Closed())
+    service = Service(hosted.app, entry=hosted.listening.entry())
     server = hosted.listening.server(service, bound)
     stops.tell(server)
     if not hosted.listening.is_local:
@@ -118,7 +117,8 @@ async def _served(
             hosted.listening.host,
         )
     async with service:
-        yield server, None
+        # Whoever can open a port of this machine's own is its owner, or as good as.
+        yield server, await hosted.app.first_key() if hosted.listening.is_local else None
 
 
 def _banner(

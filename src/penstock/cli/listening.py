@@ -15,6 +15,7 @@ from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
 from penstock.cli.ports import holder_of
 
 if TYPE_CHECKING:
+    from penstock.service.entry import Entry
     from penstock.service.server import Server
     from penstock.service.service import Service
 
@@ -53,6 +54,35 @@ class Listening:
             metavar="ADDRESS",
             help="A proxy whose word is taken for who asks (X-Forwarded-For) and how "
             "(X-Forwarded-Proto); may be given several times.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    hostname: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name by which the service is reached, such as jobs.example.com; may be given "
+            "several times. Those of loopback, if none is given.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Whose pages may ask with a key, such as https://shop.example; may be given "
+            "several times.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    edge_header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The header in which a --proxy that asks for passwords itself names the person.",
             show_default=False,
             rich_help_panel=PANEL,
         ),
@@ -98,9 +128,22 @@ class Listening:
             service,
             bound,
             root_path=self.root_path.rstrip("/"),
-            proxies=self.proxy or (),
             access_log=self.access_log,
         )
+
+    def entry(self) -> Entry:
+        """Who may knock: as the options say, or else the environment."""
+        from penstock.service.entry import Entry
+
+        given = {
+            "hosts": self.hostname,
+            "origins": self.origin,
+            "proxies": self.proxy,
+            "edge_header": self.edge_header,
+        }
+        entry = Entry.of(**{name: value for name, value in given.items() if value})
+        # Who was told to listen at an address may be asked by it.
+        return entry if self.host in EVERYWHERE else entry.also(self.host)
 
     def address(self, bound: socket.socket) -> str:
         """Where to reach it from this machine."""

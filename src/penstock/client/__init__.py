@@ -1,5 +1,6 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
+from penstock.client.access import Admitted, Key, NewKey
 from penstock.client.batch import BatchHandle, BatchId, BatchPage, BatchState, BatchStatus
 from penstock.client.callbacks import Callback
 from penstock.client.client import Client
@@ -24,6 +25,7 @@ from penstock.client.workflow import (
 )
 
 __all__ = [
+    "Admitted",
     "BatchHandle",
     "BatchId",
     "BatchOptions",
@@ -41,10 +43,12 @@ __all__ = [
     "JobNow",
     "JobStatus",
     "KeptEvent",
+    "Key",
     "Kind",
     "LaneSettings",
     "Limit",
     "Link",
+    "NewKey",
     "OwnerNow",
     "Page",
     "Plan",

@@ -63,6 +63,14 @@ class SyncClient:
     resume = blocking(Client.resume)
     paused = blocking(Client.paused)
 
+    create_key = blocking(Client.create_key)
+    keys = blocking(Client.keys)
+    get_key = blocking(Client.get_key)
+    rotate_key = blocking(Client.rotate_key)
+    revoke_key = blocking(Client.revoke_key)
+    check_key = blocking(Client.check_key)
+    first_key = blocking(Client.first_key)
+
     send_event = blocking(Client.send_event)
     sent_events = blocking(Client.sent_events)
 
@@ -153,9 +161,13 @@ class SyncClient:
         """
         return SyncClient(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
 
-    def for_tenant(self, tenant: str) -> SyncClient:
+    def for_tenant(self, tenant: str, *, confined: bool = False) -> SyncClient:
         """The same calls as one tenant: its jobs are enqueued, and no other's.
 
         app.sync.for_tenant("acme").enqueue(send_invoice, 42)
         """
-        return SyncClient(self._client.for_tenant(tenant), self._run)
+        return SyncClient(self._client.for_tenant(tenant, confined=confined), self._run)
+
+    def acting(self, by: str) -> SyncClient:
+        """The same calls for somebody, whose changes are theirs in the audit."""
+        return SyncClient(self._client.acting(by), self._run)

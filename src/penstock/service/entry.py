@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError
@@ -48,14 +47,21 @@ class Entry:
             )
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """As the environment says: lists are separated by commas."""
-        given = {
-            name: tuple(part.strip() for part in text.split(",") if part.strip())
-            for name in ("hosts", "origins", "proxies")
-            if (text := environment.get(f"PENSTOCK_{name.upper()}"))
-        }
-        return cls(edge_header=environment.get("PENSTOCK_EDGE_HEADER") or None, **given)
+    def of(cls, **given: Any) -> Self:
+        """As is given, and for the rest as the environment says; there commas separate."""
+        found: dict[str, Any] = {}
+        for name in ("hosts", "origins", "proxies"):
+            if text := os.environ.get(f"PENSTOCK_{name.upper()}"):
+                found[name] = [part.strip() for part in text.split(",") if part.strip()]
+        if header := os.environ.get("PENSTOCK_EDGE_HEADER"):
+            found["edge_header"] = header
+        wanted = found | given
+        lists = {name: tuple(each) for name, each in wanted.items() if not isinstance(each, str)}
+        return cls(**wanted | lists)
+
+    def also(self, host: str) -> Self:
+        """With one name more."""
+        return replace(self, hosts=(*self.hosts, host.lower()))
 
     @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -48,7 +48,6 @@ class Server:
         listening: socket.socket,
         *,
         root_path: str = "",
-        proxies: Sequence[str] = (),
         access_log: bool = False,
         grace: int = GRACE,
     ) -> None:
@@ -63,8 +62,7 @@ class Server:
             access_log=access_log,
             server_header=False,
             root_path=root_path,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=list(proxies),
+            proxy_headers=False,  # the gate knows which proxies to believe
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=grace,

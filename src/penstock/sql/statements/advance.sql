@@ -88,6 +88,20 @@ WITH span AS MATERIALIZED (
     UPDATE :"schema".event_wait AS w SET until = w.until - s.past FROM span AS s
 ), entries AS (
     UPDATE :"schema".audit AS a SET at = a.at - s.past FROM span AS s
+), keys AS (
+    UPDATE :"schema".api_key AS k
+       SET created_at = k.created_at - s.past, expires_at = k.expires_at - s.past,
+           last_used_at = k.last_used_at - s.past, revoked_at = k.revoked_at - s.past
+      FROM span AS s
+), people AS (
+    UPDATE :"schema".person AS p
+       SET created_at = p.created_at - s.past, disabled_at = p.disabled_at - s.past FROM span AS s
+), logins AS (
+    UPDATE :"schema".login AS l
+       SET created_at = l.created_at - s.past, expires_at = l.expires_at - s.past, seen_at = l.seen_at - s.past
+      FROM span AS s
+), attempts AS (
+    UPDATE :"schema".login_failure AS f SET last_at = f.last_at - s.past, until = f.until - s.past FROM span AS s
 )
 SELECT :"schema".notify_ready_v1(m.queue, m.lane, m.priority, min(m.ready_at))
   FROM moved AS m WHERE m.state = 'ready' GROUP BY m.queue, m.lane, m.priority

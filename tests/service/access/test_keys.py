@@ -1,0 +1,190 @@
+"""A key opens what its scopes say, until it expires, is replaced or revoked."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from penstock import Penstock
+from penstock.client.secret import Secret
+from penstock.errors import ConfigError, KeyNotFound, NameTaken
+from penstock.service import Service, door
+from tests.fixtures.database import Database
+from tests.service.access.conftest import Asks, asking
+
+JOBS = "/api/v1/jobs"
+NEW = {"task": "greet", "args": {"name": "Ada"}}
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are asked for each time."""
+    monkeypatch.setattr(door, "FRESH", 0.0)
+
+
+async def status(client: httpx.AsyncClient) -> int:
+    return (await client.get(JOBS)).status_code
+
+
+@pytest.mark.parametrize("path", [JOBS, "/api/v1/openapi.json", "/metrics", "/nothing", "/"])
+async def test_without_a_key_nothing_answers(service: Service, path: str) -> None:
+    async with asking(service) as client:
+        answer = await client.get(path)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="penstock"'
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:penstock:unknown-caller"
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        "Bearer",
+        "Bearer x",
+        "Bearer pk_000000000000_" + "a" * 43,
+        "Basic YWRhOng=",
+        "bearer pk_é_",
+        "Bearer pk_" + "0" * 100_000,
+    ],
+)
+async def test_what_is_no_key_opens_nothing(service: Service, credentials: str) -> None:
+    async with asking(service) as client:
+        answer = await client.get(JOBS, headers={"authorization": credentials.encode()})
+    assert answer.status_code == 401
+
+
+async def test_another_secret_with_a_known_id_opens_nothing(
+    service: Service, app: Penstock
+) -> None:
+    made = await app.create_key("ci", scopes=["read"])
+    other = Secret(made.key.id, Secret.new().text).key
+    async with asking(service, other) as client:
+        assert await status(client) == 401
+
+
+async def test_a_key_opens_what_its_scopes_say(asks: Asks) -> None:
+    reader, enqueuer = await asks("read"), await asks("enqueue")
+    assert await status(reader) == 200
+    refused = await reader.post(JOBS, json=NEW)
+    assert refused.status_code == 403
+    assert "needs the scope 'enqueue'; key:read has read" in refused.json()["detail"]
+    assert (await enqueuer.post(JOBS, json=NEW)).status_code == 202
+    assert await status(enqueuer) == 403
+
+
+async def test_a_job_says_which_key_asked_for_it(app: Penstock, asks: Asks) -> None:
+    client = await asks("enqueue")
+    job = (await client.post(JOBS, json=NEW)).json()["id"]
+    assert (await app.get(job)).requested_by == "key:enqueue"
+
+
+async def test_only_the_hash_of_a_secret_is_kept(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    made = await app.create_key("ci", scopes=["read"])
+    secret = Secret.read(made.secret)
+    assert secret is not None
+    assert made.secret not in repr(made)
+    assert secret.text not in repr(secret)
+    row = str(await connection.fetchrow("SELECT * FROM penstock.api_key"))
+    assert secret.text not in row
+    assert str(secret.hash) in row
+
+
+async def test_a_revoked_key_opens_nothing_once_it_is_forgotten(
+    forgetful: None, app: Penstock, asks: Asks
+) -> None:
+    client = await asks("read")
+    assert await status(client) == 200
+    await app.revoke_key("read")
+    assert await status(client) == 401
+    with pytest.raises(KeyNotFound, match="There is no key 'read' in use"):
+        await app.revoke_key("read")
+
+
+async def test_an_expired_key_opens_nothing(
+    forgetful: None, service: Service, app: Penstock, connection: asyncpg.Connection
+) -> None:
+    made = await app.create_key("ci", scopes=["read"], expires=60)
+    async with asking(service, made.secret) as client:
+        assert await status(client) == 200
+        await connection.execute("UPDATE penstock.api_key SET expires_at = now()")
+        assert await status(client) == 401
+
+
+async def test_both_keys_of_a_rotation_are_good_while_they_overlap(
+    forgetful: None, service: Service, app: Penstock, connection: asyncpg.Connection
+) -> None:
+    old = await app.create_key("ci", scopes=["read"], expires=7 * 86_400)
+    new = await app.rotate_key("ci", overlap=3600)
+    async with asking(service, old.secret) as first, asking(service, new.secret) as second:
+        assert [await status(first), await status(second)] == [200, 200]
+        await connection.execute(
+            "UPDATE penstock.api_key SET expires_at = now() WHERE id = $1", old.key.id
+        )
+        assert [await status(first), await status(second)] == [401, 200]
+    assert (new.key.name, new.key.scopes) == ("ci", ("read",))
+    assert new.key.expires_at is not None
+    assert (new.key.expires_at - new.key.created_at).days in (6, 7)
+    assert (await app.get_key(old.key.id)).replaced_by == new.key.id
+    with pytest.raises(KeyNotFound):
+        await app.rotate_key(old.key.id)
+
+
+async def test_a_name_means_one_key(app: Penstock) -> None:
+    await app.create_key("ci", scopes=["read"])
+    with pytest.raises(NameTaken, match="There is a key 'ci' already: take another name"):
+        await app.create_key("ci", scopes=["read"])
+    await app.revoke_key("ci")
+    await app.create_key("ci", scopes=["read"])
+    assert [key.name for key in await app.keys()] == ["ci"]
+    assert len(await app.keys(all=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"scopes": []}, {"scopes": ["reed"]}, {"scopes": ["read"], "expires": 0}, {"scopes": "x"}],
+)
+async def test_a_key_that_makes_no_sense_is_refused(app: Penstock, given: Any) -> None:
+    with pytest.raises(ConfigError):
+        await app.create_key("ci", **given)
+
+
+async def test_many_requests_ask_for_a_key_once(app: Penstock, asks: Asks) -> None:
+    client = await asks("read")
+    asked: list[Any] = []
+    check = app.check_key
+
+    async def count(secret: str) -> Any:
+        asked.append(secret)
+        return await check(secret)
+
+    app.check_key = count  # type: ignore[method-assign]
+    await asyncio.gather(*(client.get(JOBS) for _ in range(20)))
+    assert len(asked) == 1
+
+
+async def test_the_use_of_a_key_is_noted_once_a_minute(
+    forgetful: None, app: Penstock, asks: Asks
+) -> None:
+    client = await asks("read")
+    assert (await app.get_key("read")).last_used_at is None
+    await client.get(JOBS)
+    first = (await app.get_key("read")).last_used_at
+    await client.get(JOBS)
+    assert first is not None
+    assert (await app.get_key("read")).last_used_at == first
+
+
+async def test_the_first_key_is_made_once(
+    database: Database, service: Service, app: Penstock
+) -> None:
+    async with Penstock(database.url) as other:
+        made = await asyncio.gather(app.first_key(), other.first_key())
+    [key] = [each for each in made if each is not None]
+    async with asking(service, key) as client:
+        assert await status(client) == 200
+    await app.revoke_key("first")
+    assert await app.first_key() is None
