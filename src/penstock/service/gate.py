@@ -20,6 +20,7 @@ from penstock.service.problem import Problem, answer, from_error
 OPEN: Final = frozenset({("GET", "/livez"), ("GET", "/readyz"), ("POST", "/api/v1/login")})
 # Asked by address, by those who watch over many.
 NAMELESS: Final = frozenset({"/livez", "/readyz"})
+LIVE: Final = "/api/v1/live"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 HEADERS: Final = {
@@ -85,6 +86,8 @@ class Gate:
             self._check_host(connection)
         if verb == "OPTIONS" and "access-control-request-method" in connection.headers:
             return self._preflight(connection)
+        if _has_ticket(connection, verb, path):
+            return None
         if verb not in SAFE:
             self._check_origin(connection)
         if (verb, path) not in self._open:
@@ -152,6 +155,14 @@ class _Sealed:
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
         await self._send(message)
+
+
+def _has_ticket(connection: HTTPConnection, verb: str, path: str) -> bool:
+    """Whether it comes with a ticket, which streams look at themselves, and nothing else does."""
+    is_stream = path == LIVE or path.startswith(f"{LIVE}/")
+    return (
+        is_stream and verb in ("GET", "WEBSOCKET") and bool(connection.query_params.get("ticket"))
+    )
 
 
 async def _refuse(early: Response, scope: Scope, receive: Receive, send: Any) -> None:

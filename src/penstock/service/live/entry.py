@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 
-from penstock.service.caller import Caller
+from penstock.service.caller import CALLER, Caller
 from penstock.service.live.subject import Subject
 from penstock.service.problem import Problem
 from penstock.service.wiring import wiring_of
@@ -34,7 +34,7 @@ async def entry_of(connection: HTTPConnection) -> Entry:
     wiring = wiring_of(connection)
     if ticket := connection.query_params.get("ticket"):
         return Entry(*wiring.tickets.admit(ticket))
-    caller = await wiring.door.admit(connection)
+    caller: Caller = connection.scope[CALLER]
     if "read" not in caller.scopes:
         raise Problem(403, "not-allowed", f"This needs the scope 'read'; {caller.name} lacks it.")
     return Entry(caller)
