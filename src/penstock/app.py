@@ -12,8 +12,8 @@ from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from penstock import migrate
 from penstock.client import Client, Link, Portal, SyncClient
+from penstock.client.tracing import Tracing
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
-from penstock.events import Events
 from penstock.insights import Insights
 from penstock.store import Pool
 from penstock.store.schedules import Schedules
@@ -72,7 +72,7 @@ class Penstock(Client):
         super().__init__(self._link_to(database))
         self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
-        self.events = Events()
+        self.events = self._link.events
         self.resources = Resources()
         self.timetable = Timetable()
         self.task = TaskDecorator(register=self.tasks.add)
@@ -89,6 +89,13 @@ class Penstock(Client):
     def url(self) -> str:
         """The database's address; of an embedded one it is known once the app is open."""
         return self._link.url
+
+    def trace_with(self, tracing: Tracing | None) -> None:
+        """Let somebody follow every job from its enqueue to its end; None ends it.
+
+        `penstock.integrations.otel.instrument(app)` does this for OpenTelemetry.
+        """
+        self._link.tracing = tracing
 
     def use_database(
         self,

@@ -22,13 +22,28 @@ class Event(Struct, frozen=True):
     """The root of all events."""
 
 
+class JobsEnqueued(Event, frozen=True):
+    """Jobs were stored by this process, those left out that were there before.
+
+    In a transaction of the caller's own they are stored once that is committed.
+    """
+
+    queue: str
+    task: str
+    count: int
+
+
 class JobsClaimed(Event, frozen=True):
     queue: str
     count: int
 
 
 class JobFinished(Event, frozen=True):
-    """An attempt was settled: `state` is where its job is now."""
+    """An attempt was settled: `state` is where its job is now.
+
+    `outcome` is what the attempt came to: completed, failed, cancelled, retried, snoozed, blocked,
+    parked or released. `waited` is from being ready to its beginning, by this machine's clock.
+    """
 
     job_id: str
     task: str
@@ -37,6 +52,8 @@ class JobFinished(Event, frozen=True):
     state: str
     reason: str | None
     seconds: float
+    outcome: str
+    waited: float
 
 
 class ChildDied(Event, frozen=True):

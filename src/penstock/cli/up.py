@@ -41,8 +41,8 @@ def up(
 ) -> None:
     """Start all in one process: database, worker and API.
 
-    For development. Without a database's address it starts the embedded Postgres. Migrations are applied. In
-    production `penstock migrate`, `penstock serve` and `penstock work` are apart.
+    For development. Without a database's address it starts the embedded Postgres. Migrations are
+    applied. In production `penstock migrate`, `penstock serve` and `penstock work` are apart.
     """
     expect_service()
     logs.to_stderr()

@@ -112,6 +112,8 @@ class Client(
         given = prepared(requests)
         if self._tenant is not None:
             given = self._tenant.signed(given)
+        if (tracing := self._link.tracing) is not None:
+            given = list(tracing.carried(given))
         return self.store.enqueueing(given, notify=notify, durable=False)
 
     # Look
@@ -288,7 +290,9 @@ class _Inside(Client):
             return []
         # Postgres itself folds equal notifications of one transaction into one.
         try:
-            stored = await self._ask(lambda on: self._insert(on, given, links))
+            stored = await self._sent(
+                given, lambda sent: self._ask(lambda on: self._insert(on, sent, links))
+            )
         except TenantMissing as error:
             raise TenantMissing(tenant_of(given)) from error.__cause__
         return enqueued_from(stored)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -11,8 +12,10 @@ from penstock.client.as_tenant import AsTenant
 from penstock.client.asking import Asking
 from penstock.client.enqueued import Enqueued
 from penstock.client.link import Link
+from penstock.client.tracing import Requests
 from penstock.client.wake import Wake
 from penstock.errors import DatabaseLost, TenantMissing
+from penstock.events import JobsEnqueued
 from penstock.store import Executor, failures
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
@@ -60,10 +63,34 @@ class Enqueuing(Asking):
             return []
         since = time.monotonic()
         notify = self._wake.rides_along(given)
-        stored = await self._store_surely(given, notify, links)
+        stored = await self._sent(given, lambda sent: self._store_surely(sent, notify, links))
         if not notify:
             self._wake.follow_up(given, stored, since)
         return enqueued_from(stored)
+
+    async def _sent(
+        self, requests: Requests, store: Callable[[Requests], Awaitable[Stored]]
+    ) -> Stored:
+        """Store jobs, before the eyes of those who follow them."""
+        if (tracing := self._link.tracing) is None:
+            stored = await store(requests)
+        else:
+            with tracing.sending(requests) as sending:
+                stored = await store(sending.requests)
+                sending.stored(stored.ids)
+        if self._link.events.wanted(JobsEnqueued):
+            self._tell(requests, stored)
+        return stored
+
+    def _tell(self, requests: Requests, stored: Stored) -> None:
+        duplicates = stored.duplicates or repeat(False, len(stored.ids))
+        new = Counter(
+            (request.options.queue, request.task)
+            for request, is_duplicate in zip(requests, duplicates, strict=True)
+            if not is_duplicate
+        )
+        for (queue, task), count in new.items():
+            self._link.events.emit(JobsEnqueued(queue, task, count))
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
         """Store jobs in a transaction that others share, workers being told by its commit."""

@@ -8,8 +8,10 @@ import os
 from collections.abc import AsyncGenerator, Callable
 
 from penstock import migrate
+from penstock.client.tracing import Tracing
 from penstock.config import Database
 from penstock.embedded import Hold, Server
+from penstock.events import Events
 from penstock.store import Executor, Pool, Store, failures, open_pool, refusal
 
 logger = logging.getLogger("penstock")
@@ -26,6 +28,8 @@ class Link:
         self.database = database
         self._migrates = migrates
         self.store = Store(database.schema)
+        self.events = Events()
+        self.tracing: Tracing | None = None
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._opening = asyncio.Lock()

@@ -70,7 +70,8 @@ class WorkflowCalls(Enqueuing):
             workflow = await Workflows(self.store).create(on, flow, tenant, by=self._by)
             order = flow.in_order()
             requests = [step.request for step in order]
-            stored = await self._insert(on, requests, links(flow, workflow))
+            together = links(flow, workflow)
+            stored = await self._sent(requests, lambda sent: self._insert(on, sent, together))
             return _started(workflow, order, stored.ids)
 
         return await self._surely(lambda on: _together(on, store))

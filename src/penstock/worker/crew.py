@@ -6,13 +6,15 @@ import logging
 import os
 import platform
 import socket
+import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from penstock.client import Link
+from penstock.client.tracing import Tracing
 from penstock.config import Liveness, Pace, Upkeep
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.lifecycle import Budget, Health, Service
@@ -40,7 +42,7 @@ from penstock.worker.resources import Opened, Resources
 from penstock.worker.rulebook import Rulebook
 from penstock.worker.run import Run
 from penstock.worker.session import Session
-from penstock.worker.tally import Tally
+from penstock.worker.tally import Tally, word_of
 from penstock.worker.tenants import Tenants
 
 logger = logging.getLogger("penstock.worker")
@@ -75,6 +77,7 @@ class Crew:
         store, url = link.store, link.url
         health = Health(events)
         self._events = events
+        self._tracing = link.tracing
         self._pace = pace
         self._upkeep = upkeep
         self.states = states
@@ -97,7 +100,13 @@ class Crew:
         )
         journal = Journal(pool, store)
         self.isolation = Isolation(
-            partial(places.plan, name, store.schema, upkeep.park_limit),
+            partial(
+                places.plan,
+                name,
+                store.schema,
+                upkeep.park_limit,
+                self._tracing.inside if self._tracing else None,
+            ),
             places.tasks.keys(),
             journal,
             self.budgets,
@@ -113,6 +122,7 @@ class Crew:
             journal,
             self.progress.report,
             self.completer.submit,
+            tracing=self._tracing,
             worker=name,
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
@@ -326,6 +336,8 @@ class Crew:
                 break
         if any(settlement.transition.state == "blocked" for settlement in batch):
             self.maintenance.waker.waits()
+        if self._tracing is not None:
+            _follow(self._tracing, batch)
         if self._events.wanted(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)
@@ -344,6 +356,8 @@ class Crew:
                 transition.state,
                 transition.reason,
                 run.seconds,
+                word_of(transition),
+                _waited(run),
             )
         )
 
@@ -356,6 +370,25 @@ class Crew:
             logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
         task, number = (run.attempt.task, run.attempt.number) if run else ("", 0)
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
+
+
+def _waited(run: Run) -> float:
+    """From being ready to the beginning; clocks of two machines differ a little."""
+    ready_at: datetime = run.attempt.row["ready_at"]
+    since = (datetime.now(UTC) - ready_at).total_seconds()
+    return max(0.0, since - (time.monotonic() - run.began))
+
+
+def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
+    """Tell who follows jobs that their outcomes are written."""
+    for settlement in batch:
+        run: Run | None = settlement.source
+        if run is None:
+            continue
+        if run.trace is not None:
+            run.trace.settled()
+        else:
+            tracing.ran(run.attempt, run.seconds, settlement.transition)
 
 
 def _info(

@@ -12,10 +12,13 @@ import random
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from penstock.backoff import Exponential
+from penstock.client.tracing import Trace, Tracing
 from penstock.errors import ArgumentsDoNotFit, StaleAttempt
 from penstock.job import AttemptError, split_lane
 from penstock.outcome import (
@@ -53,6 +56,7 @@ _NO_POLICY = Exponential()
 OURS = ("queue:", "lane:", "task:")
 
 Settle = Callable[[Settlement], None]
+Body = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Executor:
@@ -68,6 +72,7 @@ class Executor:
         report: Report,
         settle: Settle,
         *,
+        tracing: Tracing | None = None,
         worker: str,
         threads: int,
         park_limit: float,
@@ -80,7 +85,8 @@ class Executor:
         self._journal = journal
         self._bridge = Bridge()
         self._report = report
-        self._settle = settle
+        self._tracing = tracing
+        self._settle = settle if tracing is None else partial(_concluded, settle)
         self._worker = worker
         self._park_limit = park_limit
         self._isolation = isolation
@@ -97,7 +103,8 @@ class Executor:
         if (process := self._process(task, attempt)) is not None:
             run = Run(attempt, task, state)
             # Its child keeps the time, and begins when the handler does.
-            run.future = self._loop.create_task(self._in_child(run, process))
+            child = partial(self._in_child, run, process)
+            run.future = self._loop.create_task(self._followed(run, child))
             return run
         if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
             self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
@@ -109,7 +116,9 @@ class Executor:
             return None
         attempt.worker = self._worker
         run = Run(attempt, task, state)
-        body = self._on_loop(run, call) if task.is_async else self._in_thread(run, call)
+        body = self._followed(
+            run, partial(self._on_loop if task.is_async else self._in_thread, run, call)
+        )
         if sys.version_info >= (3, 12):
             run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
             if run.future.done():
@@ -134,6 +143,13 @@ class Executor:
 
     # What is run
 
+    def _followed(self, run: Run, body: Body) -> Coroutine[Any, Any, None]:
+        """The body of an attempt, before the eyes of who follows jobs."""
+        if self._tracing is None:
+            return body()
+        run.trace = self._tracing.running(run.attempt)
+        return _within(run.trace, body)
+
     async def _on_loop(self, run: Run, call: Call) -> None:
         args, kwargs = call
         try:
@@ -152,7 +168,9 @@ class Executor:
         args, kwargs = call
         if run.task.takes_context:
             args = (self._context(run), *args)
-        thread = self._threads.submit(_call, run.task.fn, args, kwargs)
+        # As asyncio.to_thread does: what is true of this attempt alone is so in its thread.
+        surroundings = copy_context()
+        thread = self._threads.submit(surroundings.run, _call, run.task.fn, args, kwargs)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
@@ -357,6 +375,18 @@ class Executor:
     def close(self) -> None:
         """Take no more threads; those that still run are left to themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _within(trace: Trace, body: Body) -> None:
+    with trace:
+        await body()
+
+
+def _concluded(settle: Settle, settlement: Settlement) -> None:
+    run: Run | None = settlement.source
+    if run is not None and run.trace is not None:
+        run.trace.concluded(settlement.transition)
+    settle(settlement)
 
 
 def _log_failure(run: Run, transition: Transition) -> None:

@@ -346,7 +346,7 @@ def _order(place: Place) -> Order:
         row["ready_at"],
         row["created_at"],
         attempt.batch,
-        row["extra"],
+        row["extra"] if (trace := place.run.trace) is None else trace.carried(row["extra"]),
         list(place.rated),
         (timeout if is_timeout else seconds) or 0.0,
         process.memory or 0,  # type: ignore[arg-type]

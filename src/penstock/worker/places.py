@@ -70,7 +70,7 @@ class Places:
             (inside if task.settings.isolate else here).update(task.settings.resources)
         return inside - here
 
-    def plan(self, worker: str, schema: str, park_limit: float) -> Plan:
+    def plan(self, worker: str, schema: str, park_limit: float, tracing: str | None = None) -> Plan:
         """What a child process is to be."""
         given = Given(
             worker=worker,
@@ -79,6 +79,7 @@ class Places:
             log_level=logging.getLogger().getEffectiveLevel(),
             tasks=self.tasks,
             resources=list(self.resources.values()),
+            tracing=tracing,
         )
         return Plan(
             life=LIFE,

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, Literal
 
+from penstock.client.tracing import Trace
 from penstock.store import Attempt
 from penstock.tasks import Task
 from penstock.worker.queue_state import QueueState
@@ -29,6 +30,7 @@ class Run:
         "stopped",
         "task",
         "timer",
+        "trace",
     )
 
     def __init__(self, attempt: Attempt, task: Task[Any, Any], state: QueueState) -> None:
@@ -44,6 +46,8 @@ class Run:
         self.is_settled = False
         # Set by ctx.complete: the handler's own transaction settles this attempt.
         self.completed = False
+        # What somebody who follows jobs has of it.
+        self.trace: Trace | None = None
 
     @property
     def seconds(self) -> float:

@@ -26,7 +26,7 @@ class Tally:
         others = [one.transition for one in batch if one.transition is not DONE]
         self.completed += len(batch) - len(others)
         for transition in others:
-            name = _word(transition)
+            name = word_of(transition)
             setattr(self, name, getattr(self, name) + 1)
 
     @property
@@ -43,7 +43,8 @@ class Tally:
         return f"<Tally {', '.join(parts) or 'nothing'}>"
 
 
-def _word(transition: Transition) -> str:
+def word_of(transition: Transition) -> str:
+    """What an attempt came to, in a word."""
     if transition.state in ("completed", "failed", "cancelled", "blocked"):
         return transition.state
     if transition.stuck:

@@ -76,6 +76,7 @@ class Life:
             FarJournal(self._line),
             self._report,
             self._settle,
+            tracing=find(self._given.tracing)() if self._given.tracing else None,
             worker=self._given.worker,
             threads=1,
             park_limit=self._given.park_limit,

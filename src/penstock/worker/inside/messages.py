@@ -25,6 +25,7 @@ class Given(Struct, frozen=True):
     log_level: int
     tasks: dict[str, str]
     resources: list[tuple[str, str]]
+    tracing: str | None = None
 
 
 # From the worker

@@ -1,0 +1,56 @@
+"""In a child process: the worker has the span of the attempt, what is begun here is below it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from opentelemetry import context as current
+
+from penstock.client.tracing import Requests
+from penstock.integrations.otel import carrier
+from penstock.integrations.otel.tracing import OtelTracing, Sent
+from penstock.outcome import Transition
+from penstock.store import Attempt
+
+
+class Inside:
+    """Follows the attempts that a child runs, without spans of its own."""
+
+    inside = "penstock.integrations.otel.inside:Inside"
+
+    def __init__(self) -> None:
+        self._client = OtelTracing()
+
+    def sending(self, requests: Requests) -> AbstractContextManager[Sent]:
+        return self._client.sending(requests)
+
+    def carried(self, requests: Requests) -> Requests:
+        return self._client.carried(requests)
+
+    def running(self, attempt: Attempt) -> Below:
+        return Below(attempt)
+
+    def ran(self, attempt: Attempt, seconds: float, transition: Transition) -> None: ...
+
+
+class Below:
+    """The worker's span, as what surrounds the handler."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._context = carrier.context_of(attempt)
+        self._token: Any = None
+
+    def __enter__(self) -> Below:
+        self._token = current.attach(self._context)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        current.detach(self._token)
+
+    def carried(self, extra: str | None) -> str | None:
+        return extra
+
+    def concluded(self, transition: Transition) -> None: ...
+
+    def settled(self) -> None: ...

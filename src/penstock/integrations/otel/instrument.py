@@ -1,0 +1,24 @@
+"""Switch OpenTelemetry on for an app."""
+
+from __future__ import annotations
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from penstock.app import Penstock
+from penstock.integrations.otel.meters import Meters
+from penstock.integrations.otel.tracing import OtelTracing
+
+
+def instrument(
+    app: Penstock,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> None:
+    """Follow the jobs of an app, with the providers given or those that the program has set.
+
+    Call it where the app is made, so that child processes, which import that, do the same.
+    """
+    app.trace_with(OtelTracing(tracer_provider))
+    Meters(meter_provider).listen_to(app.events)

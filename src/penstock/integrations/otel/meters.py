@@ -1,0 +1,49 @@
+"""Metrics, from what happens in this process. Their names are those of `/metrics`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opentelemetry import metrics
+
+from penstock.events import Events, JobFinished, JobsEnqueued
+
+SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
+
+
+class Meters:
+    """Counters of jobs that were enqueued and finished, and how long these waited and ran."""
+
+    def __init__(self, provider: metrics.MeterProvider | None = None) -> None:
+        meter = metrics.get_meter("penstock", meter_provider=provider)
+        self._enqueued = meter.create_counter(
+            "penstock.jobs.enqueued", "{job}", "Jobs that this process has enqueued."
+        )
+        self._finished = meter.create_counter(
+            "penstock.jobs.finished", "{attempt}", "Attempts that this process has settled."
+        )
+        self._duration = meter.create_histogram(
+            "penstock.job.duration",
+            "s",
+            "How long attempts took.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )
+        self._wait = meter.create_histogram(
+            "penstock.job.wait",
+            "s",
+            "From being ready to the beginning of an attempt.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )
+
+    def listen_to(self, events: Events) -> None:
+        events.subscribe(JobsEnqueued, self._on_enqueued)
+        events.subscribe(JobFinished, self._on_finished)
+
+    def _on_enqueued(self, event: JobsEnqueued) -> None:
+        self._enqueued.add(event.count, {"queue": event.queue, "task": event.task})
+
+    def _on_finished(self, event: JobFinished) -> None:
+        of = {"queue": event.queue, "task": event.task}
+        self._finished.add(1, {**of, "outcome": event.outcome})
+        self._duration.record(event.seconds, of)
+        self._wait.record(event.waited, of)
