@@ -16,7 +16,18 @@ COMMANDS = (
     *("up", "work", "serve"),
     *("enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
     *("queues", "lanes", "limits", "plans", "tenants", "retention"),
-    *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
+    *(
+        "workers",
+        "stats",
+        "health",
+        "top",
+        "doctor",
+        "migrate",
+        "db",
+        "demo",
+        "bench",
+        "completion",
+    ),
 )
 
 

@@ -36,6 +36,8 @@ LOOKS: dict[str, tuple[Look, int]] = {
     "lanes": (lambda it: it.lanes("default"), 65_000),
     "limits": (lambda it: it.limits(), 65_000),
     "late": (lambda it: it.late(20), 12_000),
+    "depths": (lambda it: it.depths(count_to=COUNTED), 12_000),
+    "health": (lambda it: it.health(), 35_000),
     "overview": (lambda it: it.overview(), 35_000),
 }
 

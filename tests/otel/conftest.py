@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -41,8 +41,9 @@ class Telemetry:
         """A metric by its attributes: the value of a counter, how often a histogram was told."""
         data = self._reader.get_metrics_data()
         return {
-            tuple(sorted((point.attributes or {}).items())): getattr(point, "value", None)  # type: ignore[misc]
-            or point.count
+            tuple(sorted((key, str(value)) for key, value in (point.attributes or {}).items())): (
+                point.value if isinstance(point, NumberDataPoint) else point.count
+            )
             for resource in (data.resource_metrics if data else ())
             for scope in resource.scope_metrics
             for metric in scope.metrics

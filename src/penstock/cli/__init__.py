@@ -19,6 +19,7 @@ from penstock.cli import (
     doctor,
     enqueue,
     events,
+    health,
     jobs,
     lanes,
     limits,
@@ -99,6 +100,7 @@ app.add_typer(tenants.app)
 app.add_typer(retention.app)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
+app.command("health", cls=Command)(health.health)
 app.command("top", cls=Command)(top.top)
 app.command("doctor", cls=Command, short_help="Find what is wrong, and what to do.")(doctor.doctor)
 app.command("migrate", cls=Command)(migrate.migrate)

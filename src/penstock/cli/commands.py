@@ -38,7 +38,18 @@ ORDER = (
     ),
     *("queues", "lanes", "limits", "plans", "tenants"),
     "retention",
-    *("workers", "stats", "top", "doctor", "migrate", "db", "demo", "bench", "completion"),
+    *(
+        "workers",
+        "stats",
+        "health",
+        "top",
+        "doctor",
+        "migrate",
+        "db",
+        "demo",
+        "bench",
+        "completion",
+    ),
 )
 
 

@@ -107,7 +107,8 @@ async def _served(
     hosted: Hosted, bound: socket.socket, stops: Stops
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The server for an open app, and the first key if one was made."""
-    service = Service(hosted.app, entry=hosted.listening.entry())
+    listening = hosted.listening
+    service = Service(hosted.app, entry=listening.entry(), open_metrics=listening.open_metrics)
     server = hosted.listening.server(service, bound)
     stops.tell(server)
     if not hosted.listening.is_local:

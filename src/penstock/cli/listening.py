@@ -92,6 +92,16 @@ class Listening:
         typer.Option("--access-log", help="Log every request.", rich_help_panel=PANEL),
     ] = False
 
+    open_metrics: Annotated[
+        bool,
+        typer.Option(
+            "--open-metrics",
+            help="Let this machine read /metrics without a key. Not where a proxy runs on it: all "
+            "that it passes on comes from this machine.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False
+
     def bound(self) -> socket.socket:
         """The socket, or an error that says who has it."""
         from penstock.service.server import listening_at

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from penstock.app import Penstock
+from penstock.cli.exposing import exposed
 from penstock.cli.opening import opened
 from penstock.cli.serving import queues_of
 from penstock.cli.target import find_app
@@ -44,6 +45,7 @@ class Given:
     lease: float
     heartbeat: float
     stop_wait: float
+    metrics: str | None
     stop_with_stdin: bool
 
 
@@ -115,8 +117,9 @@ async def _worker(given: Given) -> AsyncIterator[Worker]:
     on_stop_signals(stop.signalled)
     if given.stop_with_stdin:
         stop.with_stdin()
-    async with opened(app):
-        yield worker
+    with exposed(app, given.metrics):
+        async with opened(app):
+            yield worker
 
 
 def configured(app: Penstock, given: Given) -> Worker:

@@ -106,6 +106,16 @@ StopWait = Annotated[
         rich_help_panel=LIFE,
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[ADDRESS:]PORT",
+        help="Serve what this worker did to Prometheus, at /metrics of a port; on this machine "
+        "alone, unless an address is given.",
+        show_default=False,
+        rich_help_panel=LIFE,
+    ),
+]
 StopWithStdin = Annotated[
     bool,
     typer.Option(
@@ -134,6 +144,7 @@ def work(
     lease: Lease = 60.0,
     heartbeat: Heartbeat = None,
     stop_wait: StopWait = 20.0,
+    metrics: Metrics = None,
     logs: Logs,
     where: Where,
     output: Output,
@@ -148,6 +159,8 @@ def work(
         raise typer.BadParameter("--limit, --for and --json go with --drain")
     if drain and processes > 1:
         raise typer.BadParameter("--drain works in one process")
+    if metrics is not None and processes > 1:
+        raise typer.BadParameter("--metrics is the port of one process: start several commands")
     logs.to_stderr()
 
     from penstock.cli import service
@@ -164,6 +177,7 @@ def work(
         lease=lease,
         heartbeat=lease / 6 if heartbeat is None else heartbeat,
         stop_wait=stop_wait,
+        metrics=metrics,
         stop_with_stdin=stop_with_stdin,
     )
     if not drain:

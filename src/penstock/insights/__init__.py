@@ -1,6 +1,7 @@
 """What is going on in the queue, for everything that shows it: command line, service, dashboard."""
 
 from penstock.insights.count import Count
+from penstock.insights.health import Cause, Health
 from penstock.insights.insights import COUNTED_OFTEN, Insights, Overview
 from penstock.insights.job import JobInsight, Moment
 from penstock.insights.lanes import LaneInsight, Lanes
@@ -10,6 +11,7 @@ from penstock.insights.queues import QueueInsight
 from penstock.insights.running import FailedJob, RunningJob
 from penstock.insights.steps import StepInsight
 from penstock.insights.tenant import TenantInsights
+from penstock.insights.thresholds import Thresholds
 from penstock.insights.throughput import Ended, Percentiles, Throughput
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
@@ -18,10 +20,12 @@ from penstock.insights.workers import Grant, WorkerInsight
 
 __all__ = [
     "COUNTED_OFTEN",
+    "Cause",
     "Count",
     "Ended",
     "FailedJob",
     "Grant",
+    "Health",
     "Holder",
     "Insights",
     "JobInsight",
@@ -38,6 +42,7 @@ __all__ = [
     "RunningJob",
     "StepInsight",
     "TenantInsights",
+    "Thresholds",
     "Throughput",
     "Turn",
     "Wait",

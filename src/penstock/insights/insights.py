@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from penstock.errors import JobNotFound
+from penstock.insights.depths import Depth
+from penstock.insights.health import Health, Seen, health_of
 from penstock.insights.job import JobInsight, timeline_of
 from penstock.insights.lanes import Lanes, lanes_from
 from penstock.insights.limits import Limits, limits_from
@@ -15,6 +18,7 @@ from penstock.insights.place import place_from
 from penstock.insights.queues import QueueInsight, queues_from
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
 from penstock.insights.steps import STEPS, EventWait, StepInsight, steps_from
+from penstock.insights.thresholds import Thresholds
 from penstock.insights.throughput import Throughput, throughput_from
 from penstock.insights.turn import Turn, keys_of, turn_from
 from penstock.insights.waiting import waits_of
@@ -160,6 +164,29 @@ class Insights:
             failures=tuple(await self.failures(failures)),
             throughput=tuple(await self.throughput(windows, blocks=BLOCKS_OFTEN)),
         )
+
+    async def depths(self, *, count_to: int = COUNTED) -> list[Depth]:
+        """The jobs of each queue in each live state, for gauges."""
+        return [Depth(**row) for row in await self._looks.depths(self._on, count_to)]
+
+    async def health(self, thresholds: Thresholds | None = None) -> Health:
+        """Whether all is well, in one word, with what speaks against it and the numbers."""
+        limits = thresholds or Thresholds()
+        began = time.monotonic()
+        await self._looks.time(self._on)
+        latency = time.monotonic() - began
+        windows = sorted({limits.window, HOUR, DAY})
+        found = await self.throughput(windows, blocks=BLOCKS_OFTEN)
+        by_window = dict(zip(windows, found, strict=True))
+        seen = Seen(
+            latency=latency,
+            queues=tuple(await self.queues(count_to=COUNTED_OFTEN)),
+            workers=tuple(await self.workers()),
+            recent=by_window[limits.window],
+            hour=by_window[HOUR],
+            day=by_window[DAY],
+        )
+        return health_of(seen, limits)
 
     async def job(self, job_id: str) -> JobInsight:
         """One job with all that explains its state; JobNotFound if there is none."""

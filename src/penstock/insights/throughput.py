@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import groupby
 
 from msgspec import Struct
@@ -32,6 +33,10 @@ class Ended(Struct, frozen=True, kw_only=True):
     """From being ready to the beginning of the last attempt."""
     ran: Percentiles | None
     """How long the last attempt took."""
+    mean: float | None = None
+    """How long it took on average."""
+    last_at: datetime | None = None
+    """When the last of them ended."""
 
     @property
     def number(self) -> int:
@@ -82,6 +87,8 @@ def _ended(row: Row) -> Ended:
         failure_rate=failed / tried if tried else None,
         waited=_percentiles(row["waited"]),
         ran=_percentiles(row["ran"]),
+        mean=None if row["mean"] is None else max(row["mean"], 0.0),
+        last_at=row["last_at"],
     )
 
 

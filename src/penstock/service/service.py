@@ -9,19 +9,23 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from penstock.app import Penstock
+from penstock.insights import Thresholds
 from penstock.service import problem, shapes
 from penstock.service.caller import Door
 from penstock.service.door import Guard
 from penstock.service.entry import Entry
 from penstock.service.gate import Gate
+from penstock.service.operations import Operations
 from penstock.service.routes import (
     batches,
     bulk,
     dead,
     events,
+    health,
     jobs,
     limits,
     live,
+    metrics,
     probes,
     queues,
     schedules,
@@ -44,6 +48,7 @@ RESOURCES: Final = (
     workers,
     events,
     live,
+    health,
 )
 
 
@@ -66,11 +71,14 @@ class Service:
         *,
         door: Door | None = None,
         entry: Entry | None = None,
+        thresholds: Thresholds | None = None,
+        open_metrics: bool = False,
         ticket_secret: str | None = None,
     ) -> None:
         self._app = app
         entry = entry or Entry.of()
         door = door or Guard(app)
+        self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
         self.asgi = FastAPI(
             title="Penstock",
             docs_url=None,
@@ -78,14 +86,16 @@ class Service:
             openapi_url=f"{PREFIX}/openapi.json",
             redirect_slashes=False,
         )
-        self.asgi.state.wiring = Wiring(app, door, ticket_secret=ticket_secret)
-        self.asgi.add_middleware(Gate, door=door, entry=entry)
+        self.asgi.state.wiring = Wiring(app, door, self._operations, ticket_secret=ticket_secret)
+        # Who may read them is looked at where they are read.
+        outside = [("GET", "/metrics")] if open_metrics else []
+        self.asgi.add_middleware(Gate, door=door, entry=entry, open_to_all=outside)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:
             self.asgi.include_router(module.router, prefix=PREFIX)
-        self.asgi.include_router(probes.router)
-        self.asgi.include_router(static.router)
+        for module in (probes, metrics, static):
+            self.asgi.include_router(module.router)
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""
@@ -112,6 +122,7 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._operations.close()
         await self.asgi.state.wiring.hub.stop()
         await self._app.close()
 

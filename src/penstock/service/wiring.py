@@ -16,17 +16,19 @@ from penstock.insights import Insights
 from penstock.service.caller import CALLER, Caller, Door
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
+from penstock.service.operations import Operations
 from penstock.service.problem import Problem
-from penstock.service.readiness import Readiness
 
 
 class Wiring:
     """Who lets callers in, and what they get."""
 
-    def __init__(self, app: Penstock, door: Door, *, ticket_secret: str | None = None) -> None:
+    def __init__(
+        self, app: Penstock, door: Door, operations: Operations, *, ticket_secret: str | None = None
+    ) -> None:
         self.app = app
         self.door = door
-        self.readiness = Readiness(app)
+        self.operations = operations
         # Set when the process is about to end: what is streamed ends too, for clients to go
         # elsewhere.
         self.stopping = asyncio.Event()
@@ -57,11 +59,13 @@ def wiring_of(connection: HTTPConnection) -> Wiring:
 
 def allowed(scope: Scope, *, everywhere: bool = False) -> Any:
     """A parameter of a route: the caller, who has this scope; `everywhere`: is of no one tenant."""
-    return Annotated[Caller, Depends(_admitted(scope, everywhere))]
+    return Annotated[Caller, Depends(admitted(scope, everywhere=everywhere))]
 
 
-def _admitted(scope: Scope, everywhere: bool) -> Callable[[Request], Awaitable[Caller]]:
-    async def admitted(request: Request) -> Caller:
+def admitted(scope: Scope, *, everywhere: bool = False) -> Callable[[Request], Awaitable[Caller]]:
+    """What lets a caller through who has this scope."""
+
+    async def admit(request: Request) -> Caller:
         caller: Caller = request.scope[CALLER]
         if scope not in caller.scopes:
             told = f"This needs the scope {scope!r}; {caller.name} has {_listed(caller)}."
@@ -71,7 +75,7 @@ def _admitted(scope: Scope, everywhere: bool) -> Callable[[Request], Awaitable[C
             raise Problem(403, "not-allowed", told)
         return caller
 
-    return admitted
+    return admit
 
 
 def _listed(caller: Caller) -> str:

@@ -44,6 +44,13 @@ class Looks:
         chosen = None if states is None else list(states)
         return await self._rows(on, "look_at_late", limit, among, chosen, *texts)
 
+    async def depths(self, on: Executor, most: int) -> list[Row]:
+        return await self._rows(on, "look_at_depths", most)
+
+    async def time(self, on: Executor) -> list[Row]:
+        """The cheapest question: how long an answer takes at all."""
+        return await self._rows(on, "tell_time")
+
     async def lateness(self, on: Executor, jobs: Sequence[int]) -> list[Row]:
         return await self._rows(on, "look_at_lateness", list(jobs))
 

@@ -40,6 +40,6 @@ async def readyz(request: Request) -> Response:
     wiring = wiring_of(request)
     if wiring.stopping.is_set():
         raise Problem(503, "not-ready", "The service is about to stop.")
-    if told := await wiring.readiness.trouble():
+    if told := await wiring.operations.readiness.trouble():
         raise Problem(503, "not-ready", told)
     return as_json(Ready())

@@ -45,7 +45,8 @@ SELECT s.seconds AS "window", extract(epoch FROM statement_timestamp() - s.since
        count(*) FILTER (WHERE e.state = 'failed') AS failed,
        count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled,
        percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY e.waited) AS waited,
-       percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY e.ran) AS ran
+       percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY e.ran) AS ran,
+       avg(e.ran) AS mean, max(e.finished_at) AS last_at
   FROM span AS s LEFT JOIN ended AS e ON e.finished_at >= s.since
  GROUP BY GROUPING SETS ((s.seconds, s.since), (s.seconds, s.since, e.task))
 HAVING grouping(e.task) = 1 OR e.task IS NOT NULL

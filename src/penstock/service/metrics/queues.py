@@ -1,0 +1,78 @@
+"""What the database knows: how deep the queues are, and how many workers are alive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.app import Penstock
+from penstock.insights.depths import Depth
+from penstock.service.fresh import Fresh
+
+logger = logging.getLogger("penstock.service")
+
+# Two servers that scrape every 15 seconds, and people who look: one question in five seconds.
+KEPT: Final = 5.0
+
+
+class Look(Struct, frozen=True):
+    """What was seen at one moment; `up` is False if the database could not be asked."""
+
+    up: bool = False
+    depths: tuple[Depth, ...] = ()
+    workers: int = 0
+
+
+class QueueMetrics(Collector):
+    """Gauges from one look at the database, which is at most five seconds old."""
+
+    def __init__(self, app: Penstock, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._fresh = Fresh(KEPT, self._ask)
+        self._seen = Look()
+        registry.register(self)
+
+    async def look(self) -> None:
+        """Look, if the last time was long ago."""
+        self._seen = await self._fresh()
+
+    async def _ask(self) -> Look:
+        try:
+            insights = await self._app.insights()
+            depths = await insights.depths()
+            alive = sum(worker.is_alive for worker in await insights.workers())
+        except Exception as error:
+            logger.warning("The queues could not be looked at for their metrics: %s", error)
+            return Look()
+        return Look(True, tuple(depths), alive)
+
+    def collect(self) -> Iterator[Metric]:
+        seen = self._seen
+        yield GaugeMetricFamily(
+            "penstock_database_up", "Whether the database answered the last look.", value=seen.up
+        )
+        if not seen.up:
+            return
+        yield GaugeMetricFamily("penstock_workers", "Workers that are alive.", value=seen.workers)
+        depth = GaugeMetricFamily(
+            "penstock_queue_depth",
+            "Jobs that wait or run, counted up to 100,000.",
+            labels=("queue", "state"),
+        )
+        oldest = GaugeMetricFamily(
+            "penstock_queue_oldest_ready_age_seconds",
+            "For how long the oldest ready job has been ready.",
+            labels=("queue",),
+        )
+        for each in seen.depths:
+            depth.add_metric((each.queue, each.state), each.jobs)
+            if each.waited is not None:
+                oldest.add_metric((each.queue,), max(each.waited, 0.0))
+        yield depth
+        yield oldest

@@ -1,0 +1,32 @@
+"""How the queue is: one word, the reasons and the numbers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from penstock.insights import Health
+from penstock.service.answers import as_json
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Overseer, wiring_of
+
+router = APIRouter(tags=["operations"])
+
+
+def _answers() -> dict[int | str, dict[str, object]]:
+    """A queue that is down is a 503 with the same document, for those who look at codes alone."""
+    errors = documented(401, 403, 503)
+    down = gives(Health, 503)[503]["content"]
+    errors[503] = {**errors[503], "content": {**errors[503]["content"], **down}}
+    return {**gives(Health, told="It is healthy, or degraded."), **errors}
+
+
+@router.get("/health", responses=_answers())
+async def health(request: Request, caller: Overseer) -> Response:
+    """Healthy, degraded or down, from thresholds, with what speaks against it.
+
+    The answer is at most 5 seconds old. 503 if it is down, with the same document.
+    """
+    found = await wiring_of(request).operations.health()
+    return as_json(found, 503 if found.status == "down" else 200)

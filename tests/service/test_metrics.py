@@ -1,0 +1,168 @@
+"""What Prometheus scrapes."""
+
+import asyncio
+
+import asyncpg
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock import Penstock
+from penstock.service import Service
+from penstock.service.closed import Closed
+from penstock.service.entry import Entry
+from penstock.service.metrics import queues
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.service import OpenDoor, asked, service_of, serving
+from tests.fixtures.worker import worker_of
+from tests.insights.rows import lease, put, run
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+
+
+async def scraped(service: Service, **headers: str) -> dict[Sample, float]:
+    """The samples by name and labels."""
+    async with asked(service.asgi, **headers) as http:
+        answer = await http.get("http://localhost/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def of(name: str, **labels: str) -> Sample:
+    return name, frozenset(labels.items())
+
+
+async def test_the_queues_and_workers_as_the_database_knows_them(
+    service: Service, connection: asyncpg.Connection
+) -> None:
+    first = await put(connection, jobs=3, age=50)
+    await put(connection, queue="mail")
+    await run(connection, await lease(connection, "a"), first)
+    await connection.execute(
+        "SELECT penstock.enqueue('later', queue => 'imports', run_at => now() + interval '1 hour')"
+    )
+
+    samples = await scraped(service)
+
+    assert samples[of("penstock_queue_depth", queue="imports", state="ready")] == 2
+    assert samples[of("penstock_queue_depth", queue="imports", state="running")] == 1
+    assert samples[of("penstock_queue_depth", queue="imports", state="scheduled")] == 1
+    assert samples[of("penstock_queue_depth", queue="mail", state="ready")] == 1
+    oldest = samples[of("penstock_queue_oldest_ready_age_seconds", queue="imports")]
+    assert 50 <= oldest < 100
+    assert samples[of("penstock_workers")] == 1
+    assert samples[of("penstock_database_up")] == 1
+
+
+async def test_what_this_process_did(service: Service, app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    @app.task(name="fail", max_attempts=1)
+    async def fail() -> None:
+        raise ValueError
+
+    await app.enqueue_many([greet.prepare(), greet.prepare()])
+    key = greet.options(idempotency_key="once")
+    await app.enqueue(key)
+    await app.enqueue(key)
+    await app.enqueue(fail)
+    await worker_of(app).drain()
+
+    samples = await scraped(service)
+
+    task = {"queue": "default", "task": "greet"}
+    assert samples[of("penstock_jobs_enqueued_total", **task)] == 3
+    assert samples[of("penstock_jobs_finished_total", **task, outcome="completed")] == 3
+    failed = of("penstock_jobs_finished_total", queue="default", task="fail", outcome="failed")
+    assert samples[failed] == 1
+    assert samples[of("penstock_job_duration_seconds_count", **task)] == 3
+    assert samples[of("penstock_job_wait_seconds_count", **task)] == 3
+    assert 0 < samples[of("penstock_job_wait_seconds_sum", **task)] < 60
+    assert samples[of("process_start_time_seconds")] > 0
+
+
+async def test_the_database_is_asked_once_in_five_seconds(
+    service: Service, connection: asyncpg.Connection
+) -> None:
+    depth = of("penstock_queue_depth", queue="imports", state="ready")
+    await put(connection)
+    assert (await scraped(service))[depth] == 1
+    await put(connection)
+
+    assert [each[depth] for each in await asyncio.gather(*(scraped(service) for _ in "ab"))] == [
+        1,
+        1,
+    ]
+    assert queues.KEPT >= 5
+
+
+async def test_a_database_that_is_away_leaves_what_the_process_knows(proxy: Proxy) -> None:
+    async with service_of(Penstock(proxy.url)) as service:
+        proxy.refuse()
+        samples = await scraped(service)
+        proxy.heal()
+
+    assert samples[of("penstock_database_up")] == 0
+    assert of("penstock_workers") not in samples
+    assert of("process_start_time_seconds") in samples
+
+
+async def test_metrics_are_for_those_who_may_read_all(app: Penstock) -> None:
+    async with Service(app, door=OpenDoor()) as service:
+        for headers in ({"scopes": "enqueue"}, {"tenant": "acme"}):
+            async with asked(service.asgi, **headers) as http:
+                assert (await http.get("http://localhost/metrics")).status_code == 403
+        assert await scraped(service, scopes="read")
+
+
+async def test_metrics_are_closed_even_to_this_machine_unless_they_are_opened(
+    app: Penstock,
+) -> None:
+    async with (
+        Service(app, door=Closed()) as shut,
+        serving(shut) as url,
+        httpx.AsyncClient(base_url=url) as http,
+    ):
+        assert (await http.get("/metrics")).status_code == 401
+
+
+async def test_metrics_that_are_opened_are_so_for_this_machine_alone(app: Penstock) -> None:
+    async with Service(app, door=Closed(), open_metrics=True) as service:
+        async with serving(service) as url, httpx.AsyncClient(base_url=url) as http:
+            assert (await http.get("/metrics")).status_code == 200
+        elsewhere = httpx.ASGITransport(service.asgi, client=("192.0.2.7", 1234))
+        async with httpx.AsyncClient(transport=elsewhere, base_url="http://localhost") as http:
+            assert (await http.get("/metrics")).status_code == 401
+
+
+async def test_who_comes_through_a_proxy_of_this_machine_is_not_this_machine(app: Penstock) -> None:
+    entry = Entry(proxies=("127.0.0.1",))
+    async with (
+        Service(app, door=Closed(), entry=entry, open_metrics=True) as service,
+        serving(service) as url,
+        httpx.AsyncClient(base_url=url) as http,
+    ):
+        forwarded = await http.get("/metrics", headers={"x-forwarded-for": "192.0.2.7"})
+        assert forwarded.status_code == 401
+
+
+async def test_a_service_that_has_ended_counts_no_more(app: Penstock) -> None:
+    async with service_of(app):
+        pass
+    from penstock.events import JobFinished, JobsEnqueued
+
+    assert not app.events.wanted(JobsEnqueued)
+    assert not app.events.wanted(JobFinished)
+
+
+async def test_metrics_are_described(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    answers = document["paths"]["/metrics"]["get"]["responses"]
+
+    assert set(answers) == {"200", "401", "403", "503"}
+    assert set(answers["200"]["content"]) == {"text/plain"}
