@@ -1,6 +1,7 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
 from penstock.client.access import Admitted, Key, NewKey
+from penstock.client.audit import AuditEntry, AuditPage
 from penstock.client.batch import BatchHandle, BatchId, BatchPage, BatchState, BatchStatus
 from penstock.client.callbacks import Callback
 from penstock.client.client import Client
@@ -9,6 +10,7 @@ from penstock.client.events import KeptEvent, SentEvent
 from penstock.client.letters import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.opening import BatchOptions
+from penstock.client.people import LoggedIn, Person
 from penstock.client.portal import Portal
 from penstock.client.present import JobNow, Kind, OwnerNow, Present
 from penstock.client.schedules import Fire, Schedule
@@ -26,6 +28,8 @@ from penstock.client.workflow import (
 
 __all__ = [
     "Admitted",
+    "AuditEntry",
+    "AuditPage",
     "BatchHandle",
     "BatchId",
     "BatchOptions",
@@ -48,9 +52,11 @@ __all__ = [
     "LaneSettings",
     "Limit",
     "Link",
+    "LoggedIn",
     "NewKey",
     "OwnerNow",
     "Page",
+    "Person",
     "Plan",
     "Portal",
     "Present",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,9 +17,10 @@ from penstock.errors import ConfigError, KeyNotFound, NameTaken, RolesUnfit, Ten
 from penstock.sql import quote, roles
 from penstock.store import Executor, failures, standing
 from penstock.store.access import Access
-from penstock.tasks.options import limit_key, seconds
+from penstock.tasks.options import matching, seconds
 
 DAY: Final = 86_400.0
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
 FIRST: Final = "first"
 
 
@@ -76,7 +78,7 @@ class AccessCalls(Asking):
 
         With a `tenant` it sees that one alone, by row level security, which must be on for it.
         """
-        limit_key("name", name)
+        matching("name", name, NAME)
         chosen = _scopes(scopes, tenant)
         length = _length("expires", expires)
         if tenant is not None:

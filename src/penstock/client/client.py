@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from penstock.client import filters
 from penstock.client.access import AccessCalls
 from penstock.client.as_tenant import AsTenant
+from penstock.client.audit import AuditCalls
 from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.batches import BatchCalls
 from penstock.client.dead import DeadCalls
@@ -19,6 +20,7 @@ from penstock.client.events import EventCalls
 from penstock.client.link import Link
 from penstock.client.live import LiveCalls
 from penstock.client.many import ManyCalls
+from penstock.client.people import PeopleCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
@@ -49,6 +51,8 @@ LOOK = 10_000
 
 class Client(
     AccessCalls,
+    PeopleCalls,
+    AuditCalls,
     BatchCalls,
     TuningCalls,
     DeadCalls,

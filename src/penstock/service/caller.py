@@ -19,6 +19,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     name: str
     scopes: frozenset[Scope]
     tenant: str | None = None
+    csrf: str | None = None
+    """What requests that change something have to bring, of one whom the browser vouches for."""
 
 
 class Door(Protocol):

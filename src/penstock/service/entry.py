@@ -8,6 +8,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from starlette.requests import HTTPConnection
+
 from penstock.errors import ConfigError
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -98,3 +100,26 @@ def name_of(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].removesuffix(".") if host.count(":") < 2 else host
+
+
+def is_https(connection: HTTPConnection, entry: Entry) -> bool:
+    """Whether the caller came by https, to us or to a proxy in front."""
+    if connection.url.scheme in ("https", "wss"):
+        return True
+    if not entry.trusts(peer_of(connection)):
+        return False
+    return connection.headers.get("x-forwarded-proto", "").strip().lower() in ("https", "wss")
+
+
+def address_of(connection: HTTPConnection, entry: Entry) -> str:
+    """Where a caller is: the last address that no proxy of ours has."""
+    address = peer_of(connection)
+    forwarded = connection.headers.get("x-forwarded-for", "").split(",")
+    while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
+        address = before
+    return address or "local"
+
+
+def peer_of(connection: HTTPConnection) -> str | None:
+    """Who the connection is from: a caller, or the last proxy."""
+    return connection.client.host if connection.client else None

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import PenstockError
 from penstock.service.caller import CALLER, Door
-from penstock.service.entry import Entry
+from penstock.service.entry import Entry, is_https
 from penstock.service.problem import Problem, answer, from_error
 
 # Verb and path; all else is for those who were let in.
@@ -171,25 +171,3 @@ async def _refuse(early: Response, scope: Scope, receive: Receive, send: Any) ->
         await early(scope, receive, send)
     else:
         await send({"type": "websocket.close", "code": 1008, "reason": str(early.status_code)})
-
-
-def is_https(connection: HTTPConnection, entry: Entry) -> bool:
-    """Whether the caller came by https, to us or to a proxy in front."""
-    if connection.url.scheme in ("https", "wss"):
-        return True
-    if not entry.trusts(_peer(connection)):
-        return False
-    return connection.headers.get("x-forwarded-proto", "").strip().lower() in ("https", "wss")
-
-
-def address_of(connection: HTTPConnection, entry: Entry) -> str:
-    """Where a caller is: the last address that no proxy of ours has."""
-    address = _peer(connection)
-    forwarded = connection.headers.get("x-forwarded-for", "").split(",")
-    while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
-        address = before
-    return address or "local"
-
-
-def _peer(connection: HTTPConnection) -> str | None:
-    return connection.client.host if connection.client else None

@@ -15,17 +15,22 @@ from penstock.service.caller import Door
 from penstock.service.door import Guard
 from penstock.service.entry import Entry
 from penstock.service.gate import Gate
+from penstock.service.logins import Logins
 from penstock.service.operations import Operations
 from penstock.service.routes import (
+    audit,
     batches,
     bulk,
     dead,
     events,
     health,
     jobs,
+    keys,
     limits,
     live,
+    login,
     metrics,
+    people,
     probes,
     queues,
     schedules,
@@ -49,6 +54,10 @@ RESOURCES: Final = (
     events,
     live,
     health,
+    login,
+    keys,
+    people,
+    audit,
 )
 
 
@@ -77,7 +86,8 @@ class Service:
     ) -> None:
         self._app = app
         entry = entry or Entry.of()
-        door = door or Guard(app)
+        logins = Logins(app, entry)
+        door = door or Guard(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
         self.asgi = FastAPI(
             title="Penstock",
@@ -86,7 +96,9 @@ class Service:
             openapi_url=f"{PREFIX}/openapi.json",
             redirect_slashes=False,
         )
-        self.asgi.state.wiring = Wiring(app, door, self._operations, ticket_secret=ticket_secret)
+        self.asgi.state.wiring = Wiring(
+            app, door, self._operations, logins=logins, ticket_secret=ticket_secret
+        )
         # Who may read them is looked at where they are read.
         outside = [("GET", "/metrics")] if open_metrics else []
         self.asgi.add_middleware(Gate, door=door, entry=entry, open_to_all=outside)

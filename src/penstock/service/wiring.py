@@ -16,6 +16,7 @@ from penstock.insights import Insights
 from penstock.service.caller import CALLER, Caller, Door
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
+from penstock.service.logins import Logins
 from penstock.service.operations import Operations
 from penstock.service.problem import Problem
 
@@ -24,9 +25,16 @@ class Wiring:
     """Who lets callers in, and what they get."""
 
     def __init__(
-        self, app: Penstock, door: Door, operations: Operations, *, ticket_secret: str | None = None
+        self,
+        app: Penstock,
+        door: Door,
+        operations: Operations,
+        *,
+        logins: Logins,
+        ticket_secret: str | None = None,
     ) -> None:
         self.app = app
+        self.logins = logins
         self.door = door
         self.operations = operations
         # Set when the process is about to end: what is streamed ends too, for clients to go
@@ -82,6 +90,12 @@ def _listed(caller: Caller) -> str:
     return ", ".join(sorted(caller.scopes)) or "none"
 
 
+def _anyone(request: Request) -> Caller:
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+Anyone = Annotated[Caller, Depends(_anyone)]
 Reader = allowed("read")
 Enqueuer = allowed("enqueue")
 Operator = allowed("operate")

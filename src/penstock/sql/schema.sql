@@ -4047,6 +4047,7 @@ BEGIN
     ON CONFLICT (subject) DO NOTHING;
     -- In one order, so that two attempts never wait for each other.
     PERFORM FROM login_failure AS f WHERE f.subject = ANY (p_subjects) ORDER BY f.subject FOR UPDATE;
+    v_now := coalesce(p_now, clock_timestamp());  -- others may have come first
     SELECT extract(epoch FROM max(f.until) - v_now) INTO v_wait FROM login_failure AS f WHERE f.subject = ANY (p_subjects);
     IF v_wait > 0 THEN
         RETURN v_wait;

@@ -1,0 +1,76 @@
+"""The audit: who changed what."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from penstock.client.asking import Asking
+from penstock.errors import ConfigError, JobNotFound
+from penstock.store import key_of
+from penstock.store.access import Access
+from penstock.tasks.options import whole
+
+LONGEST_PAGE: Final = 1000
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One change: who made it, to what, and what is known of it."""
+
+    id: str
+    at: datetime
+    actor: str
+    """`key:NAME`, a person's name, or the database's role where nobody is named."""
+    action: str
+    tenant: str
+    target: str | None
+    detail: Any
+
+
+class AuditPage(NamedTuple):
+    """Entries, newest first; `after` is where the next page begins, if there is one."""
+
+    entries: tuple[AuditEntry, ...]
+    after: str | None
+
+
+class AuditCalls(Asking):
+    """The call that reads the audit."""
+
+    async def audit(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target: str | None = None,
+        tenant: str | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> AuditPage:
+        """Who changed what, newest first. Pass `page.after` as `after` for the next page."""
+        whole("limit", limit, 1, LONGEST_PAGE)
+        if self._tenant is not None:
+            tenant = self._tenant.named(tenant)
+        values = (actor, action, target, tenant, since, _place(after), limit)
+        rows = await self._ask(lambda on: Access(self.store).rows(on, "list_audit", *values))
+        entries = tuple(_entry(row) for row in rows)
+        return AuditPage(entries, entries[-1].id if len(entries) == limit else None)
+
+
+def _place(after: str | None) -> int | None:
+    if after is None:
+        return None
+    try:
+        return key_of(after)
+    except JobNotFound:
+        raise ConfigError("after", after, "the id of an entry") from None
+
+
+def _entry(row: dict[str, Any]) -> AuditEntry:
+    detail = row.pop("detail")
+    found = None if detail is None else msgspec.json.decode(detail)
+    return AuditEntry(id=str(row.pop("id")), detail=found, **row)

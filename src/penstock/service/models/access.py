@@ -1,0 +1,52 @@
+"""What is asked about keys, people and logins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StrictBool
+
+from penstock.client.scopes import Role, Scope
+from penstock.service.models.jobs import Closed
+
+KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$", examples=["ci"])]
+KeyId = Annotated[str, Field(pattern=r"^[0-9a-z]{8,32}$", examples=["1f2e3d4c5b6a"])]
+PersonName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@+-]{1,100}$", examples=["ada"])]
+Password = Annotated[str, Field(min_length=10, max_length=1000)]
+# A hundred years.
+Life = Annotated[float, Field(gt=0, le=3_155_760_000)]
+
+
+class KeyBody(Closed):
+    """A key to be made; `expires` is in how many seconds."""
+
+    name: KeyName
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
+    tenant: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    expires: Life | None = None
+
+
+class RotationBody(Closed):
+    """For how many seconds the old key is good still, and in how many the new one expires."""
+
+    overlap: Annotated[float, Field(ge=0, le=315_360_000)] = 86_400
+    expires: Life | None = None
+
+
+class PersonBody(Closed):
+    name: PersonName
+    role: Role
+    password: Password
+
+
+class PersonChange(Closed):
+    """What is to change; what is left out stays."""
+
+    role: Role | None = None
+    password: Password | None = None
+    disabled: StrictBool | None = None
+
+
+class LoginBody(Closed):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    password: Annotated[str, Field(min_length=1, max_length=1000)]

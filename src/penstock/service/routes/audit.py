@@ -1,0 +1,47 @@
+"""The audit: who changed what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.client import AuditEntry
+from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id, Moment
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Admin, wiring_of
+
+router = APIRouter(prefix="/audit", tags=["access"])
+
+Text = Annotated[str | None, Query(max_length=200)]
+
+
+class Audit(Struct, frozen=True):
+    """Entries, newest first, and what to pass as `after` for more."""
+
+    entries: list[AuditEntry]
+    after: str | None
+
+
+@router.get("", responses={**gives(Audit), **documented(401, 403, 422, 503)})
+async def audit(
+    request: Request,
+    caller: Admin,
+    actor: Text = None,
+    action: Text = None,
+    target: Text = None,
+    tenant: Text = None,
+    since: Annotated[Moment | None, Query()] = None,
+    after: Annotated[Id | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Who changed what, newest first."""
+    page = await wiring_of(request).app.audit(
+        actor=actor, action=action, target=target, tenant=tenant, since=since,
+        after=after, limit=limit,
+    )  # fmt: skip
+    return as_json(Audit(list(page.entries), page.after))

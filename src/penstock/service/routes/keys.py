@@ -1,0 +1,64 @@
+"""Keys of programs, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.client import Key, NewKey
+from penstock.service.answers import as_json
+from penstock.service.models.access import KeyBody, KeyId, RotationBody
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Admin, wiring_of
+
+router = APIRouter(prefix="/keys", tags=["access"])
+
+CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
+
+
+class Keys(Struct, frozen=True):
+    """Keys by name, without their secrets."""
+
+    keys: list[Key]
+
+
+class Revoked(Struct, frozen=True):
+    """The ids of keys that let nobody in any more."""
+
+    revoked: list[str]
+
+
+@router.get("", responses={**gives(Keys), **documented(401, 403, 422, 503)})
+async def list_keys(
+    request: Request, caller: Admin, all: Annotated[bool, Query()] = False
+) -> Response:
+    """The keys that are good now; with `all` those that were, too."""
+    return as_json(Keys(list(await wiring_of(request).client_of(caller).keys(all=all))))
+
+
+@router.post("", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
+async def create_key(given: KeyBody, request: Request, caller: Admin) -> Response:
+    """Make a key. `secret` is the key itself, and is told this once."""
+    client = wiring_of(request).client_of(caller)
+    made = await client.create_key(
+        given.name, scopes=given.scopes, tenant=given.tenant, expires=given.expires
+    )
+    return as_json(made, 201)
+
+
+@router.post("/{id}/rotate", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
+async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
+    """Make a new key in place of one, which is good for the overlap still."""
+    client = wiring_of(request).client_of(caller)
+    made = await client.rotate_key(id, overlap=given.overlap, expires=given.expires)
+    return as_json(made, 201)
+
+
+@router.delete("/{id}", responses={**gives(Revoked), **CHANGE})
+async def revoke_key(id: KeyId, request: Request, caller: Admin) -> Response:
+    """Let a key in no more. Servers know within five seconds."""
+    return as_json(Revoked(list(await wiring_of(request).client_of(caller).revoke_key(id))))

@@ -1,0 +1,67 @@
+"""Logins of people, and who one is."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.client.scopes import Scope
+from penstock.service.answers import as_json
+from penstock.service.models.access import LoginBody
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Anyone, wiring_of
+
+router = APIRouter(tags=["access"])
+
+
+class Token(Struct, frozen=True):
+    """What requests that change something have to bring as `X-CSRF-Token`, beside the cookie."""
+
+    csrf: str
+
+
+class Me(Struct, frozen=True, kw_only=True):
+    """Who asks, and what that one may do; `csrf` is for those who are logged in."""
+
+    name: str
+    scopes: list[Scope]
+    tenant: str | None
+    csrf: str | None
+
+
+@router.post("/login", responses={**gives(Token), **documented(400, 401, 403, 413, 422, 429, 503)})
+async def login(given: LoginBody, request: Request) -> Response:
+    """Log in. The cookie lasts for twelve hours, and for two without a request."""
+    logins = wiring_of(request).logins
+    entered = await logins.enter(request, given.name, given.password)
+    answer = as_json(Token(entered.csrf))
+    logins.give(answer, request, entered)
+    return answer
+
+
+@router.post(
+    "/logout",
+    status_code=204,
+    responses={204: {"description": "Logged out."}, **documented(401, 403, 503)},
+)
+async def logout(request: Request, caller: Anyone) -> Response:
+    """Log out here; a key stays as it is."""
+    logins, answer = wiring_of(request).logins, Response(status_code=204)
+    await logins.leave(request)
+    logins.take(answer, request)
+    return answer
+
+
+@router.get("/me", responses={**gives(Me), **documented(401, 503)})
+async def me(caller: Anyone) -> Response:
+    """Who asks, and what that one may do."""
+    return as_json(
+        Me(
+            name=caller.name,
+            scopes=sorted(caller.scopes),
+            tenant=caller.tenant,
+            csrf=caller.csrf,
+        )
+    )

@@ -1,0 +1,53 @@
+"""People who may log in, for admins."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from penstock.client import Person
+from penstock.service.answers import as_json
+from penstock.service.models.access import PersonBody, PersonChange, PersonName
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Admin, wiring_of
+
+router = APIRouter(prefix="/people", tags=["access"])
+
+CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
+
+
+class People(Struct, frozen=True):
+    """People by name."""
+
+    people: list[Person]
+
+
+@router.get("", responses={**gives(People), **documented(401, 403, 422, 503)})
+async def list_people(request: Request, caller: Admin) -> Response:
+    """Those who may log in, and those who may no more."""
+    return as_json(People(list(await wiring_of(request).client_of(caller).people())))
+
+
+@router.post("", status_code=201, responses={**gives(Person, 201, "Made."), **CHANGE})
+async def add_person(given: PersonBody, request: Request, caller: Admin) -> Response:
+    """Let somebody log in."""
+    wiring = wiring_of(request)
+    kept = await wiring.logins.passwords.hash(given.password)
+    client = wiring.client_of(caller)
+    return as_json(await client.add_person(given.name, role=given.role, password_hash=kept), 201)
+
+
+@router.patch("/{name}", responses={**gives(Person), **CHANGE})
+async def change_person(
+    name: PersonName, given: PersonChange, request: Request, caller: Admin
+) -> Response:
+    """Change role or password, or let somebody in no more, who is then logged out everywhere."""
+    wiring = wiring_of(request)
+    kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)
+    client = wiring.client_of(caller)
+    changed = await client.set_person(
+        name, role=given.role, password_hash=kept, disabled=given.disabled
+    )
+    return as_json(changed)
