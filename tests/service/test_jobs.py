@@ -1,5 +1,8 @@
 """Jobs over HTTP: enqueue by name, look, filter, page, change."""
 
+import asyncio
+from typing import Any
+
 import asyncpg
 import httpx
 import pytest
@@ -8,6 +11,7 @@ from starlette.routing import Mount
 
 from penstock import Penstock
 from penstock.service import Service
+from tests.fixtures.dead import dead
 from tests.fixtures.service import asked
 
 
@@ -20,11 +24,18 @@ def tasks(app: Penstock) -> None:
     async def clean(path: str) -> None: ...
 
 
-async def enqueued(http: httpx.AsyncClient, task: str = "greet", **given: object) -> str:
-    args = given.pop("args", {"name": "Ada"})
-    answer = await http.post("/jobs", json={"task": task, "args": args, "options": given})
+async def enqueued(http: httpx.AsyncClient, task: str = "greet", **options: Any) -> str:
+    args = options.pop("args", {"name": "Ada"} if task == "greet" else {"path": "/tmp/x"})
+    answer = await http.post("/jobs", json={"task": task, "args": args, "options": options})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["id"])
+
+
+def fields(answer: httpx.Response) -> list[str]:
+    """The fields that a refusal names."""
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return [each["field"] for each in answer.json()["fields"]]
 
 
 async def test_a_job_is_enqueued_by_its_tasks_name_and_found_where_the_answer_says(
@@ -34,8 +45,7 @@ async def test_a_job_is_enqueued_by_its_tasks_name_and_found_where_the_answer_sa
 
     assert answer.status_code == 202
     assert answer.json() == {"id": answer.json()["id"], "duplicate": False}
-    found = await http.get(f"http://localhost{answer.headers['location']}")
-    job = found.json()
+    job = (await http.get(f"http://localhost{answer.headers['location']}")).json()
     assert (job["id"], job["task"], job["state"]) == (answer.json()["id"], "greet", "ready")
     assert job["args"] == {"name": "Ada", "times": 2}
     assert job["requested_by"] == "tester"
@@ -46,7 +56,171 @@ async def test_under_a_prefix_the_location_is_right_as_well(service: Service) ->
     host = Starlette(routes=[Mount("/queue", service.asgi)])
     async with asked(host, "/queue") as http:
         answer = await http.post("/jobs", json={"task": "greet", "args": {"name": "Ada"}})
+        wrong = await http.post("/jobs", content=b"{", headers={"content-type": "text/plain"})
 
         assert answer.headers["location"] == f"/queue/api/v1/jobs/{answer.json()['id']}"
         found = await http.get(f"http://localhost{answer.headers['location']}")
-        assert found.status_code == 200
+    assert found.status_code == 200
+    assert wrong.status_code == 415
+
+
+async def test_options_are_the_jobs(http: httpx.AsyncClient) -> None:
+    job = await enqueued(
+        http, queue="quick", priority=7, subject="order 7", tags=["a", "b"], meta={"x": [1]},
+        delay=60, max_attempts=2, timeout=5.5, lane="l",
+    )  # fmt: skip
+
+    found = (await http.get(f"/jobs/{job}")).json()
+    assert found["state"] == "scheduled"
+    assert (found["queue"], found["priority"], found["lane"]) == ("quick", 7, "l")
+    assert (found["subject"], found["tags"], found["meta"]) == ("order 7", ["a", "b"], {"x": [1]})
+    assert (found["max_attempts"], found["timeout"]) == (2, 5.5)
+
+
+# Each is asked of one service: a database for each would take longer than all of them.
+ADA = {"name": "Ada"}
+UNFIT: list[tuple[Any, list[str]]] = [
+    ({"task": "greet", "args": {"name": 1}}, ["args.name"]),
+    ({"task": "greet", "args": {"name": "Ada", "times": "x"}}, ["args.times"]),
+    ({"task": "greet", "args": {}}, ["args.name"]),
+    ({"task": "greet", "args": {"name": "Ada", "more": 1}}, ["args.more"]),
+    ({"task": "greet", "args": {"name": "a\0b"}}, ["args.name"]),
+    ({"task": "no such", "args": {}}, ["task"]),
+    ({"task": "nosuch", "args": {}}, ["task"]),
+    ({"args": {}}, ["task"]),
+    ({"task": "greet", "args": []}, ["args"]),
+    ({"task": "greet", "args": ADA, "options": {"priority": 101}}, ["options.priority"]),
+    ({"task": "greet", "args": ADA, "options": {"qeue": "x"}}, ["options.qeue"]),
+    ({"task": "greet", "args": ADA, "options": {"queue": "no spaces"}}, ["options.queue"]),
+    ({"task": "greet", "args": ADA, "options": {"run_at": 5}}, ["options.run_at"]),
+    ({"task": "greet", "args": ADA, "options": {"subject": "a\0"}}, ["options.subject"]),
+    ({"task": "greet", "args": ADA, "options": {"meta": {"x": "\0"}}}, ["options.meta.x"]),
+    ([], ["body"]),
+    ("greet", ["body"]),
+    (None, ["body"]),
+]  # fmt: skip
+
+
+async def test_a_job_that_does_not_fit_is_refused_with_its_fields_named(
+    http: httpx.AsyncClient,
+) -> None:
+    for body, named in UNFIT:
+        answer = await http.post("/jobs", json=body)
+
+        assert fields(answer) == named, body
+        assert answer.json()["type"].startswith("urn:penstock:")
+    assert (await http.get("/jobs")).json()["jobs"] == []
+
+
+async def test_a_key_that_was_used_before_gives_the_job_of_then(http: httpx.AsyncClient) -> None:
+    body = {"task": "greet", "args": {"name": "A"}, "options": {"idempotency_key": "k"}}
+    first, second = await asyncio.gather(*(http.post("/jobs", json=body) for _ in range(2)))
+    other = await http.post("/jobs", json={**body, "args": {"name": "B"}})
+
+    assert first.json()["id"] == second.json()["id"]
+    assert {first.json()["duplicate"], second.json()["duplicate"]} == {True, False}
+    assert other.status_code == 409
+    assert other.json()["type"] == "urn:penstock:idempotency-mismatch"
+    assert first.json()["id"] in other.json()["detail"]
+
+
+async def test_lists_filter_and_page_from_the_newest_on(http: httpx.AsyncClient) -> None:
+    greets = [await enqueued(http, subject=f"s{n}", tags=["odd"] * (n % 2)) for n in range(5)]
+    clean = await enqueued(http, "clean", args={"path": "/var/Éclair_100%"}, delay=60)
+
+    async def ids(**query: Any) -> list[str]:
+        answer = await http.get("/jobs", params=query)
+        assert answer.status_code == 200, answer.text
+        return [job["id"] for job in answer.json()["jobs"]]
+
+    assert await ids() == [clean, *reversed(greets)]
+    assert await ids(task="greet") == greets[::-1]
+    assert await ids(queue="slow") == [clean]
+    assert await ids(state="scheduled") == [clean]
+    assert await ids(state=["ready", "scheduled"]) == [clean, *reversed(greets)]
+    assert await ids(subject="s2") == [greets[2]]
+    assert await ids(tag="odd") == [greets[3], greets[1]]
+    assert await ids(tenant="nobody") == []
+    assert await ids(text="éclair_100%") == [clean]
+    assert await ids(text="ada", tag="odd") == [greets[3], greets[1]]
+
+    first = (await http.get("/jobs", params={"task": "greet", "limit": 3})).json()
+    rest = await http.get("/jobs", params={"task": "greet", "limit": 3, "after": first["after"]})
+    assert [job["id"] for job in first["jobs"]] == greets[:1:-1]
+    assert [job["id"] for job in rest.json()["jobs"]] == greets[1::-1]
+    assert rest.json()["after"] is None
+
+
+UNFIT_FILTERS = [
+    ("limit=0", "query.limit"),
+    ("limit=1001", "query.limit"),
+    ("limit=x", "query.limit"),
+    ("state=done", "query.state.0"),
+    ("after=-1", "query.after"),
+    ("after=99999999999999999999", "query.after"),
+    ("batch=1e3", "query.batch"),
+    ("text=", "query.text"),
+    ("subject=a%00b", "subject"),
+    ("text=a%00b", "text"),
+    ("tenant=a%00b", "tenant"),
+]
+
+
+async def test_a_filter_that_does_not_fit_is_refused_with_its_field_named(
+    http: httpx.AsyncClient,
+) -> None:
+    for query, named in UNFIT_FILTERS:
+        assert fields(await http.get(f"/jobs?{query}")) == [named], query
+
+
+async def test_a_job_is_cancelled_retried_and_deleted(http: httpx.AsyncClient) -> None:
+    job = await enqueued(http)
+
+    cancelled = await http.post(f"/jobs/{job}/cancel")
+    assert cancelled.json() == {"id": job, "state": "cancelled"}
+    assert (await http.get(f"/jobs/{job}")).json()["reason"] == "requested by tester"
+    assert (await http.post(f"/jobs/{job}/retry")).json() == {"id": job, "state": "ready"}
+    assert (await http.delete(f"/jobs/{job}")).json() == {"id": job, "state": "deleted"}
+    gone = await http.get(f"/jobs/{job}")
+    assert (gone.status_code, gone.json()["type"]) == (404, "urn:penstock:job-not-found")
+
+
+async def test_what_is_not_there_cannot_be_changed(http: httpx.AsyncClient) -> None:
+    for verb in ("cancel", "retry", "unblock"):
+        answer = await http.post(f"/jobs/4711/{verb}")
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:penstock:job-not-found")
+    assert (await http.delete("/jobs/4711")).status_code == 404
+
+
+async def test_a_dead_letter_can_be_retried(
+    http: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    [job] = await dead(connection, 1)
+
+    assert (await http.post(f"/jobs/{job}/retry")).json()["state"] == "ready"
+
+
+async def test_one_who_is_bound_to_a_tenant_enqueues_and_sees_for_it_alone(
+    service: Service, http: httpx.AsyncClient
+) -> None:
+    elsewhere = await enqueued(http, tenant="else")
+    async with asked(service.asgi, tenant="acme") as bound:
+        own = await enqueued(bound)
+        others = await bound.post(
+            "/jobs", json={"task": "greet", "args": {"name": "A"}, "options": {"tenant": "else"}}
+        )
+
+        assert (await bound.get(f"/jobs/{own}")).json()["tenant"] == "acme"
+        assert [job["id"] for job in (await bound.get("/jobs")).json()["jobs"]] == [own]
+        assert (await bound.get("/jobs?tenant=else")).status_code == 403
+        assert others.status_code == 403
+        assert (await bound.get("/workers")).status_code == 403
+    assert (await http.get(f"/jobs/{elsewhere}")).json()["tenant"] == "else"
+
+
+async def test_a_scope_that_is_missing_is_named(service: Service) -> None:
+    async with asked(service.asgi, scopes="read") as reader:
+        answer = await reader.post("/jobs", json={"task": "greet", "args": {"name": "A"}})
+
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:penstock:not-allowed")
+    assert "'enqueue'" in answer.json()["detail"]

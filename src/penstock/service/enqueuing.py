@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.app import Penstock
-from penstock.errors import ArgumentsDoNotFit, PayloadRefused, PayloadTooLarge, UnknownTask
+from penstock.errors import (
+    ArgumentsDoNotFit,
+    ConfigError,
+    PayloadRefused,
+    PayloadTooLarge,
+    UnknownTask,
+)
 from penstock.service.caller import Caller
 from penstock.service.models.jobs import NewJob, OptionsBody
 from penstock.service.problem import Problem
@@ -20,7 +26,12 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
         raise _misfit({"task": str(error)}, place) from error
     if wrong := task.arguments.parameters.misfits(given.args):
         raise _misfit({f"args.{name}": told for name, told in wrong.items()}, place)
-    options = task.options(requested_by=caller.name, **_values(given.options, caller))
+    try:
+        options = task.options(requested_by=caller.name, **_values(given.options, caller))
+    except PayloadTooLarge:
+        raise
+    except (ConfigError, PayloadRefused) as error:
+        raise _misfit(dict([_option(error)]), place) from error
     try:
         return options.prepare(**given.args)
     except PayloadTooLarge:
@@ -37,6 +48,12 @@ def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
     if caller.tenant is not None:
         values.setdefault("tenant", caller.tenant)
     return values
+
+
+def _option(error: ConfigError | PayloadRefused) -> tuple[str, str]:
+    if isinstance(error, ConfigError):
+        return f"options.{error.setting}", f"must be {error.allowed}"
+    return f"options.{error.field}", error.problem
 
 
 def _misfit(wrong: dict[str, str], place: str) -> Problem:

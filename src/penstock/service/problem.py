@@ -22,11 +22,14 @@ TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "Conflict",
     413: "Too large",
     415: "Unsupported media type",
     422: "Does not fit",
     429: "Too many requests",
+    431: "Head too large",
+    500: "Our fault",
     503: "Unavailable",
 }
 # The first that fits. What is not here is a fault of ours, and a 500.

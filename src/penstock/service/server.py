@@ -7,10 +7,12 @@ import logging
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import uvicorn
 
+from penstock.service.connection import Connection, Sockets
 from penstock.service.service import Service
 
 # What requests have to end after a stop was asked for; streams end by themselves.
@@ -50,13 +52,15 @@ class Server:
         root_path: str = "",
         access_log: bool = False,
         grace: int = GRACE,
+        sockets: Sockets | None = None,
     ) -> None:
         self._service = service
         self._listening = listening
+        protocol: Any = partial(Connection, sockets or Sockets())
         config = uvicorn.Config(
             service,
             loop="none",
-            http="httptools",
+            http=protocol,
             lifespan="off",
             log_config=None,
             access_log=access_log,

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from penstock.app import Penstock
 from penstock.insights import Thresholds
 from penstock.service import problem, shapes
+from penstock.service.bounds import Bounded, Bounds
 from penstock.service.caller import Door
 from penstock.service.door import Guard
 from penstock.service.entry import Entry
@@ -38,6 +39,7 @@ from penstock.service.routes import (
     workers,
     workflows,
 )
+from penstock.service.turnstile import Turnstile
 from penstock.service.wiring import Wiring
 
 PREFIX: Final = "/api/v1"
@@ -80,12 +82,13 @@ class Service:
         *,
         door: Door | None = None,
         entry: Entry | None = None,
+        bounds: Bounds | None = None,
         thresholds: Thresholds | None = None,
         open_metrics: bool = False,
         ticket_secret: str | None = None,
     ) -> None:
         self._app = app
-        entry = entry or Entry.of()
+        entry, bounds = entry or Entry.of(), bounds or Bounds()
         logins = Logins(app, entry)
         door = door or Guard(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
@@ -101,7 +104,9 @@ class Service:
         )
         # Who may read them is looked at where they are read.
         outside = [("GET", "/metrics")] if open_metrics else []
+        self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX)
         self.asgi.add_middleware(Gate, door=door, entry=entry, open_to_all=outside)
+        self.asgi.add_middleware(Turnstile, most=bounds.requests, prefix=PREFIX)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:
@@ -136,6 +141,7 @@ class Service:
     ) -> None:
         self._operations.close()
         await self.asgi.state.wiring.hub.stop()
+        await self.asgi.state.wiring.inlet.drained()
         await self._app.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -14,6 +14,7 @@ from penstock.client import Client
 from penstock.client.scopes import Scope
 from penstock.insights import Insights
 from penstock.service.caller import CALLER, Caller, Door
+from penstock.service.inlet import Inlet
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
 from penstock.service.logins import Logins
@@ -37,6 +38,7 @@ class Wiring:
         self.logins = logins
         self.door = door
         self.operations = operations
+        self.inlet = Inlet(self.client_as)
         # Set when the process is about to end: what is streamed ends too, for clients to go
         # elsewhere.
         self.stopping = asyncio.Event()

@@ -31,7 +31,7 @@ async def enqueue(given: NewJob, request: Request, caller: Enqueuer) -> Response
     """Enqueue a job. It is durably stored when this answers."""
     wiring = wiring_of(request)
     wanted = request_from(wiring.app, given, caller)
-    [made] = await wiring.client_of(caller).enqueue_many([wanted])
+    made = await wiring.inlet.enqueue(wanted, caller.tenant)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 
 

@@ -1,0 +1,53 @@
+"""A server of its own process, with the database or without: `python -m benchmarks.http.serve`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from penstock import Penstock
+from penstock.client import Enqueued
+from penstock.client.scopes import SCOPES
+from penstock.service import Service
+from penstock.service.caller import Caller
+from penstock.service.server import Server, listening_at
+from penstock.tasks import Request
+from penstock.worker.process import run
+
+
+class Door:
+    """Lets everybody in: what a key costs is not the question."""
+
+    async def admit(self, connection: HTTPConnection) -> Caller:
+        return Caller(name="bench", scopes=frozenset(SCOPES))
+
+
+class NoInlet:
+    """Answers as if it had stored."""
+
+    async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
+        return Enqueued("1")
+
+    async def drained(self) -> None: ...
+
+
+async def serve(url: str, is_stored: bool) -> None:
+    app = Penstock(url)
+
+    @app.task(name="send")
+    async def send(to: str, text: str, times: int = 1) -> None: ...
+
+    service = Service(app, door=Door())
+    if not is_stored:
+        service.asgi.state.wiring.inlet = NoInlet()
+    listening = listening_at("127.0.0.1", 0)
+    server = Server(service, listening)
+    async with service:
+        print(listening.getsockname()[1], flush=True)
+        await server.run()
+
+
+if __name__ == "__main__":
+    run(serve(sys.argv[1], sys.argv[2] == "stored"))

@@ -1,0 +1,145 @@
+"""What a request may cost: how many there may be, and the size, time and form of a body.
+
+A body is taken whole, within bounds, before the app is asked: it sees no half of one, and a client
+that is slow holds up nothing but its own connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.errors import ConfigError
+from penstock.service.problem import Problem, answer
+from penstock.service.strict_json import expect_json
+
+MIB: Final = 1024 * 1024
+JSON: Final = "application/json"
+CLOSE: Final = {"connection": "close"}
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much is let in.
+
+    `requests` are answered at once, `body` is the size of one in bytes and `bodies` that of all
+    together; `seconds` are what a client has to send its body. More is refused: a body with 413, a
+    slow one with 408, the rest with 503 and `retry-after`.
+    """
+
+    requests: int = 256
+    body: int = 4 * MIB
+    bodies: int = 64 * MIB
+    seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not (value := getattr(self, name)) > 0:
+                raise ConfigError(f"bounds.{name}", value, "more than 0")
+
+
+class Bounded:
+    """An ASGI app whose bodies are within bounds; below `prefix` they are JSON."""
+
+    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str) -> None:
+        self._app = app
+        self._bounds = bounds
+        self._prefix = prefix
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        if not _has_body(headers):
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            await self._take(headers, receive, body, path_below(scope).startswith(self._prefix))
+        except Problem as problem:
+            await answer(problem)(scope, receive, send)
+        except _Gone:
+            pass
+        else:
+            await self._app(scope, _replayed(bytes(body), receive), send)
+        finally:
+            self._held -= len(body)
+
+    async def _take(
+        self, headers: Headers, receive: Receive, body: bytearray, is_json: bool
+    ) -> None:
+        self._expect_fitting(headers, is_json)
+        await self._read(receive, body)
+        if is_json and body:
+            expect_json(body)
+
+    def _expect_fitting(self, headers: Headers, is_json: bool) -> None:
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise _unsupported("The body is taken as it is: send it without content-encoding.")
+        if is_json and not _is_json(headers.get("content-type", "")):
+            raise _unsupported(f"The body is to be {JSON}, in UTF-8.")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 15 or int(length) > self._bounds.body:
+            raise self._too_large()
+
+    async def _read(self, receive: Receive, body: bytearray) -> None:
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                while await self._read_on(receive, body):
+                    pass
+        except TimeoutError:
+            told = f"The body did not come within {self._bounds.seconds:g} s."
+            raise Problem(408, "too-slow", told, headers=CLOSE) from None
+
+    async def _read_on(self, receive: Receive, body: bytearray) -> bool:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part: bytes = message.get("body", b"")
+        body += part
+        self._held += len(part)
+        if len(body) > self._bounds.body:
+            raise self._too_large()
+        if self._held > self._bounds.bodies:
+            raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE)
+        return bool(message.get("more_body", False))
+
+    def _too_large(self) -> Problem:
+        told = f"A body has at most {self._bounds.body:,} bytes. Send less in one request, or a "
+        return Problem(413, "too-large", told + "reference to what is large.", headers=CLOSE)
+
+
+class _Gone(Exception):
+    """The client has left before its body was complete."""
+
+
+def path_below(scope: Scope) -> str:
+    """The path as the app's own routes have it, wherever it is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _is_json(kind: str) -> bool:
+    name, _, rest = kind.lower().partition(";")
+    charset = rest.partition("charset=")[2].strip(' "')
+    return name.strip() == JSON and charset in ("", "utf-8", "utf8")
+
+
+def _unsupported(told: str) -> Problem:
+    return Problem(415, "unsupported-media-type", told, headers=CLOSE)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body at once, then what comes after it."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return first.pop() if first else await receive()
+
+    return receiving

@@ -1,0 +1,138 @@
+"""A client's connection, with bounds on what it may cost.
+
+uvicorn itself waits for ever for the end of a request's head, keeps a head of any size, and holds
+an answer for as long as nobody takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from msgspec import Struct
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from penstock.service import problem
+
+CLOSE: Final = {"connection": "close"}
+
+
+class Sockets(Struct, frozen=True, kw_only=True):
+    """How many connections there may be, and how large and slow a client.
+
+    `head` is the size of a request's line and headers in bytes, `head_seconds` the time in which
+    they have to come; for `stalled_seconds` an answer may lie of which the client takes nothing.
+    """
+
+    connections: int = 4096
+    head: int = 32 * 1024
+    head_seconds: float = 10.0
+    stalled_seconds: float = 30.0
+
+
+class Connection(HttpToolsProtocol):
+    """A client that takes too much of something is cut off; the others do not notice."""
+
+    def __init__(self, sockets: Sockets, **given: Any) -> None:
+        super().__init__(**given)
+        self._sockets = sockets
+        self._read = self._parsed = 0  # of the head, in bytes
+        self._is_head = True
+        self._is_whole = True
+        self._expecting: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._sockets.connections:
+            transport.abort()
+        else:
+            self._expect_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        self._take_on()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    # What comes
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_head and not self.transport.is_closing():
+            self._read += len(data)
+            if self._read > self._sockets.head:
+                self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._read = self._parsed = 0
+        self._is_head, self._is_whole = True, False
+        self._expect_more()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(name, value)
+        if self._is_head:  # What comes behind the body must not change what has begun.
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._is_head = False
+        self._expect_nothing()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_whole = True
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._is_whole:
+            self._expect_more()
+
+    def send_400_response(self, msg: str) -> None:
+        """Also what is too large ends here: an error of a callback is one of the parser."""
+        found = problem.Problem(400, "bad-request", msg, headers=CLOSE)
+        if max(self._read, self._parsed) > self._sockets.head:
+            told = f"A request's line and headers have at most {self._sockets.head:,} bytes."
+            found = problem.Problem(431, "head-too-large", told, headers=CLOSE)
+        response = problem.answer(found)
+        lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
+        head = STATUS_LINE[found.status] + b"".join(lines) + b"\r\n"
+        self.transport.write(head + bytes(response.body))
+        self.transport.close()
+
+    def _count(self, *parts: bytes) -> None:
+        self._parsed += sum(map(len, parts))
+        if self._parsed > self._sockets.head:
+            raise ValueError("The head is too large.")
+
+    def _expect_more(self) -> None:
+        self._expect_nothing()
+        seconds = self._sockets.head_seconds
+        self._expecting = self.loop.call_later(seconds, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        if self._expecting is not None:
+            self._expecting.cancel()
+            self._expecting = None
+
+    # What goes
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        seconds = self._sockets.stalled_seconds
+        self._stalled = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._take_on()
+        super().resume_writing()
+
+    def _take_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None

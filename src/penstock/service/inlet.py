@@ -1,0 +1,92 @@
+"""Single enqueues that come at the same time, stored together.
+
+While one statement is under way the next requests gather, so a quiet server stores each at once
+and a busy one many in one commit. Each caller gets an answer of its own: one that the database
+refuses is found by halving, and the others are stored without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from penstock.client import Client, Enqueued
+from penstock.errors import DatabaseLost, NotAllowed, SchemaError
+from penstock.tasks import Request
+
+BATCH: Final = 500
+# Of these errors the database is the cause, not one of the requests.
+COMMON: Final = (DatabaseLost, SchemaError, NotAllowed)
+
+
+class _Waiting(NamedTuple):
+    request: Request[Any]
+    answer: asyncio.Future[Enqueued[Any]]
+
+
+class Inlet:
+    """Takes requests one by one and stores them many at once, those of each tenant apart.
+
+    How many can wait is bounded by how many requests a server lets in at once.
+    """
+
+    def __init__(self, client_of: Callable[[str | None], Client]) -> None:
+        self._client_of = client_of
+        self._waiting: dict[str | None, list[_Waiting]] = {}
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
+        """Store a job durably. One whose caller is cancelled meanwhile may be stored or not."""
+        if _may_wait_for_others(request):
+            [made] = await self._client_of(tenant).enqueue_many([request])
+            return made
+        answer = asyncio.get_running_loop().create_future()
+        if (waiting := self._waiting.get(tenant)) is None:
+            self._waiting[tenant] = waiting = []
+            flush = asyncio.create_task(self._flush(tenant, waiting), name="penstock inlet")
+            self._flushes.add(flush)
+            flush.add_done_callback(self._flushes.discard)
+        waiting.append(_Waiting(request, answer))
+        return await answer
+
+    async def drained(self) -> None:
+        """Wait until all that came is answered."""
+        while self._flushes:
+            await asyncio.wait(self._flushes)
+
+    async def _flush(self, tenant: str | None, waiting: list[_Waiting]) -> None:
+        try:
+            while waiting:
+                some = waiting[:BATCH]
+                del waiting[:BATCH]
+                await self._store(tenant, [one for one in some if not one.answer.done()])
+        finally:
+            del self._waiting[tenant]
+            for one in waiting:
+                one.answer.cancel()
+
+    async def _store(self, tenant: str | None, some: Sequence[_Waiting]) -> None:
+        if not some:
+            return
+        try:
+            made = await self._client_of(tenant).enqueue_many([one.request for one in some])
+        except Exception as error:
+            if len(some) > 1 and not isinstance(error, COMMON):
+                middle = len(some) // 2
+                await self._store(tenant, some[:middle])
+                await self._store(tenant, some[middle:])
+                return
+            for one in some:
+                if not one.answer.done():
+                    one.answer.set_exception(error)
+        else:
+            for one, job in zip(some, made, strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(job)
+
+
+def _may_wait_for_others(request: Request[Any]) -> bool:
+    """Whether somebody's open transaction may hold up its insert: then it goes alone."""
+    options = request.options
+    return options.idempotency_key is not None or options.unique is not None
