@@ -41,7 +41,7 @@ class Inlet:
         if _may_wait_for_others(request):
             [made] = await self._client_of(tenant).enqueue_many([request])
             return made
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Enqueued[Any]] = asyncio.get_running_loop().create_future()
         if (waiting := self._waiting.get(tenant)) is None:
             self._waiting[tenant] = waiting = []
             flush = asyncio.create_task(self._flush(tenant, waiting), name="penstock inlet")

@@ -1,0 +1,292 @@
+"""What is broken, too large, too slow or a trick is refused; nothing is stored, the server lives."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from penstock import Penstock
+from penstock.service import Service
+from penstock.service.bounds import Bounds
+from penstock.service.connection import Sockets
+from tests.fixtures.service import OpenDoor, serving
+
+JSON = {"content-type": "application/json"}
+GOOD = b'{"task":"greet","args":{"name":"Ada"}}'
+
+
+@pytest.fixture(autouse=True)
+def tasks(app: Penstock) -> None:
+    @app.task(name="greet")
+    async def greet(name: str, number: float = 0, more: object = None) -> None: ...
+
+
+@pytest.fixture
+async def bounded(app: Penstock) -> AsyncIterator[str]:
+    """A real server whose bounds are narrow."""
+    bounds = Bounds(body=2000, bodies=3000, seconds=0.3)
+    sockets = Sockets(connections=5, head=2000, head_seconds=0.3, stalled_seconds=0.3)
+    async with (
+        Service(app, door=OpenDoor(), bounds=bounds) as service,
+        serving(service, sockets=sockets) as url,
+    ):
+        yield url
+
+
+async def nothing_is_stored(app: Penstock) -> bool:
+    return (await app.list()).jobs == ()
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def told(url: str, *parts: bytes, path: bytes = b"/api/v1/jobs") -> bytes:
+    """All that a server says to raw bytes, until it closes or has answered whole."""
+    async with connected(url) as (reader, writer), asyncio.timeout(10):
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        head = b""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return b"closed"
+        return head
+
+
+def status(head: bytes) -> int | bytes:
+    return head if head == b"closed" else int(head[9:12])
+
+
+def posted(*headers: bytes, body: bytes = GOOD, path: bytes = b"/api/v1/jobs") -> bytes:
+    lines = [b"POST " + path + b" HTTP/1.1", b"host: localhost", *headers]
+    return b"\r\n".join([*lines, b"", body])
+
+
+BROKEN: list[tuple[bytes, int]] = [
+    (b"", 422),
+    (b"{", 400),
+    (GOOD + b"x", 400),
+    (b"\xff\xfe{\x00}\x00", 400),
+    (b'{"task":"greet","args":{"name":"\xff"}}', 400),
+    (b'{"task":"greet","args":{"name":"\\ud800"}}', 400),
+    (b'{"task":"greet","args":{"name":"A","\\ud800":1}}', 400),
+    (b'{"task":"greet","args":{"name":"A\\u0000"}}', 422),
+    (b'{"task":"greet","args":{"name":"A","a\\u0000b":1}}', 422),
+    (b'{"task":"greet","args":{"name":"A","number":NaN}}', 400),
+    (b'{"task":"greet","args":{"name":"A","number":-Infinity}}', 400),
+    (b'{"task":"greet","args":{"name":"A","number":1e999}}', 422),
+    (b'{"task":"greet","args":{"name":"A","more":1e999}}', 422),
+    (b'{"task":"greet","args":{"name":"A","more":%s}}' % (b"9" * 5000), 400),
+    (b'{"task":"greet","args":{"name":"A"},"args":{"name":"B"}}', 400),
+    (b'{"task":"greet","args":{"name":"A","name":"B"}}', 400),
+    (b"[" * 100_000 + b"]" * 100_000, 400),
+    (b'{"task":"greet","args":{"name":"A","more":' + b"[" * 500 + b"]" * 500 + b"}}", 422),
+    (b"\xef\xbb\xbf" + GOOD, 400),
+    (b"null", 422),
+    (b"[]", 422),
+    (b"7", 422),
+]
+
+
+async def test_a_body_that_is_broken_or_read_in_two_ways_is_refused(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    for body, expected in BROKEN:
+        answer = await http.post("/jobs", content=body, headers=JSON)
+        assert answer.status_code == expected, (body[:80], answer.text)
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert await nothing_is_stored(app)
+
+
+async def test_a_body_that_is_no_json_is_not_taken(app: Penstock, http: httpx.AsyncClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+                 "application/json; charset=latin-1", "application/jsonp", ""):  # fmt: skip
+        answer = await http.post("/jobs", content=GOOD, headers={"content-type": kind})
+        assert (answer.status_code, answer.json()["title"]) == (415, "Unsupported media type"), kind
+    zipped = await http.post("/jobs", content=GOOD, headers={**JSON, "content-encoding": "gzip"})
+    assert zipped.status_code == 415
+    assert await nothing_is_stored(app)
+    said = await http.post(
+        "/jobs", content=GOOD, headers={"content-type": "Application/JSON; charset=UTF-8"}
+    )
+    assert said.status_code == 202
+
+
+async def test_a_body_that_is_too_large_is_not_read(app: Penstock, bounded: str) -> None:
+    plain = [b"content-type: application/json"]
+    said = await told(bounded, posted(*plain, b"content-length: 2001", body=b""))
+    chunks = [b"%x\r\n%s\r\n" % (500, b" " * 500)] * 6
+    chunked = await told(bounded, posted(*plain, b"transfer-encoding: chunked", body=b""), *chunks)
+    huge = await told(bounded, posted(*plain, b"content-length: 18446744073709551615", body=b""))
+
+    assert status(said) == 413
+    assert b"connection: close" in said
+    assert status(chunked) == 413
+    assert status(huge) == 413
+    assert await nothing_is_stored(app)
+
+
+async def test_bodies_that_are_too_much_together_are_put_off(app: Penstock, bounded: str) -> None:
+    head = posted(b"content-type: application/json", b"content-length: 1900", body=b" " * 1800)
+    async with connected(bounded) as (_, first):
+        first.write(head)
+        await first.drain()
+        second = await told(bounded, head)
+
+    assert status(second) == 503
+    assert b"retry-after: 1" in second
+
+
+async def test_one_who_sends_slowly_is_cut_off_and_nobody_waits_for_them(
+    app: Penstock, bounded: str
+) -> None:
+    async with connected(bounded) as (slow, writer):
+        writer.write(b"POST /api/v1/jobs HTTP/1.1\r\nhost: lo")
+        slow_body = posted(b"content-type: application/json", b"content-length: 100", body=b"{")
+        body = asyncio.create_task(told(bounded, slow_body))
+        async with httpx.AsyncClient(base_url=bounded) as http:
+            assert (await http.post("/api/v1/jobs", content=GOOD, headers=JSON)).status_code == 202
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await asyncio.wait_for(slow.readexactly(1), 10)
+        assert status(await body) == 408
+    async with connected(bounded) as (silent, _), asyncio.timeout(10):
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await silent.readexactly(1)
+    assert len((await app.list()).jobs) == 1
+
+
+async def test_one_who_takes_nothing_of_an_answer_is_cut_off(app: Penstock, bounded: str) -> None:
+    greet = app.tasks.get("greet")
+    await app.enqueue_many(greet.prepare("x" * 50_000) for _ in range(200))
+
+    async with connected(bounded) as (_, writer):
+        # A small window, and nobody reads: 10 MB cannot all lie in the kernel.
+        writer.write(b"GET /api/v1/jobs?limit=200 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await writer.drain()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(10):
+            await _is_reset(writer)
+
+
+async def _is_reset(writer: asyncio.StreamWriter) -> None:
+    """Writing to a connection that was cut fails, in time."""
+    while True:
+        writer.write(b"\r\n")
+        try:
+            await writer.drain()
+        except ConnectionError:
+            return
+        await asyncio.sleep(0.02)
+
+
+async def test_a_head_that_is_too_large_is_refused(app: Penstock, bounded: str) -> None:
+    long = b"x" * 2001
+    for head in (
+        posted(b"x-long: " + long),
+        posted(*[b"x-%d: 1234567890" % n for n in range(200)]),
+        b"GET /api/v1/jobs?text=" + long + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET /api/v1/jobs?text=" + long,
+    ):
+        assert status(await told(bounded, head)) == 431, head[:60]
+    assert await nothing_is_stored(app)
+
+
+async def test_a_head_that_can_be_read_in_two_ways_is_refused(app: Penstock, server: str) -> None:
+    kind = b"content-type: application/json"
+    length = b"content-length: %d" % len(GOOD)
+    chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+    chunked = b"transfer-encoding: chunked"
+    for raw in (
+        posted(kind, length, b"content-length: 7"),
+        posted(kind, length, chunked, body=chunk),
+        posted(kind, b"transfer-encoding: chunked, identity", body=chunk),
+        posted(kind, b"content-length: -1"),
+        posted(kind, b"content-length: +38"),
+        posted(kind, b"content-length : 38"),
+        posted(kind, chunked, body=b"-1\r\n" + chunk),
+        posted(kind, length, b"x-a: b\r\n folded", b"x\0y: 1"),
+        b"POST /api/v1/jobs HTTP/9.9\r\nhost: localhost\r\n\r\n",
+        b"POST /api/v1/jobs\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+    ):
+        head = await told(server, raw)
+        assert head == b"closed" or status(head) in (400, 411, 413), (raw[:120], head)
+    assert await nothing_is_stored(app)
+    trailed = posted(kind, chunked, body=chunk[:-2] + b"x-name: mallory\r\n\r\n")
+    assert status(await told(server, trailed)) == 202
+    [job] = (await app.list()).jobs
+    assert job.requested_by == "tester"
+
+
+async def test_paths_are_taken_as_they_stand(app: Penstock, server: str) -> None:
+    for path in (b"//api/v1/jobs", b"/api//v1/jobs", b"/api/v1/jobs/", b"/api/v1/jobs;x=1",
+                 b"/api/v1/x/../jobs", b"/api/v1/%2e%2e/v1/jobs", b"/api/v1/jobs%00",
+                 b"/api/v1/jobs%2f", b"/API/v1/jobs", b"/api/v1/jobs%ff", b"*"):  # fmt: skip
+        head = await told(
+            server,
+            posted(
+                b"content-type: application/json", b"content-length: %d" % len(GOOD), path=path
+            ),
+        )
+        assert head == b"closed" or status(head) in (400, 404, 405, 415), (path, head)
+    for verb in (b"TRACE", b"CONNECT", b"PUT", b"PROPFIND", b"BREW"):
+        head = await told(server, verb + b" /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert head == b"closed" or status(head) in (400, 405), (verb, head)
+    assert await nothing_is_stored(app)
+
+
+async def test_too_many_connections_are_closed_and_those_that_there_are_go_on(
+    bounded: str,
+) -> None:
+    async with httpx.AsyncClient(base_url=bounded) as http:
+        assert (await http.get("/api/v1/jobs")).status_code == 200
+        many = [await asyncio.open_connection("127.0.0.1", http.base_url.port) for _ in range(8)]
+        for reader, _ in many[4:]:
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await asyncio.wait_for(reader.readexactly(1), 10)
+        assert (await http.get("/api/v1/jobs")).status_code == 200
+        for _, writer in many:
+            writer.close()
+
+
+async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, has_begun = asyncio.Event(), asyncio.Event()
+    ask = app.store.get
+
+    async def slow(*args: object) -> object:
+        has_begun.set()
+        await let_go.wait()
+        return await ask(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(app.store, "get", slow)
+    async with (
+        Service(app, door=OpenDoor(), bounds=Bounds(requests=1)) as service,
+        serving(service) as url,
+        httpx.AsyncClient(base_url=url) as http,
+    ):
+        first = asyncio.create_task(http.get("/api/v1/jobs/1"))
+        await has_begun.wait()
+        second = await http.post("/api/v1/jobs", content=GOOD, headers=JSON)
+        alive = await http.get("/livez")
+        let_go.set()
+        assert (await first).status_code == 404
+        third = await http.post("/api/v1/jobs", content=GOOD, headers=JSON)
+
+    assert (second.status_code, second.json()["type"]) == (503, "urn:penstock:busy")
+    assert second.headers["retry-after"] == "1"
+    assert "content-security-policy" in second.headers
+    assert alive.status_code == 200
+    assert third.status_code == 202
+    assert json.loads(third.content)["id"]

@@ -1,0 +1,115 @@
+"""Single enqueues of the same moment share a statement, and nothing else."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock import DatabaseLost, Penstock
+from penstock.service.inlet import Inlet
+from penstock.tasks import Request
+from tests.fixtures.worker import counted
+
+
+@pytest.fixture
+def inlet(app: Penstock) -> Inlet:
+    @app.task(name="greet")
+    async def greet(name: str) -> None: ...
+
+    return Inlet(lambda tenant: app if tenant is None else app.for_tenant(tenant))
+
+
+def wanted(app: Penstock, number: int, **options: Any) -> list[Request[Any]]:
+    task = app.tasks.get("greet").options(**options)
+    return [task.prepare(str(n)) for n in range(number)]
+
+
+async def test_those_that_come_while_one_is_stored_are_stored_together(
+    app: Penstock, inlet: Inlet
+) -> None:
+    statements = counted(app, "enqueue")
+
+    made = await asyncio.gather(*(inlet.enqueue(one, None) for one in wanted(app, 50)))
+
+    assert len(statements) <= 2
+    names = {job.id: job.args["name"] for job in (await app.list()).jobs}
+    assert [names[each.id] for each in made] == [str(n) for n in range(50)]
+
+
+async def test_one_that_is_refused_does_not_hurt_the_others(app: Penstock, inlet: Inlet) -> None:
+    requests = wanted(app, 9)
+    requests[4] = wanted(app, 1, tenant="else")[0]
+    requests[7] = wanted(app, 1, tenant="other")[0]
+
+    made = await asyncio.gather(
+        *(inlet.enqueue(one, "acme") for one in requests), return_exceptions=True
+    )
+
+    refused = [place for place, each in enumerate(made) if isinstance(each, Exception)]
+    assert refused == [4, 7]
+    assert {type(made[place]).__name__ for place in refused} == {"TenantMismatch"}
+    assert "'else'" in str(made[4])
+    assert len((await app.list(tenant="acme")).jobs) == 7
+
+
+async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: Inlet) -> None:
+    [keyed] = wanted(app, 1, idempotency_key="k")
+    pool = await app._link.pool()
+    async with pool.acquire() as connection, connection.transaction():
+        first = await app.inside(connection).enqueue_many([keyed])
+        waiting = asyncio.create_task(inlet.enqueue(keyed, None))
+        plain = await asyncio.gather(*(inlet.enqueue(one, None) for one in wanted(app, 3)))
+        assert len(plain) == 3
+        assert not waiting.done()
+    assert (await waiting).id == first[0].id
+
+
+async def test_if_the_database_is_lost_all_are_told_and_none_is_tried_again(
+    app: Penstock, inlet: Inlet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    async def lost(requests: Any) -> Any:
+        calls.append(len(requests))
+        raise DatabaseLost("gone")
+
+    monkeypatch.setattr(app, "enqueue_many", lost)
+
+    made = await asyncio.gather(
+        *(inlet.enqueue(one, None) for one in wanted(app, 5)), return_exceptions=True
+    )
+
+    assert [type(each) for each in made] == [DatabaseLost] * 5
+    assert calls == [5]
+
+
+async def test_one_whose_caller_has_left_while_it_waited_is_not_stored(
+    app: Penstock, inlet: Inlet
+) -> None:
+    first, second, third = wanted(app, 3)
+    under_way = asyncio.create_task(inlet.enqueue(first, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # its statement has begun
+    left = asyncio.create_task(inlet.enqueue(second, None))
+    stays = asyncio.create_task(inlet.enqueue(third, None))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(under_way, stays)
+    await inlet.drained()
+
+    assert sorted(job.args["name"] for job in (await app.list()).jobs) == ["0", "2"]
+
+
+async def test_a_database_that_is_gone_is_a_503_that_says_when_to_come_again(
+    app: Penstock, inlet: Inlet, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(requests: Any) -> Any:
+        raise DatabaseLost("The database was lost.")
+
+    monkeypatch.setattr(app, "enqueue_many", lost)
+
+    answer = await http.post("/jobs", json={"task": "greet", "args": {"name": "A"}})
+
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:penstock:database-lost")
+    assert answer.headers["retry-after"] == "1"
