@@ -234,9 +234,7 @@ async def test_paths_are_taken_as_they_stand(app: Penstock, server: str) -> None
                  b"/api/v1/jobs%2f", b"/API/v1/jobs", b"/api/v1/jobs%ff", b"*"):  # fmt: skip
         head = await told(
             server,
-            posted(
-                b"content-type: application/json", b"content-length: %d" % len(GOOD), path=path
-            ),
+            posted(b"content-type: application/json", b"content-length: %d" % len(GOOD), path=path),
         )
         assert head == b"closed" or status(head) in (400, 404, 405, 415), (path, head)
     for verb in (b"TRACE", b"CONNECT", b"PUT", b"PROPFIND", b"BREW"):

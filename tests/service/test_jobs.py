@@ -95,6 +95,8 @@ UNFIT: list[tuple[Any, list[str]]] = [
     ({"task": "greet", "args": ADA, "options": {"run_at": 5}}, ["options.run_at"]),
     ({"task": "greet", "args": ADA, "options": {"subject": "a\0"}}, ["options.subject"]),
     ({"task": "greet", "args": ADA, "options": {"meta": {"x": "\0"}}}, ["options.meta.x"]),
+    ({"task": "greet", "args": ADA, "options": {"delay": True}}, ["options.delay"]),
+    ({"task": "greet", "args": ADA, "options": {"priority": "5"}}, ["options.priority"]),
     ([], ["body"]),
     ("greet", ["body"]),
     (None, ["body"]),

@@ -56,6 +56,8 @@ STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.JobConflict, 409),
     (errors.PenstockError, 409),
 )
+COMMON: Final = (400, 401, 403, 503)
+OF_BODIES: Final = (408, 413, 415, 422)
 RETRY_AFTER: Final = {503: 1, 429: 1}
 
 
@@ -103,6 +105,18 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
         status: {"description": TITLES[status], "content": content, "model": ProblemModel}
         for status in statuses
     }
+
+
+def document_common(document: dict[str, Any]) -> None:
+    """Add what any request may be answered with, whatever its route: see bounds.py and gate.py."""
+    for path, operations in document["paths"].items():
+        if not path.startswith("/api/"):
+            continue
+        for operation in operations.values():
+            statuses = COMMON + (OF_BODIES if "requestBody" in operation else ())
+            for status, told in documented(*statuses).items():
+                told.pop("model")
+                operation["responses"].setdefault(str(status), told)
 
 
 def body_of(problem: Problem) -> dict[str, Any]:

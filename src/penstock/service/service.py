@@ -125,6 +125,7 @@ class Service:
             document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             schemas |= shapes.components()
+            problem.document_common(document)
             self.asgi.openapi_schema = document
         return self.asgi.openapi_schema
 

@@ -14,7 +14,7 @@ KeyId = Annotated[str, Field(pattern=r"^[0-9a-z]{8,32}$", examples=["1f2e3d4c5b6
 PersonName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@+-]{1,100}$", examples=["ada"])]
 Password = Annotated[str, Field(min_length=10, max_length=1000)]
 # A hundred years.
-Life = Annotated[float, Field(gt=0, le=3_155_760_000)]
+Life = Annotated[float, Field(strict=True, gt=0, le=3_155_760_000)]
 
 
 class KeyBody(Closed):
@@ -29,7 +29,7 @@ class KeyBody(Closed):
 class RotationBody(Closed):
     """For how many seconds the old key is good still, and in how many the new one expires."""
 
-    overlap: Annotated[float, Field(ge=0, le=315_360_000)] = 86_400
+    overlap: Annotated[float, Field(strict=True, ge=0, le=315_360_000)] = 86_400
     expires: Life | None = None
 
 

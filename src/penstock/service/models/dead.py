@@ -29,7 +29,7 @@ class Chosen(Closed):
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
     filter: DeadBody | None = None
-    limit: Annotated[int, Field(ge=1, le=10_000)] = 10_000
+    limit: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10_000
 
 
 class Redrive(Chosen):

@@ -13,7 +13,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
-Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
+# A number is one that is written as one: true is none, nor is "5".
+Seconds = Annotated[float, Field(strict=True, ge=0, le=315_360_000)]
 Tenant = Annotated[str, Field(max_length=200)]
 
 
@@ -39,12 +40,12 @@ class OptionsBody(Closed):
     """How the job is to be run; what is left out is as the task says."""
 
     queue: QueueName | None = None
-    priority: Annotated[int, Field(ge=-100, le=100)] | None = None
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] | None = None
     delay: Seconds | None = None
     run_at: Moment | None = None
     deadline: Moment | None = None
-    max_attempts: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    timeout: Annotated[float, Field(gt=0, le=315_360_000)] | None = None
+    max_attempts: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
+    timeout: Annotated[float, Field(strict=True, gt=0, le=315_360_000)] | None = None
     lane: Name | None = None
     tenant: Tenant | None = None
     subject: Subject | None = None

@@ -10,7 +10,7 @@ from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds
 from penstock.service.problem import Problem
 from penstock.windows import Windows
 
-Weight = Annotated[int, Field(ge=1, le=1000)]
+Weight = Annotated[int, Field(strict=True, ge=1, le=1000)]
 
 
 class WindowsBody(Closed):
@@ -39,9 +39,9 @@ class LaneBody(Closed):
 class LimitBody(Closed):
     """How many at once, how often, and how many of those in a burst."""
 
-    slots: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    slots: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
     rate: Annotated[str, Field(max_length=50, examples=["100/minute"])] | None = None
-    burst: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    burst: Annotated[float, Field(strict=True, gt=0, le=1e12)] | None = None
 
 
 class ScheduleBody(Closed):
@@ -49,7 +49,7 @@ class ScheduleBody(Closed):
     args: dict[str, Any] | None = None
     options: OptionsBody | None = None
     cron: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    every: Annotated[float, Field(gt=0, le=31_536_000)] | None = None
+    every: Annotated[float, Field(strict=True, gt=0, le=31_536_000)] | None = None
     timezone: Annotated[str, Field(max_length=100)] | None = None
     jitter: Seconds | None = None
     overlap: Literal["skip", "queue_one", "allow"] | None = None
