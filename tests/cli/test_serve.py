@@ -119,6 +119,45 @@ async def test_up_migrates_works_and_serves_in_one(
     assert "has stopped" in run.log
 
 
+async def test_the_first_key_is_told_once(penstock: Commands) -> None:
+    run, said = started(penstock, "serve", "shop")
+    again, told_again = started(penstock, "serve", "shop")
+
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {said['key']}"}) as http:
+        answer = await http.post(
+            f"{told_again['api']}/jobs", json={"task": "shop.greet", "args": {"name": "Ada"}}
+        )
+        assert answer.status_code == 202, answer.text
+    assert told_again["key"] is None
+    for each in (run, again):
+        each.send(signal.SIGTERM)
+        assert each.end() == 0
+
+
+async def test_a_stop_ends_live_connections_before_the_worker(
+    penstock: Commands, shop: Shop
+) -> None:
+    run, said = started(penstock, "up", "shop")
+    began = penstock.folder / "began"
+    job = await shop.app.enqueue(shop.send, str(began), 1.0)
+    await until(began.exists, what="the job to begin")
+    headers = {"authorization": f"Bearer {said['key']}", "accept": "text/event-stream"}
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=20) as http,
+        http.stream("GET", f"{said['api']}/live/job/{job.id}") as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert await anext(lines)
+        run.send(signal.SIGTERM)
+        async for _ in lines:
+            pass
+        # The stream is at its end, and its job still runs.
+        assert (await shop.app.get(job)).state == "running"
+
+    assert run.end() == 0
+    assert (await shop.app.get(job)).state == "completed"
+
+
 async def test_up_lets_a_running_job_finish_when_it_is_told_to_stop(
     penstock: Commands, shop: Shop
 ) -> None:

@@ -130,6 +130,21 @@ async def test_jobs_that_are_enqueued_together_share_a_span(
         assert parent.span_id == sent.context.span_id
 
 
+async def test_an_enqueue_that_fails_says_so_without_its_message(
+    app: Penstock, telemetry: Telemetry, connection: asyncpg.Connection
+) -> None:
+    app.include(look)
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION READ ONLY")
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await app.inside(connection).enqueue(look)
+
+    sent = telemetry.span("send default")
+    assert sent.status.status_code is StatusCode.ERROR
+    assert sent.status.description == "ReadOnlySQLTransactionError"
+    assert sent.events == ()
+
+
 async def test_what_a_handler_enqueues_is_in_the_same_trace(
     app: Penstock, telemetry: Telemetry
 ) -> None:

@@ -116,7 +116,7 @@ class Client(
         given = prepared(requests)
         if self._tenant is not None:
             given = self._tenant.signed(given)
-        if (tracing := self._link.tracing) is not None:
+        if (tracing := self._link.tracing and self._link.tracing.active()) is not None:
             given = list(tracing.carried(given))
         return self.store.enqueueing(given, notify=notify, durable=False)
 

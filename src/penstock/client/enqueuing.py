@@ -72,7 +72,7 @@ class Enqueuing(Asking):
         self, requests: Requests, store: Callable[[Requests], Awaitable[Stored]]
     ) -> Stored:
         """Store jobs, before the eyes of those who follow them."""
-        if (tracing := self._link.tracing) is None:
+        if (tracing := self._link.tracing and self._link.tracing.active()) is None:
             stored = await store(requests)
         else:
             with tracing.sending(requests) as sending:

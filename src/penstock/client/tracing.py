@@ -51,6 +51,10 @@ class Tracing(Protocol):
     inside: str
     """Where a child process finds who follows there, as `module:name`; called without arguments."""
 
+    def active(self) -> Tracing | None:
+        """Itself, if what it sees goes anywhere; asked at each enqueue and at a worker's start."""
+        ...
+
     def sending(self, requests: Requests) -> AbstractContextManager[Sending]:
         """Around an enqueue."""
         ...

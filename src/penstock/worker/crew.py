@@ -77,7 +77,7 @@ class Crew:
         store, url = link.store, link.url
         health = Health(events)
         self._events = events
-        self._tracing = link.tracing
+        self._tracing = link.tracing and link.tracing.active()
         self._pace = pace
         self._upkeep = upkeep
         self.states = states

@@ -8,7 +8,9 @@ from typing import Any
 from opentelemetry import context as current
 
 from penstock.client.tracing import Requests
+from penstock.events import Events
 from penstock.integrations.otel import carrier
+from penstock.integrations.otel.meters import Meters
 from penstock.integrations.otel.tracing import OtelTracing, Sent
 from penstock.outcome import Transition
 from penstock.store import Attempt
@@ -20,7 +22,10 @@ class Inside:
     inside = "penstock.integrations.otel.inside:Inside"
 
     def __init__(self) -> None:
-        self._client = OtelTracing()
+        self._client = OtelTracing(Meters(Events()))
+
+    def active(self) -> Inside:
+        return self
 
     def sending(self, requests: Requests) -> AbstractContextManager[Sent]:
         return self._client.sending(requests)

@@ -18,7 +18,7 @@ def instrument(
 ) -> None:
     """Follow the jobs of an app, with the providers given or those that the program has set.
 
-    Call it where the app is made, so that child processes, which import that, do the same.
+    Call it where the app is made, so that child processes, which import that, do the same. A
+    worker that starts before the program has set up its SDK is not followed.
     """
-    app.trace_with(OtelTracing(tracer_provider))
-    Meters(meter_provider).listen_to(app.events)
+    app.trace_with(OtelTracing(Meters(app.events, meter_provider), tracer_provider))

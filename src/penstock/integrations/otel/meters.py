@@ -14,8 +14,27 @@ SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 class Meters:
     """Counters of jobs that were enqueued and finished, and how long these waited and ran."""
 
-    def __init__(self, provider: metrics.MeterProvider | None = None) -> None:
-        meter = metrics.get_meter("penstock", meter_provider=provider)
+    def __init__(self, events: Events, provider: metrics.MeterProvider | None = None) -> None:
+        self._events = events
+        self._provider = provider
+        self._listens = False
+
+    def listen(self) -> None:
+        """Begin, if anybody collects metrics: the program may set its SDK up at any time."""
+        if self._listens or not self._is_on:
+            return
+        self._listens = True
+        self._make(metrics.get_meter("penstock", meter_provider=self._provider))
+        self._events.subscribe(JobsEnqueued, self._on_enqueued)
+        self._events.subscribe(JobFinished, self._on_finished)
+
+    @property
+    def _is_on(self) -> bool:
+        found = self._provider or metrics.get_meter_provider()
+        # What the API itself has only stands in for an SDK.
+        return not type(found).__module__.startswith("opentelemetry.metrics")
+
+    def _make(self, meter: metrics.Meter) -> None:
         self._enqueued = meter.create_counter(
             "penstock.jobs.enqueued", "{job}", "Jobs that this process has enqueued."
         )
@@ -34,10 +53,6 @@ class Meters:
             "From being ready to the beginning of an attempt.",
             explicit_bucket_boundaries_advisory=SECONDS,
         )
-
-    def listen_to(self, events: Events) -> None:
-        events.subscribe(JobsEnqueued, self._on_enqueued)
-        events.subscribe(JobFinished, self._on_finished)
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
         self._enqueued.add(event.count, {"queue": event.queue, "task": event.task})
