@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.app import Penstock
+from penstock.cli import supervisor
 from penstock.cli.banner import Banner
 from penstock.cli.listening import Listening
 from penstock.cli.opening import opened, plain_errors
@@ -47,6 +48,7 @@ class Stops:
         how = "again: the stop is hurried." if self._asked else "a stop; a second one hurries it."
         logger.info("%s: %s", number.name, how)
         self._asked = True
+        supervisor.tell("STOPPING=1")
         for part in self._told:
             part.ask_to_stop()
 
@@ -92,6 +94,7 @@ async def _run(server: Server, announce: Callable[[], None]) -> None:
     await asyncio.wait([running, listens], return_when=asyncio.FIRST_COMPLETED)
     if listens.done():
         announce()
+        supervisor.tell("READY=1")
     listens.cancel()
     await running
 

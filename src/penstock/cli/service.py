@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from penstock.app import Penstock
+from penstock.cli import supervisor
 from penstock.cli.exposing import exposed
 from penstock.cli.opening import opened
 from penstock.cli.serving import queues_of
@@ -89,7 +90,7 @@ def _is_handlers(thread: threading.Thread) -> bool:
 async def serve(given: Given) -> None:
     """Work until a signal says stop."""
     async with _worker(given) as worker:
-        await worker.run()
+        await worker.run(lambda: supervisor.tell("READY=1"))
 
 
 async def drain(given: Given, limit: int | None, longest: float | None) -> Drained:
@@ -104,6 +105,7 @@ async def keep_fleet(command: Sequence[str], processes: int) -> int:
     """Keep worker processes; the exit code."""
     fleet = Fleet(command, processes)
     on_stop_signals(lambda number: fleet.ask_to_stop())
+    supervisor.tell("READY=1")
     return 0 if await fleet.run() else 1
 
 
@@ -171,4 +173,5 @@ class _Stop:
 
     def _ask(self) -> None:
         self._asked = True
+        supervisor.tell("STOPPING=1")
         self._worker.ask_to_stop()

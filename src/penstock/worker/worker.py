@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -162,9 +162,11 @@ class Worker:
         if self._crew is not None:
             self._crew.begin_nothing()
 
-    async def run(self) -> None:
-        """Work until `ask_to_stop`."""
+    async def run(self, started: Callable[[], object] | None = None) -> None:
+        """Work until `ask_to_stop`; `started` is called once it has its lease."""
         async with self:
+            if started is not None:
+                started()
             await self._stop_asked.wait()
 
     async def __aenter__(self) -> Self:

@@ -1,0 +1,202 @@
+"""The files of deploy/ hold together: what they name is there, what they run is understood."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from penstock.config import Stopping
+from penstock.service.server import GRACE
+from penstock.worker.shutdown import LEAVE_WAIT
+from tests.deploy.files import (
+    DEPLOY,
+    ROOT,
+    UNITS,
+    as_list,
+    command_of,
+    compose,
+    dockerfile,
+    instructions,
+    seconds,
+    understood,
+    unit,
+)
+
+# The worker's phases: finish, cancel, and to leave what its last steps may take.
+WORKER_STOP = Stopping().finish + Stopping().cancel + LEAVE_WAIT + 5
+SERVE_STOP = GRACE + 10
+PORT = 8420
+
+
+# Dockerfile
+
+
+def test_the_image_is_built_in_stages_from_versions_that_are_named() -> None:
+    bases = [rest.split()[0] for rest in instructions("FROM")]
+    assert len(bases) == 2
+    for base in bases:
+        found = re.fullmatch(r"python:3\.(\d+)-slim", base)
+        assert found
+        assert int(found[1]) >= 11
+
+
+def test_the_image_is_run_as_a_user_without_rights() -> None:
+    words = [word for word, _ in dockerfile()]
+    [user] = instructions("USER")
+    assert int(user) > 0
+    assert words.index("USER") < words.index("ENTRYPOINT")
+
+
+def test_what_is_copied_is_there_and_sent_to_the_builder() -> None:
+    allowed = {
+        line.removeprefix("!")
+        for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    [argument] = instructions("ARG")
+    name, _, app = argument.partition("=")
+    for rest in instructions("COPY"):
+        if rest.startswith("--from="):
+            continue
+        *sources, _ = rest.replace(f"${{{name}}}", app).split()
+        for source in sources:
+            assert (ROOT / source).exists(), source
+            assert source in allowed, source
+
+
+def test_the_extras_that_are_installed_are_there() -> None:
+    [line] = [rest for rest in instructions("RUN") if "pip install" in rest]
+    extras = set(re.findall(r"\.\[([\w,]+)\]", line)[0].split(","))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extras <= project["optional-dependencies"].keys()
+    assert "--constraint constraints.txt" in line
+
+
+def test_nothing_that_is_not_needed_stays_in_the_image() -> None:
+    [line] = [rest for rest in instructions("RUN") if "apt-get" in rest]
+    assert "--no-install-recommends" in line
+    assert "rm -rf /var/lib/apt/lists/*" in line
+
+
+def test_signals_reach_the_process() -> None:
+    for word in ("ENTRYPOINT", "CMD"):
+        [rest] = instructions(word)
+        assert as_list(rest)
+    assert as_list(instructions("ENTRYPOINT")[0]) == ["tini", "--", "penstock"]
+
+
+def test_the_command_of_the_image_is_understood() -> None:
+    options = understood(as_list(instructions("CMD")[0]))
+    assert (options["host"], options["port"]) == ("0.0.0.0", PORT)
+    assert instructions("EXPOSE") == [str(PORT)]
+
+
+def test_the_app_of_the_image_is_there() -> None:
+    target = as_list(instructions("CMD")[0])[1]
+    assert (DEPLOY / "app" / f"{target}.py").exists()
+
+
+# Compose
+
+
+def test_the_services_of_compose_are_understood() -> None:
+    services = compose()["services"]
+    assert services.keys() == {"db", "migrate", "serve", "work"}
+    for name in ("migrate", "serve", "work"):
+        service = services[name]
+        assert service["command"][0] == name
+        assert understood(service["command"])
+        context = (DEPLOY / service["build"]["context"]).resolve()
+        assert (context / service["build"]["dockerfile"]).exists()
+
+
+def test_the_tables_are_there_before_anybody_works() -> None:
+    services = compose()["services"]
+    assert services["migrate"]["depends_on"] == {"db": {"condition": "service_healthy"}}
+    assert services["migrate"]["restart"] == "no"
+    for name in ("serve", "work"):
+        wanted = {"migrate": {"condition": "service_completed_successfully"}}
+        assert services[name]["depends_on"] == wanted
+
+
+def test_no_password_has_a_default() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    used = re.findall(r"\$\{POSTGRES_PASSWORD[^}]*\}", text)
+    assert len(used) == 2
+    assert all(each.startswith("${POSTGRES_PASSWORD:?") for each in used)
+
+
+def test_the_service_is_published_on_this_machine_alone() -> None:
+    services = compose()["services"]
+    assert services["serve"]["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
+    assert understood(services["serve"]["command"])["port"] == PORT
+    assert "ports" not in services["db"]
+
+
+def test_compose_waits_for_a_stop() -> None:
+    services = compose()["services"]
+    assert seconds(services["work"]["stop_grace_period"]) >= WORKER_STOP
+    assert seconds(services["serve"]["stop_grace_period"]) >= SERVE_STOP
+
+
+def test_a_worker_is_not_asked_what_only_the_service_answers() -> None:
+    services = compose()["services"]
+    assert services["work"]["healthcheck"] == {"disable": True}
+    assert "healthcheck" not in services["serve"]  # the image's own
+    metrics = understood(services["work"]["command"])["metrics"]
+    assert metrics.rpartition(":")[2] in services["work"]["expose"]
+
+
+# systemd
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_what_a_unit_runs_is_understood(path: Path) -> None:
+    assert command_of(path)[0] == path.stem.removeprefix("penstock-")
+    assert understood(command_of(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("penstock-work", WORKER_STOP), ("penstock-serve", SERVE_STOP)]
+)
+def test_systemd_waits_for_a_stop(name: str, least: float) -> None:
+    settings = unit(DEPLOY / "systemd" / f"{name}.service")
+    [stop] = settings["TimeoutStopSec"]
+    assert seconds(stop) >= least
+    assert settings["Type"] == ["notify"]
+    assert settings["Restart"] == ["always"]
+
+
+def test_a_worker_stops_its_children_itself() -> None:
+    assert unit(DEPLOY / "systemd" / "penstock-work.service")["KillMode"] == ["mixed"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_no_secret_is_in_a_unit(path: Path) -> None:
+    settings = unit(path)
+    assert "Environment" not in settings
+    assert settings["EnvironmentFile"] == ["/etc/penstock/environment"]
+    assert settings["User"] == ["penstock"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
+    for path in UNITS:
+        text = re.sub(
+            r"^ExecStart=\S+", f"ExecStart={sys.executable}", path.read_text(), flags=re.M
+        )
+        (tmp_path / path.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(f"./{path.name}" for path in UNITS)],
+        cwd=tmp_path,
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        capture_output=True,
+        text=True,
+    )
+    ours = [line for line in done.stderr.splitlines() if "penstock-" in line]
+    assert (done.returncode, ours) == (0, [])

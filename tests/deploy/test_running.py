@@ -1,0 +1,117 @@
+"""What the files of deploy/ run, run."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import yaml
+
+from tests.cli.command import Commands
+from tests.deploy.files import DEPLOY, as_list, command_of, compose, instructions
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.insights.rows import lease, put, run
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, database: Database) -> Iterator[Commands]:
+    """Commands where the app of deploy/ is."""
+    commands = Commands(tmp_path, database.url)
+    shutil.copy(DEPLOY / "app" / "shop.py", tmp_path / "shop.py")
+    yield commands
+    commands.close()
+
+
+def test_the_service_of_the_image_answers_its_own_health_check(deployed: Commands) -> None:
+    command = as_list(instructions("CMD")[0])
+    service = deployed.start(*command, "--port", "0", "--json")
+    assert service.process.stdout is not None
+    port = json.loads(service.process.stdout.readline())["address"].rpartition(":")[2]
+
+    [check] = instructions("HEALTHCHECK")
+    _, *probe = as_list(check.partition("CMD ")[2].replace("8420", port))
+    assert subprocess.run([sys.executable, *probe]).returncode == 0
+    service.send(signal.SIGTERM)
+    assert service.end() == 0
+    assert subprocess.run([sys.executable, *probe], stderr=subprocess.DEVNULL).returncode == 1
+
+
+def test_the_migrations_of_compose_and_systemd_run(deployed: Commands) -> None:
+    for command in (
+        compose()["services"]["migrate"]["command"],
+        command_of(DEPLOY / "systemd" / "penstock-migrate.service"),
+    ):
+        assert deployed.run(*command).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["serve", "work"])
+async def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
+    deployed: Commands, kind: str
+) -> None:
+    place = deployed.folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(place))
+        channel.settimeout(30)
+        deployed.environment["NOTIFY_SOCKET"] = str(place)
+        command = command_of(DEPLOY / "systemd" / f"penstock-{kind}.service")
+        free = ["--port", "0"] if kind == "serve" else ["--metrics", "0"]
+        started = deployed.start(*command, *free)
+        assert channel.recv(100) == b"READY=1"
+        started.send(signal.SIGTERM)
+        assert channel.recv(100) == b"STOPPING=1"
+    assert started.end() == 0
+
+
+async def test_the_worker_of_compose_works_and_stops(
+    deployed: Commands, connection: asyncpg.Connection
+) -> None:
+    command = compose()["services"]["work"]["command"]
+    worker = deployed.start(*command, "--metrics", "0")
+    assert deployed.run("enqueue", "shop.greet", '{"name": "Ada"}').returncode == 0
+
+    async def done() -> bool:
+        found: str | None = await connection.fetchval("SELECT state FROM penstock.job_history")
+        return found == "completed"
+
+    await until(done, 30, what="the job to be done")
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+
+
+async def test_the_query_of_keda_counts_what_waits_and_what_runs(
+    connection: asyncpg.Connection,
+) -> None:
+    [trigger] = yaml.safe_load((DEPLOY / "keda.yaml").read_text())["spec"]["triggers"]
+    query = trigger["metadata"]["query"]
+    assert await connection.fetchval(query) == 0
+
+    first = await put(connection, queue="default", jobs=5)
+    await put(connection, queue="other", jobs=7)
+    await run(connection, await lease(connection, "a"), first)
+    for when in ("-1 minute", "1 hour"):
+        await connection.execute(
+            "INSERT INTO penstock.job (state, task, queue, run_at) "
+            f"VALUES ('scheduled', 'later', 'default', now() + interval '{when}')"
+        )
+
+    [row] = await connection.fetch(query)
+    # Five of the queue, one of which runs, and one that is due.
+    assert list(row.values()) == [6]
+
+
+def test_a_supervisor_that_is_gone_hurts_nobody(deployed: Commands) -> None:
+    deployed.environment["NOTIFY_SOCKET"] = os.devnull
+    service = deployed.start("serve", "shop", "--port", "0", "--json")
+    assert service.process.stdout is not None
+    assert service.process.stdout.readline()
+    service.send(signal.SIGTERM)
+    assert service.end() == 0
+    assert "systemd could not be told" in service.log
