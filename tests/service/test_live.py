@@ -1,22 +1,31 @@
 """Who watches a subject is told its whole state, whenever it changes, over server-sent events."""
 
 import asyncio
+import time
+from typing import Any
 
+import httpx
 import pytest
 
 from penstock import Penstock, task
+from penstock.service.caller import Caller
+from penstock.service.live import Subject
+from penstock.service.live.tickets import LASTS, Tickets
+from penstock.service.problem import Problem
 from penstock.tasks import Context
-from tests.fixtures.live import Heard, hear, listened_to
+from tests.fixtures.database import Database
+from tests.fixtures.live import Address, Heard, hear, listened_to
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
-_go = asyncio.Event()
+_go: list[asyncio.Event] = []
 
 
 @task
 async def work(ctx: Context, name: str = "") -> str:
     ctx.progress(1, 4, "begun")
-    await _go.wait()
+    await _go[-1].wait()
     return f"done {name}"
 
 
@@ -26,9 +35,14 @@ async def quick(number: int) -> int:
 
 
 @pytest.fixture(autouse=True)
-def tasks(app: Penstock) -> None:
+async def tasks(app: Penstock) -> None:
     app.include(work, quick)
-    _go.clear()
+    _go.append(asyncio.Event())
+
+
+async def first(server: Address, subject: str, **options: Any) -> Heard:
+    """The present state alone."""
+    return await hear(f"{server.live}/{subject}", until=lambda heard: bool(heard.events), **options)
 
 
 async def test_a_job_is_told_from_its_present_state_to_its_end(app: Penstock) -> None:
@@ -38,7 +52,7 @@ async def test_a_job_is_told_from_its_present_state_to_its_end(app: Penstock) ->
         listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
         await until(lambda: heard.events and heard.last["state"]["done"] == 1)
         assert heard.last["state"]["message"] == "begun"
-        _go.set()
+        _go[-1].set()
         await listening
     assert heard.headers["content-type"].startswith("text/event-stream")
     assert heard.headers["cache-control"] == "no-store"
@@ -66,3 +80,209 @@ async def test_what_was_seen_is_not_told_again(app: Penstock) -> None:
         # EventSource comes back after the end, and is told to stay away.
         assert (await hear(url, again)).status == 204
         assert len(again.events) == 1
+
+
+async def test_a_version_never_falls_and_another_state_has_another(app: Penstock) -> None:
+    job = await app.enqueue(work)
+    seen = []
+
+    async def look() -> None:
+        seen.append((await app.present("job", [job.id]))[job.id])
+
+    await look()
+    for change in (app.cancel, app.retry, app.cancel, app.retry):
+        await change(job)
+        await look()
+    async with worker_of(app):
+        await until(lambda: look_until(app, job.id, "running"))
+        await look()
+        _go[-1].set()
+        await app.wait(job, timeout=10)
+    await look()
+    versions = [present.version for present in seen]
+    assert len(set(versions)) == len(versions)
+    moments = [int(version.split("-")[0]) for version in versions]
+    assert moments == sorted(moments)
+    again = (await app.present("job", [job.id]))[job.id]
+    assert again == seen[-1]
+
+
+async def look_until(app: Penstock, job: str, state: str) -> bool:
+    return (await app.get(job)).state == state
+
+
+async def test_a_job_that_is_deleted_is_gone_and_its_stream_ends(app: Penstock) -> None:
+    job = await app.enqueue(work)
+    heard = Heard()
+    async with listened_to(app) as server:
+        listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
+        await until(lambda: heard.events)
+        await app.delete(job)
+        await listening
+    assert heard.last == {
+        "subject": f"job/{job.id}",
+        "version": None,
+        "final": True,
+        "state": None,
+    }
+
+
+async def test_asked_as_json_the_present_state_is_answered_once(app: Penstock) -> None:
+    job = await app.enqueue(work)
+    async with listened_to(app) as server, httpx.AsyncClient(verify=False) as http:
+        headers = {"accept": "application/json", "x-caller": "ada"}
+        answer = await http.get(f"{server.live}/job/{job.id}", headers=headers)
+    heard = answer.json()
+    assert answer.status_code == 200
+    assert (heard["subject"], heard["final"]) == (f"job/{job.id}", False)
+    assert heard["state"]["state"] == "ready"
+
+
+async def test_queues_tenants_and_users_are_counted(app: Penstock) -> None:
+    for number in range(3):
+        await app.enqueue(
+            quick.options(queue="mail", tenant="acme", requested_by="ada", priority=number), number
+        )
+    failed = await app.enqueue(quick.options(queue="mail", tenant="acme"), 4)
+    await app.cancel(failed)
+    async with listened_to(app) as server:
+        heard = Heard()
+        listening = asyncio.create_task(
+            hear(f"{server.live}/queue/mail", heard, until=lambda heard: len(heard.events) == 2)
+        )
+        tenant = (await first(server, "tenant/acme")).last["state"]
+        user = (await first(server, "user/ada")).last["state"]
+        nobody = (await first(server, "user/nobody@example.com")).last["state"]
+        empty = (await first(server, "queue/unheard-of")).last["state"]
+        await app.pause("mail")
+        await listening
+    assert heard.events[0]["state"]["ready"] == {"number": 3, "is_exact": True}
+    assert heard.last["state"]["paused_at"]
+    assert (tenant["ready"], tenant["cancelled"], tenant["of"]) == (3, 1, 10_000)
+    assert (user["name"], user["ready"], user["cancelled"]) == ("ada", 3, 0)
+    assert nobody["ready"] == 0
+    assert empty["ready"] == {"number": 0, "is_exact": True}
+
+
+async def test_a_batch_of_many_jobs_gives_a_few_events_a_second_and_one_end(app: Penstock) -> None:
+    heard = Heard()
+    async with listened_to(app) as server:
+        batch = await app.open_batch("many")
+        listening = asyncio.create_task(hear(f"{server.live}/batch/{batch.id}", heard))
+        await until(lambda: heard.events)
+        began = time.monotonic()
+        await batch.enqueue_many(quick.prepare(number) for number in range(2000))
+        await batch.close()
+        async with worker_of(app, {"default": 100}):
+            await listening
+        seconds = time.monotonic() - began
+    assert heard.last["state"]["completed"] == 2000
+    assert heard.last["state"]["state"] == "finished"
+    assert [event["final"] for event in heard.events].count(True) == 1
+    assert len(heard.events) <= 2 + seconds * 4
+    assert len({event["version"] for event in heard.events}) == len(heard.events)
+
+
+async def test_nobody_is_let_in_unknown_and_no_tenant_sees_another(app: Penstock) -> None:
+    own = await app.enqueue(work.options(tenant="acme", requested_by="ada"))
+    other = await app.enqueue(work.options(tenant="globex", requested_by="ada"))
+    async with app.for_tenant("globex").batch() as batch:
+        pass
+    async with listened_to(app) as server:
+        assert (await first(server, f"job/{own.id}", caller=None)).status == 401
+        assert (await first(server, f"job/{own.id}", caller="ada@acme")).status == 200
+        assert (await first(server, "tenant/acme", caller="ada@acme")).status == 200
+        user = await first(server, "user/ada", caller="ada@acme")
+        assert user.last["state"]["ready"] == 1
+        for subject in (
+            f"job/{other.id}",
+            f"batch/{batch.id}",
+            "tenant/globex",
+            "queue/default",
+            "job/999",
+        ):
+            assert (await first(server, subject, caller="ada@acme")).status == 404, subject
+        assert (await first(server, "job/x")).status == 422
+        assert (await first(server, "planet/mars")).status == 422
+        assert server.service.asgi.state.wiring.hub.listeners == 0
+
+
+async def test_a_ticket_is_for_its_subjects_and_its_tenant(app: Penstock) -> None:
+    own = await app.enqueue(work.options(tenant="acme"))
+    other = await app.enqueue(work.options(tenant="globex"))
+    async with listened_to(app) as server, httpx.AsyncClient(verify=False) as http:
+        answer = await http.post(
+            f"{server.live}/tickets",
+            json={"subjects": [f"job/{own.id}", f"job/{other.id}"]},
+            headers={"x-caller": "ada@acme"},
+        )
+        assert answer.status_code == 201
+        assert answer.json()["expires_in"] <= 60
+        ticket = answer.json()["ticket"]
+        heard = await first(server, f"job/{own.id}?ticket={ticket}", caller=None)
+        assert heard.last["state"]["id"] == own.id
+        assert heard.headers["access-control-allow-origin"] == "*"
+        # The ticket names it, but who asked for the ticket may not see it.
+        assert (await first(server, f"job/{other.id}?ticket={ticket}", caller=None)).status == 404
+        assert (await first(server, f"tenant/acme?ticket={ticket}", caller=None)).status == 403
+        assert (await first(server, f"job/{own.id}?ticket=x{ticket}", caller=None)).status == 401
+
+
+def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
+    caller = Caller(name="ada", scopes=frozenset({"read", "admin"}), tenant="acme")
+    tickets = Tickets("a secret that two servers share")
+    ticket = tickets.issue(caller, [Subject("job", "1")], now=1000.0).ticket
+
+    admitted, subjects = Tickets("a secret that two servers share").admit(ticket, now=1059.0)
+    assert (admitted.name, admitted.tenant) == ("ada", "acme")
+    assert admitted.scopes == {"read"}
+    assert subjects == {"job/1"}
+    for late, others in ((1000.0 + LASTS, tickets), (1001.0, Tickets("another")), (1.0, Tickets())):
+        with pytest.raises(Problem) as refused:
+            others.admit(ticket, now=late)
+        assert refused.value.status == 401
+
+
+async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
+    database: Database, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.service.routes.live.FIRST_LOOK", 0.2)
+    async with Penstock(proxy.url) as app:
+        app.include(work)
+        job = await app.enqueue(work)
+        heard = Heard()
+        async with listened_to(app) as server:
+            listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
+            await until(lambda: heard.events)
+            proxy.refuse()
+            async with Penstock(database.url) as beside:
+                await beside.cancel(job)
+            assert (await first(server, f"job/{job.id}")).status == 503
+            assert not listening.done()
+            proxy.heal()
+            await listening
+    assert heard.states == ["ready", "cancelled"]
+
+
+async def test_when_a_server_stops_its_streams_end_first_and_say_when_to_come_back(
+    app: Penstock,
+) -> None:
+    job = await app.enqueue(work)
+    heard = Heard()
+    async with listened_to(app) as server:
+        listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
+        await until(lambda: heard.events)
+        began = time.monotonic()
+    await listening
+    assert time.monotonic() - began < 3
+    assert heard.states == ["ready"]
+    assert heard.retries == 1
+
+
+async def test_where_nobody_listens_nothing_is_asked(app: Penstock) -> None:
+    job = await app.enqueue(work)
+    async with listened_to(app) as server:
+        hub = server.service.asgi.state.wiring.hub
+        await first(server, f"job/{job.id}")
+        await until(lambda: all(watch.is_over for watch in hub._watches.values()))
+        assert hub.listeners == 0
