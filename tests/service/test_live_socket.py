@@ -1,0 +1,202 @@
+"""One WebSocket for many subjects, and clients that do not read."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import httpx
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from penstock import Penstock, task
+from penstock.service.live import Hub, Listener, Subject, Told, sse, watch
+from penstock.service.live import socket as talking
+from tests.fixtures.live import Address, Heard, hear, listened_to
+from tests.fixtures.until import until
+
+
+@task
+async def work(name: str = "") -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def tasks(app: Penstock) -> None:
+    app.include(work)
+
+
+class Talker:
+    """One end of a socket: what it says and what it hears."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def say(self, **wish: str) -> None:
+        await self.connection.send(msgspec.json.encode(wish).decode())
+
+    async def hear(self) -> dict[str, Any]:
+        async with asyncio.timeout(10):
+            heard: dict[str, Any] = msgspec.json.decode(await self.connection.recv())
+        return heard
+
+    async def hear_out(self) -> None:
+        while True:
+            await self.hear()
+
+
+@asynccontextmanager
+async def talker(
+    server: Address, query: str = "", *, caller: str | None = "ada", origin: str | None = None
+) -> AsyncIterator[Talker]:
+    headers = {"x-caller": caller} if caller else {}
+    async with connect(server.socket + query, additional_headers=headers, origin=origin) as opened:  # type: ignore[arg-type]
+        yield Talker(opened)
+
+
+async def refusal(server: Address, **options: Any) -> int:
+    with pytest.raises(InvalidStatus) as refused:
+        async with talker(server, **options):
+            pass
+    return refused.value.response.status_code
+
+
+async def test_subjects_come_and_go_on_one_socket(app: Penstock) -> None:
+    one, two = await app.enqueue(work, "1"), await app.enqueue(work, "2")
+    async with listened_to(app) as server, talker(server) as client:
+        await client.say(subscribe=f"job/{one.id}")
+        assert (await client.hear())["state"]["state"] == "ready"
+        await client.say(subscribe=f"job/{two.id}")
+        seen = await client.hear()
+        assert seen["subject"] == f"job/{two.id}"
+        await client.say(unsubscribe=f"job/{two.id}")
+        await client.say(subscribe="job/999")
+        assert await client.hear() == {
+            "subject": "job/999",
+            "version": None,
+            "final": True,
+            "state": None,
+        }
+        await app.cancel_many([one.id, two.id])
+        ended = await client.hear()
+        assert (ended["subject"], ended["final"]) == (f"job/{one.id}", True)
+        # Who says what it has seen hears what is new alone.
+        await client.say(subscribe=f"job/{one.id}", version=ended["version"])
+        await client.say(subscribe=f"job/{two.id}", version=seen["version"])
+        assert (await client.hear())["subject"] == f"job/{two.id}"
+
+
+async def test_what_makes_no_sense_is_refused_and_the_socket_stays(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talking, "MOST_SUBJECTS", 1)
+    job = await app.enqueue(work.options(tenant="globex"))
+    async with listened_to(app) as server, talker(server, caller="ada@acme") as client:
+        for text, status in (
+            ("no JSON", 422),
+            ('{"subscribe": 1}', 422),
+            ('{"subscribe": "planet/mars"}', 422),
+            ('{"sing": "aloud"}', 422),
+            ('{"subscribe": "' + "x" * 5000 + '"}', 422),
+        ):
+            await client.connection.send(text)
+            assert (await client.hear())["problem"]["status"] == status
+        await client.say(subscribe=f"job/{job.id}")
+        assert (await client.hear())["state"] is None  # it is another tenant's
+        await client.say(subscribe="tenant/acme")
+        assert (await client.hear())["state"]["name"] == "acme"
+        await client.say(subscribe="user/ada")
+        assert (await client.hear())["problem"]["status"] == 429
+
+
+async def test_a_socket_needs_a_caller_or_a_ticket_and_no_page_borrows_a_login(
+    app: Penstock,
+) -> None:
+    job = await app.enqueue(work)
+    async with listened_to(app) as server, httpx.AsyncClient(verify=False) as http:
+        assert await refusal(server, caller=None) == 401
+        assert await refusal(server, origin="https://evil.example") == 403
+        async with talker(server, origin=server.url):
+            pass
+        asked = {"subjects": [f"job/{job.id}"]}
+        answer = await http.post(f"{server.live}/tickets", json=asked, headers={"x-caller": "ada"})
+        query = f"?ticket={answer.json()['ticket']}"
+        async with talker(server, query, caller=None, origin="https://shop.example") as client:
+            await client.say(subscribe=f"job/{job.id}")
+            assert (await client.hear())["state"]["id"] == job.id
+            await client.say(subscribe="queue/default")
+            assert (await client.hear())["problem"]["status"] == 403
+
+
+async def test_a_socket_says_that_it_is_alive_and_when_its_server_stops(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talking, "ALIVE", 0.05)
+    async with listened_to(app) as server:
+        async with talker(server) as client:
+            assert await client.hear() == {"alive": True}
+            server.service.ask_to_stop()
+            with pytest.raises(ConnectionClosed) as closed:
+                await client.hear_out()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1012
+        assert await refusal(server) == 503
+
+
+async def test_a_client_that_does_not_read_holds_up_nobody_and_is_given_up(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "TAKING", 0.3)
+    monkeypatch.setitem(watch.PACES, "job", watch.Pace(0.01, 0.02))
+    job = await app.enqueue(work)
+    heard = Heard()
+    async with listened_to(app, small=True) as server:
+        hub: Hub = server.service.asgi.state.wiring.hub
+        with socket.create_connection(("127.0.0.1", server.port)) as slow:
+            path = f"/api/v1/live/job/{job.id}"
+            slow.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nx-caller: bob\r\n\r\n".encode())
+            listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
+            await until(lambda: hub.listeners == 2 and heard.events)
+
+            async def is_given_up() -> bool:
+                await connection.execute(
+                    "INSERT INTO penstock.progress AS p (job, done, message) "
+                    "VALUES ($1, 1, repeat('x', 50000)) ON CONFLICT (job) DO UPDATE "
+                    "SET done = p.done + 1, updated_at = clock_timestamp()",
+                    int(job.id),
+                )
+                return hub.listeners == 1
+
+            await until(is_given_up, timeout=20)
+            assert not listening.done()
+            await app.cancel(job)
+            await listening
+            assert await asyncio.to_thread(_last_of, slow) == b""
+    assert heard.states[-1] == "cancelled"
+    assert hub.listeners == 0
+
+
+def _last_of(slow: socket.socket) -> bytes:
+    """Read to the end: what a server sends before it closes."""
+    slow.settimeout(10)
+    while read := slow.recv(2**20):
+        pass
+    return read
+
+
+async def test_a_mailbox_keeps_the_newest_state_of_each_subject() -> None:
+    one, two = Subject("job", "1"), Subject("job", "2")
+    listener = Listener()
+    for told in (
+        older := Told.of(one, None),
+        other := Told.of(two, None),
+        newer := Told.of(one, None),
+    ):
+        listener.tell(told)
+    assert older is not newer
+    assert await listener.next(1) is newer
+    assert await listener.next(1) is other
+    assert await listener.next(0.01) is None
