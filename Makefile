@@ -19,6 +19,7 @@ SERVER_TESTS = $(wildcard tests/db tests/migrations tests/plans tests/rls $(if $
 # That a play finds faults which are put in is said by the run on the embedded server.
 NOT_AGAIN := not put_in
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
+DEBIAN_CHROMIUM := /usr/bin/chromium
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
 PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db)
 TYPING_TESTS = $(wildcard tests/typing)
@@ -26,7 +27,7 @@ TYPING_TESTS = $(wildcard tests/typing)
 DJANGO_VENV := .venv-django
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-peers bench-report schema clean
+.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -38,6 +39,8 @@ demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
 test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on Postgres 18, some also elsewhere: see the next lines
 
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
+	@scripts/install-debian chromium $(DEBIAN_CHROMIUM) \
+	|| echo "LEFT OUT: the tests in a browser (see the reason above)."
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-debian: $(STAMP) ## Run the tests of the SQL on Debian's PostgreSQL 15, where it can be had; ALL=1: more
@@ -66,7 +69,7 @@ test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the 
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/listeners benchmarks/page $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif
@@ -87,6 +90,9 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
 	$(BIN)/python -m benchmarks.page
+
+bench-listeners: $(STAMP) ## Measure what 1,000 who listen to one server cost
+	$(BIN)/python -m benchmarks.listeners --json benchmarks/results/listeners.json
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results
 	$(BIN)/python -m benchmarks.page
