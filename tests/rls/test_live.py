@@ -1,8 +1,10 @@
 """What a tenant is told of subjects under row level security: its own, and no more."""
 
+import httpx
 import pytest
 
 from penstock import Penstock, task
+from tests.fixtures.live import Heard, hear, listened_to
 from tests.rls.conftest import Ground
 
 
@@ -35,3 +37,32 @@ async def test_an_app_without_a_tenant_is_told_nothing(ground: Ground, kind: str
         job = await app.for_tenant("acme").enqueue(work.options(requested_by=None))
         found = await app.present(kind, [job.id])  # type: ignore[arg-type]
     assert all(getattr(each.state, "ready", 0) == 0 for each in found.values())
+
+
+async def test_who_is_bound_to_a_tenant_hears_of_its_own_subjects_alone(ground: Ground) -> None:
+    async with Penstock(ground.app_url, include=[work]) as app:
+        acme, globex = app.for_tenant("acme"), app.for_tenant("globex")
+        own = await acme.enqueue(work.options(requested_by="ada"))
+        other = await globex.enqueue(work.options(requested_by="ada"))
+        async with globex.batch() as batch:
+            pass
+        async with listened_to(app) as server:
+
+            async def heard(subject: str, caller: str | None = "ada@acme") -> Heard:
+                url = f"{server.live}/{subject}"
+                return await hear(url, caller=caller, until=lambda heard: bool(heard.events))
+
+            assert (await heard(f"job/{own.id}")).last["state"]["tenant"] == "acme"
+            assert (await heard("tenant/acme")).last["state"]["ready"] == 1
+            assert (await heard("user/ada")).last["state"]["ready"] == 1
+            strange = (f"job/{other.id}", f"batch/{batch.id}", "tenant/globex", "queue/default")
+            for subject in strange:
+                assert (await heard(subject)).status == 404, subject
+            # A ticket names what it likes: its bearer sees what the caller does who asked for it.
+            async with httpx.AsyncClient(verify=False) as http:
+                asked = {"subjects": [f"job/{own.id}", f"job/{other.id}"]}
+                headers = {"x-caller": "ada@acme"}
+                answer = await http.post(f"{server.live}/tickets", json=asked, headers=headers)
+            ticket = answer.json()["ticket"]
+            assert (await heard(f"job/{own.id}?ticket={ticket}", None)).status == 200
+            assert (await heard(f"job/{other.id}?ticket={ticket}", None)).status == 404

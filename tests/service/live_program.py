@@ -32,7 +32,9 @@ async def quick(number: int) -> int:
 
 
 async def serve(app: Penstock, port: int) -> None:
-    async with Service(app, door=KnownByName(), ticket_secret="shared") as service:
+    async with Service(
+        app, door=KnownByName(), ticket_secret="shared by two servers of the tests"
+    ) as service:
         server = Server(service, listening_at("127.0.0.1", port))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.ask_to_stop)
         await server.run()

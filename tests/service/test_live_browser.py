@@ -54,7 +54,9 @@ class Site:
 async def site(app: Penstock, port: int = 0, others: str = "") -> AsyncIterator[tuple[int, Hub]]:
     """The site: its port, and who listens. Who comes is let in by a cookie or a header."""
     listening = listening_at("127.0.0.1", port)
-    async with Service(app, door=KnownByName(), ticket_secret="shared") as service:
+    async with Service(
+        app, door=KnownByName(), ticket_secret="shared by two servers of the tests"
+    ) as service:
         server = Server(Site(service, others), listening)  # type: ignore[arg-type]
         running = asyncio.create_task(server.run())
         await server.listens()

@@ -17,7 +17,14 @@ from penstock.service.entry import Entry, is_https
 from penstock.service.problem import Problem, answer, from_error
 
 # Verb and path; all else is for those who were let in.
-OPEN: Final = frozenset({("GET", "/livez"), ("GET", "/readyz"), ("POST", "/api/v1/login")})
+OPEN: Final = frozenset(
+    {
+        ("GET", "/livez"),
+        ("GET", "/readyz"),
+        ("GET", "/static/penstock-live.js"),
+        ("POST", "/api/v1/login"),
+    }
+)
 # Asked by address, by those who watch over many.
 NAMELESS: Final = frozenset({"/livez", "/readyz"})
 LIVE: Final = "/api/v1/live"

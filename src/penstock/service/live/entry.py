@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 
@@ -38,13 +36,3 @@ async def entry_of(connection: HTTPConnection) -> Entry:
     if "read" not in caller.scopes:
         raise Problem(403, "not-allowed", f"This needs the scope 'read'; {caller.name} lacks it.")
     return Entry(caller)
-
-
-def refuse_strangers(connection: HTTPConnection) -> None:
-    """A browser sends cookies with a socket that any page opens: others need a ticket."""
-    origin = connection.headers.get("origin")
-    if origin is None or connection.query_params.get("ticket"):
-        return
-    if urlsplit(origin).netloc != connection.headers.get("host"):
-        told = f"A page of {origin[:200]} may not use another's login here: let it get a ticket."
-        raise Problem(403, "another-origin", told)

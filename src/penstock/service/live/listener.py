@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 from penstock.service.live.subject import Subject
@@ -31,9 +33,15 @@ class Listener:
         self._news: dict[Subject, Told] = {}
         self._woken = asyncio.Event()
         self._why: Why | None = None
+        self._trouble: Exception | None = None
 
     def tell(self, told: Told) -> None:
         self._news[told.subject] = told
+        self._woken.set()
+
+    def trouble(self, error: Exception) -> None:
+        """What is in the way of the first look, for one who waits for it."""
+        self._trouble = error
         self._woken.set()
 
     def forget(self, subject: Subject) -> None:
@@ -45,16 +53,27 @@ class Listener:
         self._why = self._why or why
         self._woken.set()
 
+    async def first(self, seconds: float) -> Told | None:
+        """As `next`, but raises what is in the way."""
+        await self._wait(seconds, lambda: bool(self._news or self._why or self._trouble))
+        if self._trouble is not None and not self._news:
+            raise self._trouble
+        return self._taken()
+
     async def next(self, seconds: float) -> Told | None:
         """The next news; None if there is none for so many seconds."""
-        try:
+        await self._wait(seconds, lambda: bool(self._news or self._why))
+        return self._taken()
+
+    async def _wait(self, seconds: float, is_woken: Callable[[], bool]) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not self._news and self._why is None:
+                while not is_woken():
                     self._woken.clear()
                     await self._woken.wait()
-        except TimeoutError:
-            return None
+
+    def _taken(self) -> Told | None:
         # What is in the box is told before a server stops, but to nobody who has gone.
         if self._why is not None and (self._why == "left" or not self._news):
             raise Ended(self._why)
-        return self._news.pop(next(iter(self._news)))
+        return self._news.pop(next(iter(self._news))) if self._news else None

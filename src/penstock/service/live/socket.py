@@ -60,6 +60,7 @@ class Talk:
 
     async def _hear(self) -> None:
         try:
+            await self._socket.accept()
             while True:
                 await self._take(await self._socket.receive_text())
         except (WebSocketDisconnect, OSError, RuntimeError, KeyError, TimeoutError):

@@ -16,11 +16,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from penstock.errors import ConfigError
 from penstock.service.caller import Caller
 from penstock.service.live.subject import Subject
 from penstock.service.problem import Problem
 
 LASTS: Final = 60
+SHORTEST: Final = 32
 _PURPOSE: Final = b"penstock live ticket"
 
 
@@ -39,9 +41,15 @@ class _Claims(Struct, frozen=True, array_like=True):
 
 
 class Tickets:
-    """Writes and reads tickets. Servers that share a secret take each other's."""
+    """Writes and reads tickets. Servers that share a secret take each other's.
+
+    The secret is as given, or as the environment says; else each server has its own.
+    """
 
     def __init__(self, secret: str | None = None) -> None:
+        secret = os.environ.get("PENSTOCK_TICKET_SECRET") if secret is None else secret
+        if secret is not None and len(secret) < SHORTEST:
+            raise ConfigError("ticket_secret", "…", f"at least {SHORTEST} characters, at random")
         given = os.urandom(32) if secret is None else secret.encode()
         self._key = hmac.digest(given, _PURPOSE, hashlib.sha256)
 
@@ -50,13 +58,13 @@ class Tickets:
         expires = (time.time() if now is None else now) + LASTS
         claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
         body = urlsafe_b64encode(msgspec.json.encode(claims))
-        return Ticket(f"{body.decode()}.{urlsafe_b64encode(self._sign(body)).decode()}")
+        return Ticket(f"{body.decode()}.{self._sign(body).decode()}")
 
     def admit(self, ticket: str, now: float | None = None) -> tuple[Caller, frozenset[str]]:
         """Who may listen, and to what; a Problem with 401 if the ticket is none or is over."""
         body, _, signature = ticket.encode().partition(b".")
         try:
-            is_ours = hmac.compare_digest(urlsafe_b64decode(signature), self._sign(body))
+            is_ours = hmac.compare_digest(signature, self._sign(body))
             claims = msgspec.json.decode(urlsafe_b64decode(body), type=_Claims) if is_ours else None
         except (ValueError, msgspec.MsgspecError):
             claims = None
@@ -67,4 +75,4 @@ class Tickets:
         return caller, frozenset(claims.subjects)
 
     def _sign(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, hashlib.sha256)
+        return urlsafe_b64encode(hmac.digest(self._key, body, hashlib.sha256))

@@ -24,7 +24,7 @@ logger = logging.getLogger("penstock.live")
 NEVER: Final = float("inf")
 # What is due so soon after something else is looked at together with it.
 TOGETHER: Final = 0.05
-AFTER_ERROR: Final = (0.25, 5.0)
+AFTER_ERROR: Final = (0.25, 2.0)
 
 
 class Pace(NamedTuple):
@@ -66,6 +66,11 @@ class _Watched:
     def leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)
         self._new.pop(listener, None)
+
+    def trouble(self, error: Exception) -> None:
+        """Tell those who wait for a first look what is in the way."""
+        for listener in self._new:
+            listener.trouble(error)
 
     @property
     def is_alone(self) -> bool:
@@ -147,12 +152,18 @@ class Watch:
                     await self._tick()
                     pause = AFTER_ERROR[0]
                 except Exception as error:
-                    # Those who listen hear nothing meanwhile, and then what has become of it.
-                    logger.warning("What is watched could not be looked at: %s", error)
+                    self._trouble(error, is_new=pause == AFTER_ERROR[0])
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, longest)
         finally:
             self._task = None
+
+    def _trouble(self, error: Exception, *, is_new: bool) -> None:
+        """Those who listen hear nothing meanwhile, and then what has become of it."""
+        if is_new:
+            logger.warning("What is watched cannot be looked at, for now: %s", error)
+        for watched in self._watched.values():
+            watched.trouble(error)
 
     async def _tick(self) -> None:
         """Look at what is due, or sleep until something is."""

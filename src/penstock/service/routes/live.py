@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.client import Kind
 from penstock.service.answers import as_json
 from penstock.service.live import Ended, Hub, Listener, Subject, Told
-from penstock.service.live.entry import Entry, entry_of, refuse_strangers
+from penstock.service.live.entry import Entry, entry_of
 from penstock.service.live.socket import Talk
 from penstock.service.live.sse import EventStream
 from penstock.service.live.tickets import Ticket
@@ -59,14 +59,22 @@ async def listen(
 
     `last-event-id`, or `version`, is what the client has seen: that state is not told again.
     """
-    subject = Subject.parse(f"{kind}/{id}")
+    try:
+        return await _answer(request, Subject.parse(f"{kind}/{id}"), last_event_id or version)
+    except Problem as problem:
+        if ticket:
+            problem.headers |= ANYWHERE
+        raise
+
+
+async def _answer(request: Request, subject: Subject, seen: str) -> Response:
     entry = await entry_of(request)
     entry.check(subject)
     headers = ANYWHERE if entry.has_ticket else {}
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
         return await _once(request, entry, subject, headers)
-    return await _stream(wiring_of(request).hub, entry, subject, last_event_id or version, headers)
+    return await _stream(wiring_of(request).hub, entry, subject, seen, headers)
 
 
 async def _once(
@@ -99,7 +107,7 @@ async def _stream(
 
 async def _first(listener: Listener) -> Told:
     try:
-        told = await listener.next(FIRST_LOOK)
+        told = await listener.first(FIRST_LOOK)
     except Ended:
         told = None
     if told is None:
@@ -122,11 +130,9 @@ def _leave(hub: Hub, listener: Listener, entry: Entry, subject: Subject) -> None
 async def talk(socket: WebSocket) -> None:
     """One socket for many subjects: `{"subscribe": "job/42"}`, `{"unsubscribe": "job/42"}`."""
     try:
-        refuse_strangers(socket)
         entry = await entry_of(socket)
         talking = Talk(socket, wiring_of(socket).hub, entry)
     except Problem as problem:
         await socket.send_denial_response(answer(problem))
         return
-    await socket.accept()
     await talking.run()
