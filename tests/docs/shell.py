@@ -15,7 +15,7 @@ from tests.docs.said import ANYTHING, agrees, expect
 from tests.fixtures.until import until
 
 # These go on until they are stopped: with `^C` in the page, or at its end.
-STAYS = re.compile(r"penstock work (?!.*--drain)|uvicorn ")
+STAYS = re.compile(r"penstock work (?!.*--drain)|penstock (?:serve|up)\b|uvicorn ")
 COMMAND = re.compile(r"^((?:.*\\\n)*.*\n)")
 CODE = re.compile(r"#.* exit code (\d+)")
 STOP = "^C"

@@ -14,6 +14,7 @@ import pytest
 import penstock
 import pytest_penstock
 from penstock import config
+from penstock.insights import Thresholds
 from penstock.integrations.django import settings as django
 from penstock.tasks.options import Options, OptionValues
 from penstock.tasks.settings import Settings, TaskValues
@@ -88,6 +89,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "A plan": of_call(penstock.Penstock.set_plan),
     "A tenant": of_call(penstock.Penstock.set_tenant),
     "Retention": of_call(penstock.Penstock.set_retention),
+    "Thresholds": of_dataclass(Thresholds),
     "Exponential": of_struct(penstock.Exponential),
     "Fixed": of_struct(penstock.Fixed),
     "Listed": of_struct(penstock.Listed),
