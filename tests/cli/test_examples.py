@@ -41,7 +41,7 @@ CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cance
 async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
     """What the examples speak of: job 42, which has failed, a queue called mail, settings,
     batches 7, which is finished, and 8, workflows 5, which has ended,
-    and 6, a schedule, a home.
+    and 6, a schedule, a key, a person, a home.
     """
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
@@ -67,6 +67,8 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     shop.app.schedule("nightly", shop.greet.prepare("Ada"), cron="0 3 * * *")
     await shop.app.sync_schedules()
     await shop.app.set_retention("completed", 5, queue="mail")
+    await shop.app.create_key("ci", scopes=["read"])
+    await shop.app.add_person("ada", role="viewer", password_hash="x")
     for folder in HOME:
         (penstock.folder / "home" / folder).mkdir(parents=True)
     penstock.environment["HOME"] = str(penstock.folder / "home")

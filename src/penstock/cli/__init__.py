@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import (
+    audit,
     batches,
     bench,
     completion,
@@ -21,9 +22,11 @@ from penstock.cli import (
     events,
     health,
     jobs,
+    keys,
     lanes,
     limits,
     migrate,
+    people,
     plans,
     queues,
     retention,
@@ -98,6 +101,9 @@ app.add_typer(limits.app)
 app.add_typer(plans.app)
 app.add_typer(tenants.app)
 app.add_typer(retention.app)
+app.add_typer(keys.app)
+app.add_typer(people.app)
+app.command("audit", cls=Command)(audit.audit)
 app.command("workers", cls=Command)(workers.workers)
 app.command("stats", cls=Command)(stats.stats)
 app.command("health", cls=Command)(health.health)

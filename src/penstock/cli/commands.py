@@ -38,6 +38,7 @@ ORDER = (
     ),
     *("queues", "lanes", "limits", "plans", "tenants"),
     "retention",
+    *("keys", "people", "audit"),
     *(
         "workers",
         "stats",

@@ -19,6 +19,7 @@ from penstock.cli.errors import (
     DatabaseUnreachable,
     NoDatabase,
 )
+from penstock.cli.given import user
 from penstock.cli.where import Where
 from penstock.client import Client, Link
 from penstock.config import Database
@@ -42,8 +43,10 @@ class Reached:
 
     @property
     def client(self) -> Client:
-        """The calls of an app, as the tenant if there is one."""
-        return self.app if self.tenant is None else self.app.for_tenant(self.tenant)
+        """The calls of an app, for who types, and as the tenant if there is one."""
+        name = user()
+        client = self.app if name is None else self.app.acting(name)
+        return client if self.tenant is None else client.for_tenant(self.tenant)
 
     @property
     def on(self) -> Executor:

@@ -27,7 +27,7 @@ async def pause_queues(names: Sequence[str], where: Where, output: Output) -> No
     async with reached(where) as queue:
         known = await known_queues(queue)
         for name in names:
-            await queue.app.pause(name)
+            await queue.client.pause(name)
             warn_of_unknown(name, known)
         found = {each.name: each for each in await queue.insights.queues()}
     document = [{"name": name, "paused": True, "known": name in known} for name in names]
@@ -40,7 +40,7 @@ async def resume_queues(names: Sequence[str], where: Where, output: Output) -> N
     async with reached(where) as queue:
         known, paused = await known_queues(queue), await queue.app.paused()
         for name in names:
-            await queue.app.resume(name)
+            await queue.client.resume(name)
             if name not in paused:
                 say(f"The queue {name} was not paused.")
                 warn_of_unknown(name, known)

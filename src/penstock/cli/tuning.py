@@ -70,14 +70,14 @@ async def close_key(key: str, seconds: float, where: Where, output: Output) -> N
         raise ConfigError("--for", "0s", "more than 0; `penstock limits open` opens a key")
     async with reached(where) as queue:
         await _expect_rate(key, queue)
-        left = await queue.app.close_bucket(key, seconds)
+        left = await queue.client.close_bucket(key, seconds)
     document = {"key": key, "closed_for": left}
     output.show(document, lambda: f"No job of {key} starts for {length(left)}.")
 
 
 async def open_key(key: str, where: Where, output: Output) -> None:
     async with reached(where) as queue:
-        opened = await queue.app.open_bucket(key)
+        opened = await queue.client.open_bucket(key)
         if not opened and not (await queue.insights.limits([key], limit=1)).limits:
             say(f"There is no limit {key}.{await _near(key, queue)}")
     sentence = f"{key} is open again." if opened else f"{key} was not closed."
