@@ -21,6 +21,7 @@ from penstock.tasks.options import matching, seconds
 
 DAY: Final = 86_400.0
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
+SET_GRANTED: Final = 160_000
 FIRST: Final = "first"
 
 
@@ -180,8 +181,14 @@ class AccessCalls(Asking):
             app = roles(schema).app
             raise RolesUnfit(
                 f"The role {found.role} cannot become {app}, as which calls for a tenant are made.",
-                f"GRANT {quote(app)} TO {quote(found.role)};",
+                await self._grant(app, found.role),
             ) from error
+
+    async def _grant(self, app: str, role: str) -> str:
+        """What lets a role become another: from 16 on, who made that one may not by itself."""
+        version = await self._ask(lambda on: on.fetchval(self.store.statement("tell_version")))
+        how = " WITH SET TRUE" if version >= SET_GRANTED else ""
+        return f"GRANT {quote(app)} TO {quote(role)}{how};"
 
 
 async def _nothing(on: Executor) -> None:

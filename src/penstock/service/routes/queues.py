@@ -50,7 +50,7 @@ async def set_queue(
     queue: QueueName, given: QueueBody, request: Request, caller: Keeper
 ) -> Response:
     """Change a queue; what is left out stays, null takes a setting back."""
-    app, values = wiring_of(request).app, changes(given)
+    app, values = wiring_of(request).client_of(caller), changes(given)
     if (paused := values.pop("paused", None)) is not None:
         await (app.pause(queue) if paused else app.resume(queue))
     if values:
