@@ -1,4 +1,4 @@
-"""What is broken, too large, too slow or a trick is refused; nothing is stored, the server lives."""
+"""What is broken, too large, too slow or a trick is refused; nothing is stored, others go on."""
 
 import asyncio
 import json
