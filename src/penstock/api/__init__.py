@@ -1,0 +1,21 @@
+"""A client for the HTTP API, for programs that have no way to the database.
+
+from penstock.api import Api
+
+api = Api("https://queue.example.org", key="pk_…")
+job = api.enqueue("shop.send_mail", {"to": "ada@example.org"})
+api.wait(job, timeout=30)
+"""
+
+try:
+    from penstock.api.blocking import Api
+    from penstock.api.calls import AsyncApi
+except ModuleNotFoundError as error:
+    if error.name != "httpx":
+        raise
+    raise ModuleNotFoundError(
+        "The client of the API needs httpx: pip install 'penstock[client]'.", name="httpx"
+    ) from error
+from penstock.api.answers import Acted, Live, New
+
+__all__ = ["Acted", "Api", "AsyncApi", "Live", "New"]

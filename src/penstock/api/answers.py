@@ -1,0 +1,70 @@
+"""What the client of the API takes and gives beside the values that the engine's own calls have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from penstock.client import BatchStatus, Enqueued, JobNow, JobStatus, Kind, OwnerNow
+from penstock.insights import QueueInsight
+
+Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
+# What a subject's state is, by its kind.
+STATES: Final[dict[Kind, type[Now]]] = {
+    "job": JobNow,
+    "batch": BatchStatus,
+    "queue": QueueInsight,
+    "tenant": OwnerNow,
+    "user": OwnerNow,
+}
+
+
+class New(Struct, frozen=True, omit_defaults=True):
+    """A job to be enqueued: a task by its name, arguments, and options as the task takes them."""
+
+    task: str
+    args: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
+
+
+class Acted(Struct, frozen=True, kw_only=True):
+    """What an action came to: so many changed, and those that were left, by id with why.
+
+    `after` is where the next call goes on, None if all are done; `until` freezes the filter.
+    """
+
+    dry_run: bool
+    matched: int
+    is_exact: bool
+    changed: int = 0
+    left: dict[str, str] = {}
+    until: str | None = None
+    after: str | None = None
+
+
+class Live(Struct, frozen=True, kw_only=True):
+    """The whole present state of a subject; after one that is `final` nothing comes."""
+
+    subject: str
+    version: str | None
+    final: bool
+    state: Now | None
+
+
+class States(Struct, frozen=True):
+    states: dict[str, JobStatus]
+
+
+class ManyEnqueued(Struct, frozen=True):
+    jobs: list[Enqueued[Any]]
+
+
+class Changed(Struct, frozen=True):
+    id: str
+    state: str
+
+
+class Number(Struct, frozen=True):
+    changed: int

@@ -1,0 +1,279 @@
+"""The calls of the API, as the engine's own client has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import httpx
+
+from penstock.api.answers import STATES, Acted, Changed, Live, ManyEnqueued, New, Number, States
+from penstock.api.asking import Asking
+from penstock.api.watching import Watching
+from penstock.api.wire import Awaiting, Wire
+from penstock.client import (
+    BatchId,
+    BatchPage,
+    BatchStatus,
+    DeadSummary,
+    Enqueued,
+    JobId,
+    JobStatus,
+    Kind,
+    Page,
+    Purged,
+    Redriven,
+    SentEvent,
+    WorkflowPage,
+    WorkflowStatus,
+)
+from penstock.client.batch import batch_id_of
+from penstock.client.enqueued import id_of
+from penstock.client.waiting import seconds_of, verdict
+from penstock.errors import BatchTimeout, WaitTimeout
+from penstock.job import FINAL, Job, State
+
+Action = Literal["cancel", "retry", "delete"]
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+
+class AsyncApi(Asking):
+    """A service, asked with `await`.
+
+    async with AsyncApi("https://queue.example.org", key="pk_…") as api:
+        job = await api.enqueue("shop.send_mail", {"to": "ada@example.org"})
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        http: httpx.AsyncClient | None = None,
+        wire: Wire | None = None,
+    ) -> None:
+        """`url` is where the service is, with the prefix that it is mounted under, if any.
+
+        An `http` client of your own brings proxies, certificates and timeouts; it is left open.
+        """
+        self._owns = http is None
+        if wire is None:
+            client = http or httpx.AsyncClient(timeout=TIMEOUT)
+            wire = Awaiting(lead(client, url, key))
+        super().__init__(wire)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._owns:
+            await self._wire.close()
+
+    # Jobs
+
+    async def enqueue(
+        self, task: str, args: Mapping[str, Any] | None = None, /, **options: Any
+    ) -> Enqueued[Any]:
+        """Store one job durably. With an `idempotency_key` it is asked again if an answer is lost.
+
+        await api.enqueue("shop.send_mail", {"to": "ada@example.org"}, delay=60)
+        """
+        new = New(task, args or {}, options)
+        safe = options.get("idempotency_key") is not None
+        return await self.ask("POST", "/jobs", Enqueued[Any], body=new, safe=safe)
+
+    async def enqueue_many(self, jobs: Iterable[New]) -> list[Enqueued[Any]]:
+        """Store up to 1,000 jobs, all or none; the answers come in the same order."""
+        given = list(jobs)
+        safe = all(each.options.get("idempotency_key") is not None for each in given)
+        answer = await self.ask("POST", "/bulk/jobs", ManyEnqueued, body={"jobs": given}, safe=safe)
+        return answer.jobs
+
+    async def get(self, job: JobId) -> Job:
+        """The job as it is now; JobNotFound if it never was or is long gone."""
+        return await self.ask("GET", f"/jobs/{id_of(job)}", Job)
+
+    async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
+        """State and progress of up to 1,000 jobs; those not found are left out."""
+        body = {"ids": [id_of(job) for job in jobs]}
+        return (await self.ask("POST", "/bulk/states", States, body=body, safe=True)).states
+
+    async def list(
+        self,
+        *,
+        state: State | Sequence[State] | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        tenant: str | None = None,
+        subject: str | None = None,
+        tag: str | None = None,
+        text: str | None = None,
+        batch: BatchId | None = None,
+        workflow: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
+        return await self.ask(
+            "GET", "/jobs", Page,
+            state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,
+            batch=None if batch is None else batch_id_of(batch), workflow=workflow, after=after,
+            limit=limit,
+        )  # fmt: skip
+
+    async def cancel(self, job: JobId) -> str:
+        """End a job now, running or not; the state that it has then."""
+        return await self._change("POST", job, "/cancel", safe=True)
+
+    async def retry(self, job: JobId) -> str:
+        """Run a job again; the state that it has then."""
+        return await self._change("POST", job, "/retry")
+
+    async def unblock(self, job: JobId) -> str:
+        """Let a job run now that waits for others; the state that it has then."""
+        return await self._change("POST", job, "/unblock")
+
+    async def delete(self, job: JobId) -> str:
+        """Erase a job that does not run; `deleted`, or the state for which it was not."""
+        return await self._change("DELETE", job)
+
+    async def _change(self, verb: str, job: JobId, path: str = "", *, safe: bool = False) -> str:
+        return (await self.ask(verb, f"/jobs/{id_of(job)}{path}", Changed, safe=safe)).state
+
+    async def act(
+        self,
+        action: Action,
+        *,
+        jobs: Sequence[JobId] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        until: str | None = None,
+        after: str | None = None,
+        dry_run: bool = False,
+    ) -> Acted:
+        """Change many jobs: some by their ids, or a filter of those that are not newer than `until`.
+
+        A dry run counts, and gives the `until`. Call again with `after` while there is one.
+        """
+        given = {
+            "ids": None if jobs is None else [id_of(job) for job in jobs],
+            "filter": filter,
+            "until": until,
+            "after": after,
+        }
+        body = {name: value for name, value in given.items() if value is not None}
+        body |= {"action": action, "dry_run": dry_run}
+        return await self.ask("POST", "/bulk/actions", Acted, body=body, safe=dry_run)
+
+    # Batches and workflows
+
+    async def get_batch(self, batch: BatchId) -> BatchStatus:
+        """A batch as it is now, with exact counts."""
+        return await self.ask("GET", f"/batches/{batch_id_of(batch)}", BatchStatus)
+
+    async def batches(self, **filters: Any) -> BatchPage:
+        """Batches, newest first; filters are `state`, `name`, `tenant`, `after` and `limit`."""
+        return await self.ask("GET", "/batches", BatchPage, **filters)
+
+    async def cancel_batch(self, batch: BatchId) -> int:
+        """End all jobs of a batch that have not ended; how many."""
+        path = f"/batches/{batch_id_of(batch)}/cancel"
+        return (await self.ask("POST", path, Number, safe=True)).changed
+
+    async def get_workflow(self, workflow: str) -> WorkflowStatus:
+        """A workflow with its steps."""
+        return await self.ask("GET", f"/workflows/{workflow}", WorkflowStatus)
+
+    async def workflows(self, **filters: Any) -> WorkflowPage:
+        """Workflows, newest first; filters are `tenant`, `after` and `limit`."""
+        return await self.ask("GET", "/workflows", WorkflowPage, **filters)
+
+    async def cancel_workflow(self, workflow: str) -> int:
+        """End all jobs of a workflow that have not ended; how many."""
+        path = f"/workflows/{workflow}/cancel"
+        return (await self.ask("POST", path, Number, safe=True)).changed
+
+    # Dead letters and events
+
+    async def dead_letters(self, **filters: Any) -> Page:
+        """Jobs that have failed for good, those that failed last first."""
+        return await self.ask("GET", "/dead", Page, **filters)
+
+    async def dead_summary(self, tenant: str | None = None) -> DeadSummary:
+        """Dead letters by task, reason and type of error, the most first."""
+        return await self.ask("GET", "/dead/summary", DeadSummary, tenant=tenant)
+
+    async def redrive(
+        self, *jobs: JobId, rate: str | None = None, limit: int = 10_000, **filters: Any
+    ) -> Redriven:
+        """Bring dead letters back, at a rate if one is given."""
+        body = _chosen(jobs, filters) | {"limit": limit} | ({} if rate is None else {"rate": rate})
+        return await self.ask("POST", "/dead/redrive", Redriven, body=body)
+
+    async def purge(self, *jobs: JobId, limit: int = 10_000, **filters: Any) -> Purged:
+        """Erase dead letters."""
+        body = _chosen(jobs, filters) | {"limit": limit}
+        return await self.ask("POST", "/dead/purge", Purged, body=body)
+
+    async def send_event(self, name: str, payload: Any = None, *, tenant: str = "") -> SentEvent:
+        """Send an event; jobs that wait for its name go on."""
+        body = {"name": name, "payload": payload, "tenant": tenant}
+        return await self.ask("POST", "/events", SentEvent, body=body)
+
+    # Live
+
+    def live(
+        self, kind: Kind, id: str, *, timeout: float | timedelta | None = None
+    ) -> AsyncIterator[Live]:
+        """The present state of a job, batch, queue, tenant or user, then each that follows.
+
+        It comes back after a lost connection, to this server or another, and ends after a final
+        state, or when the time is up.
+        """
+        return Watching(self._wire, kind, id, seconds_of(timeout)).states(STATES[kind])
+
+    async def wait(self, job: JobId, timeout: float | timedelta | None = None) -> Any:
+        """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
+        found = await self.get(job)
+        if found.state not in FINAL:
+            async for _ in self.live("job", found.id, timeout=timeout):
+                pass
+            found = await self.get(job)
+        if found.state not in FINAL:
+            raise WaitTimeout(found.id, found.state, seconds_of(timeout) or 0.0)
+        return verdict(found)
+
+    async def wait_batch(
+        self, batch: BatchId, timeout: float | timedelta | None = None
+    ) -> BatchStatus:
+        """The batch once it is finished or cancelled; raises BatchTimeout."""
+        key = batch_id_of(batch)
+        is_over = False
+        async for seen in self.live("batch", key, timeout=timeout):
+            is_over = seen.final
+        found = await self.get_batch(key)
+        if not is_over and not found.is_final:
+            raise BatchTimeout(found.id, found.state, found.pending, seconds_of(timeout) or 0.0)
+        return found
+
+
+def lead(client: Any, url: str, key: str | None) -> Any:
+    """Let a client ask this service, as whoever has this key."""
+    client.base_url = httpx.URL(url)
+    if key is not None:
+        client.headers["authorization"] = f"Bearer {key}"
+    return client
+
+
+def _chosen(jobs: Sequence[JobId], filters: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ids": [id_of(job) for job in jobs]} if jobs else {"filter": filters}

@@ -1,0 +1,100 @@
+"""A subject's states, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from penstock.api.answers import Live, Now
+from penstock.api.asking import AGAIN, PREFIX
+from penstock.api.events import Event, Events
+from penstock.api.problems import error_of
+from penstock.api.wire import Answer, Request, Wire
+from penstock.client import Kind
+from penstock.errors import ServiceUnreachable
+
+# A server says every 15 s that it lives.
+SILENT: Final = 40.0
+# Without any answer for so long, it is not coming back.
+AWAY: Final = 60.0
+NOTHING_NEW: Final = 204
+
+
+class _Told(Struct, frozen=True):
+    subject: str
+    version: str | None
+    final: bool
+    state: msgspec.Raw
+
+
+class Watching:
+    """Listens, and goes on where a connection has broken off."""
+
+    def __init__(self, wire: Wire, kind: Kind, id: str, timeout: float | None) -> None:
+        self._wire = wire
+        self._path = f"{PREFIX}/live/{kind}/{quote(id, safe='')}"
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._heard = time.monotonic()
+        self._events = Events()
+
+    async def states(self, kind: type[Now]) -> AsyncGenerator[Live, None]:
+        """Each state that differs from the one before; ends after a final one."""
+        while not self._is_over:
+            try:
+                async for event in self._connection():
+                    if event is None:
+                        return
+                    yield (told := _live(event, kind))
+                    if told.final:
+                        return
+            except httpx.TransportError as error:
+                if not self._is_over and time.monotonic() - self._heard > AWAY:
+                    raise ServiceUnreachable(str(error), is_sent=False) from error
+            self._events.drop()
+            await self._wire.pause(min(self._events.retry, self._left))
+
+    async def _connection(self) -> AsyncGenerator[Event | None, None]:
+        """The events of one connection; None if nothing comes any more."""
+        lines = self._wire.lines(self._request())
+        try:
+            async for line in lines:
+                if isinstance(line, Answer):
+                    if line.status == NOTHING_NEW:
+                        yield None
+                    elif line.status in AGAIN:
+                        return
+                    elif line.status != 200:
+                        raise error_of(line.status, line.body)
+                    self._heard = time.monotonic()
+                elif (event := self._events.take(line)) is not None:
+                    yield event
+                if self._is_over:
+                    return
+        finally:
+            await lines.aclose()
+
+    def _request(self) -> Request:
+        headers = {"accept": "text/event-stream"}
+        if self._events.last_id:
+            headers["last-event-id"] = self._events.last_id
+        return Request("GET", self._path, headers=headers, wait=min(SILENT, self._left + 0.01))
+
+    @property
+    def _left(self) -> float:
+        return SILENT if self._end is None else max(self._end - time.monotonic(), 0.0)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._end is not None and time.monotonic() >= self._end
+
+
+def _live(event: Event, kind: type[Now]) -> Live:
+    told = msgspec.json.decode(event.data, type=_Told)
+    state: Any = msgspec.json.decode(told.state, type=kind | None)
+    return Live(subject=told.subject, version=told.version, final=told.final, state=state)
