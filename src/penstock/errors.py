@@ -48,6 +48,8 @@ PenstockError
 ├── PollTimeout              an outside operation was not over after all polls (a TimeoutError)
 ├── BudgetTooSmall           a budget never holds as many units as were asked for
 ├── UnknownBudget            no limit with a rate is set for this key
+├── RequestRefused           a service has refused a request, and not in words of the engine
+├── ServiceUnreachable       a service did not answer
 ├── DatabaseLost             the connection to Postgres broke and did not come back in time
 ├── Retryable                for handlers to raise: try again, perhaps after a while
 └── NotRetryable             for handlers to raise: trying again is pointless
@@ -605,6 +607,35 @@ class UnknownBudget(PenstockError):
             f"There is no budget for {key!r}. Set one first: "
             f"`penstock limits set {shlex.quote(key)} --rate ... --burst ...`."
         )
+
+
+class RequestRefused(PenstockError):
+    """A service has refused a request; `fields` are those that do not fit, each with why."""
+
+    def __init__(
+        self, status: int, kind: str, detail: str, fields: dict[str, str] | None = None
+    ) -> None:
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.fields = fields or {}
+        told = f": {detail.rstrip('.')}" if detail else ""
+        super().__init__(f"The service has refused the request with {status}{told}.")
+
+
+class ServiceUnreachable(PenstockError):
+    """A service did not answer; `is_sent` says that it may have done what was asked."""
+
+    def __init__(self, problem: str, *, is_sent: bool) -> None:
+        self.problem = problem
+        self.is_sent = is_sent
+        remedy = (
+            "What was asked may have been done: look before you ask again, or enqueue with an "
+            "idempotency_key, then asking again is safe."
+            if is_sent
+            else "Nothing was done: look at its address, and whether it runs."
+        )
+        super().__init__(f"The service did not answer ({problem or 'no reason given'}). {remedy}")
 
 
 class DatabaseLost(PenstockError):

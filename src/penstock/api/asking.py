@@ -1,4 +1,4 @@
-"""One question to the API: sent again where that is safe, its answer decoded, its problem raised."""
+"""One question to the API: asked again where that is safe, its answer read, its problem raised."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Asking:
 
     async def ask(
         self,
+        /,
         method: str,
         path: str,
         kind: type[T],

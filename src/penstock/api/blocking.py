@@ -103,7 +103,7 @@ def _driven(states: AsyncGenerator[Live, None]) -> Iterator[Live]:
     try:
         while True:
             try:
-                state = drive(anext(states))  # type: ignore[arg-type]
+                state = drive(anext(states))
             except StopAsyncIteration:
                 return
             yield state

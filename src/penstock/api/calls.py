@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import httpx
 
@@ -16,7 +16,9 @@ from penstock.api.wire import Awaiting, Wire
 from penstock.client import (
     BatchId,
     BatchPage,
+    BatchState,
     BatchStatus,
+    DeadFilter,
     DeadSummary,
     Enqueued,
     JobId,
@@ -161,11 +163,11 @@ class AsyncApi(Asking):
         after: str | None = None,
         dry_run: bool = False,
     ) -> Acted:
-        """Change many jobs: some by their ids, or a filter of those that are not newer than `until`.
+        """Change many jobs: some by their ids, or by a filter those not newer than `until`.
 
         A dry run counts, and gives the `until`. Call again with `after` while there is one.
         """
-        given = {
+        given: dict[str, Any] = {
             "ids": None if jobs is None else [id_of(job) for job in jobs],
             "filter": filter,
             "until": until,
@@ -181,9 +183,20 @@ class AsyncApi(Asking):
         """A batch as it is now, with exact counts."""
         return await self.ask("GET", f"/batches/{batch_id_of(batch)}", BatchStatus)
 
-    async def batches(self, **filters: Any) -> BatchPage:
-        """Batches, newest first; filters are `state`, `name`, `tenant`, `after` and `limit`."""
-        return await self.ask("GET", "/batches", BatchPage, **filters)
+    async def batches(
+        self,
+        *,
+        state: BatchState | None = None,
+        name: str | None = None,
+        tenant: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> BatchPage:
+        """Batches, newest first. Pass `page.after` as `after` for the next page."""
+        return await self.ask(
+            "GET", "/batches", BatchPage,
+            state=state, name=name, tenant=tenant, after=after, limit=limit,
+        )  # fmt: skip
 
     async def cancel_batch(self, batch: BatchId) -> int:
         """End all jobs of a batch that have not ended; how many."""
@@ -194,9 +207,13 @@ class AsyncApi(Asking):
         """A workflow with its steps."""
         return await self.ask("GET", f"/workflows/{workflow}", WorkflowStatus)
 
-    async def workflows(self, **filters: Any) -> WorkflowPage:
-        """Workflows, newest first; filters are `tenant`, `after` and `limit`."""
-        return await self.ask("GET", "/workflows", WorkflowPage, **filters)
+    async def workflows(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
+    ) -> WorkflowPage:
+        """Workflows, newest first. Pass `page.after` as `after` for the next page."""
+        return await self.ask(
+            "GET", "/workflows", WorkflowPage, tenant=tenant, after=after, limit=limit
+        )
 
     async def cancel_workflow(self, workflow: str) -> int:
         """End all jobs of a workflow that have not ended; how many."""
@@ -205,24 +222,33 @@ class AsyncApi(Asking):
 
     # Dead letters and events
 
-    async def dead_letters(self, **filters: Any) -> Page:
-        """Jobs that have failed for good, those that failed last first."""
-        return await self.ask("GET", "/dead", Page, **filters)
+    async def dead_letters(
+        self, /, *, after: str | None = None, limit: int = 100, **which: Unpack[DeadFilter]
+    ) -> Page:
+        """Jobs that have failed for good, the latest first."""
+        return await self.ask("GET", "/dead", Page, after=after, limit=limit, **which)
 
     async def dead_summary(self, tenant: str | None = None) -> DeadSummary:
         """Dead letters by task, reason and type of error, the most first."""
         return await self.ask("GET", "/dead/summary", DeadSummary, tenant=tenant)
 
     async def redrive(
-        self, *jobs: JobId, rate: str | None = None, limit: int = 10_000, **filters: Any
+        self,
+        /,
+        *jobs: JobId,
+        rate: str | None = None,
+        limit: int = 10_000,
+        **which: Unpack[DeadFilter],
     ) -> Redriven:
         """Bring dead letters back, at a rate if one is given."""
-        body = _chosen(jobs, filters) | {"limit": limit} | ({} if rate is None else {"rate": rate})
+        body = _chosen(jobs, which) | {"limit": limit} | ({} if rate is None else {"rate": rate})
         return await self.ask("POST", "/dead/redrive", Redriven, body=body)
 
-    async def purge(self, *jobs: JobId, limit: int = 10_000, **filters: Any) -> Purged:
+    async def purge(
+        self, /, *jobs: JobId, limit: int = 10_000, **which: Unpack[DeadFilter]
+    ) -> Purged:
         """Erase dead letters."""
-        body = _chosen(jobs, filters) | {"limit": limit}
+        body = _chosen(jobs, which) | {"limit": limit}
         return await self.ask("POST", "/dead/purge", Purged, body=body)
 
     async def send_event(self, name: str, payload: Any = None, *, tenant: str = "") -> SentEvent:
@@ -256,13 +282,13 @@ class AsyncApi(Asking):
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
-        """The batch once it is finished or cancelled; raises BatchTimeout."""
-        key = batch_id_of(batch)
-        is_over = False
-        async for seen in self.live("batch", key, timeout=timeout):
-            is_over = seen.final
-        found = await self.get_batch(key)
-        if not is_over and not found.is_final:
+        """The batch once it is finished; raises BatchTimeout, never for what its jobs came to."""
+        found = await self.get_batch(batch)
+        if not found.is_finished:
+            async for _ in self.live("batch", found.id, timeout=timeout):
+                pass
+            found = await self.get_batch(batch)
+        if not found.is_finished:
             raise BatchTimeout(found.id, found.state, found.pending, seconds_of(timeout) or 0.0)
         return found
 
@@ -275,5 +301,5 @@ def lead(client: Any, url: str, key: str | None) -> Any:
     return client
 
 
-def _chosen(jobs: Sequence[JobId], filters: Mapping[str, Any]) -> dict[str, Any]:
-    return {"ids": [id_of(job) for job in jobs]} if jobs else {"filter": filters}
+def _chosen(jobs: Sequence[JobId], which: DeadFilter) -> dict[str, Any]:
+    return {"ids": [id_of(job) for job in jobs]} if jobs else {"filter": which}

@@ -25,7 +25,7 @@ class Problem(Struct, frozen=True):
     title: str = ""
     detail: str = ""
     fields: list[_Misfit] = []
-    about: dict[str, Any] = {}
+    about: dict[str, Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -44,7 +44,7 @@ def error_of(status: int, body: bytes) -> PenstockError:
     """The error by its own name, if it is one of ours; else that the request was refused."""
     found = problem_of(body)
     kind = _KINDS.get(found.kind)
-    if kind is None:
+    if kind is None or found.about is None:
         fields = {each.field: each.problem for each in found.fields}
         return RequestRefused(status, found.kind, found.detail or found.title, fields)
     # Not by its constructor: the message was written where the cause was known.

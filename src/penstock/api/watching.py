@@ -54,7 +54,7 @@ class Watching:
                     if told.final:
                         return
             except httpx.TransportError as error:
-                if not self._is_over and time.monotonic() - self._heard > AWAY:
+                if time.monotonic() - self._heard > AWAY:
                     raise ServiceUnreachable(str(error), is_sent=False) from error
             self._events.drop()
             await self._wire.pause(min(self._events.retry, self._left))

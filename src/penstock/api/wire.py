@@ -109,7 +109,7 @@ class Blocking:
             answer.close()
 
     async def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop
 
     async def close(self) -> None:
         self._client.close()

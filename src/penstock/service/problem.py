@@ -58,6 +58,7 @@ STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
 )
 COMMON: Final = (400, 401, 403, 503)
 OF_BODIES: Final = (408, 413, 415, 422)
+PLAIN: Final = str | int | float | None
 RETRY_AFTER: Final = {503: 1, 429: 1}
 
 
@@ -76,6 +77,9 @@ class ProblemModel(BaseModel):
     status: int
     detail: str = ""
     fields: list[Misfit] = []
+    about: dict[str, Any] | None = Field(
+        None, description="What an error of the engine is about: `job_id`, `key`, `state`."
+    )
 
 
 class Problem(Exception):
@@ -89,12 +93,14 @@ class Problem(Exception):
         *,
         fields: list[tuple[str, str]] | None = None,
         headers: dict[str, str] | None = None,
+        about: dict[str, Any] | None = None,
     ) -> None:
         self.status = status
         self.kind = kind
         self.detail = detail
         self.fields = fields or []
         self.headers = headers or {}
+        self.about = about
         super().__init__(detail)
 
 
@@ -121,7 +127,8 @@ def document_common(document: dict[str, Any]) -> None:
 
 def body_of(problem: Problem) -> dict[str, Any]:
     """A problem as it is told."""
-    return {
+    about = {} if problem.about is None else {"about": problem.about}
+    return about | {
         "type": f"urn:penstock:{problem.kind}",
         "title": TITLES.get(problem.status, "Error"),
         "status": problem.status,
@@ -143,7 +150,8 @@ def from_error(error: errors.PenstockError) -> Problem:
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
     field = getattr(error, "field", None) or getattr(error, "setting", None)
     fields = [(str(field), str(error))] if field and status == 422 else []
-    return Problem(status, _kind(type(error).__name__), str(error), fields=fields)
+    plain = {name: value for name, value in vars(error).items() if isinstance(value, PLAIN)}
+    return Problem(status, _kind(type(error).__name__), str(error), fields=fields, about=plain)
 
 
 def install(web: FastAPI) -> None:
