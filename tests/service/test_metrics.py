@@ -8,7 +8,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import Penstock
 from penstock.service import Service
-from penstock.service.closed import Closed
 from penstock.service.entry import Entry
 from penstock.service.metrics import queues
 from tests.fixtures.proxy import Proxy
@@ -124,7 +123,7 @@ async def test_metrics_are_closed_even_to_this_machine_unless_they_are_opened(
     app: Penstock,
 ) -> None:
     async with (
-        Service(app, door=Closed()) as shut,
+        Service(app) as shut,
         serving(shut) as url,
         httpx.AsyncClient(base_url=url) as http,
     ):
@@ -132,7 +131,7 @@ async def test_metrics_are_closed_even_to_this_machine_unless_they_are_opened(
 
 
 async def test_metrics_that_are_opened_are_so_for_this_machine_alone(app: Penstock) -> None:
-    async with Service(app, door=Closed(), open_metrics=True) as service:
+    async with Service(app, open_metrics=True) as service:
         async with serving(service) as url, httpx.AsyncClient(base_url=url) as http:
             assert (await http.get("/metrics")).status_code == 200
         elsewhere = httpx.ASGITransport(service.asgi, client=("192.0.2.7", 1234))
@@ -143,7 +142,7 @@ async def test_metrics_that_are_opened_are_so_for_this_machine_alone(app: Pensto
 async def test_who_comes_through_a_proxy_of_this_machine_is_not_this_machine(app: Penstock) -> None:
     entry = Entry(proxies=("127.0.0.1",))
     async with (
-        Service(app, door=Closed(), entry=entry, open_metrics=True) as service,
+        Service(app, entry=entry, open_metrics=True) as service,
         serving(service) as url,
         httpx.AsyncClient(base_url=url) as http,
     ):

@@ -10,7 +10,6 @@ import pytest
 from penstock import Penstock
 from penstock.service import Service
 from penstock.service import readiness as probing
-from penstock.service.closed import Closed
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -20,7 +19,7 @@ from tests.fixtures.until import until
 async def service(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
     """A service to which nobody is let in; its readiness is looked at anew each time."""
     monkeypatch.setattr(probing, "KEPT", 0.0)
-    async with Service(Penstock(database.url), door=Closed()) as service:
+    async with Service(Penstock(database.url)) as service:
         yield service
 
 
@@ -82,7 +81,7 @@ async def test_a_service_whose_database_is_gone_is_not_ready_but_lives(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "KEPT", 0.0)
-    async with Service(Penstock(proxy.url), door=Closed()) as service, asking(service) as http:
+    async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.refuse()
         refused = await http.get("/readyz")
         alive = await http.get("/livez")
@@ -100,7 +99,7 @@ async def test_a_service_whose_database_is_silent_is_not_ready(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "PATIENCE", 0.2)
-    async with Service(Penstock(proxy.url), door=Closed()) as service, asking(service) as http:
+    async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.swallow()
         answer = await http.get("/readyz")
         proxy.cut()
@@ -112,7 +111,7 @@ async def test_a_service_whose_database_is_silent_is_not_ready(
 async def test_the_database_is_asked_once_however_many_probe(
     proxy: Proxy, database: Database
 ) -> None:
-    async with Service(Penstock(proxy.url), door=Closed()) as service, asking(service) as http:
+    async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         assert await ready(http)
         proxy.refuse()
         assert all(await asyncio.gather(*(ready(http) for _ in range(20))))

@@ -13,6 +13,11 @@ from starlette.requests import HTTPConnection
 from penstock.errors import ConfigError
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LISTS: Final = {
+    "hosts": "PENSTOCK_HOSTS",
+    "origins": "PENSTOCK_ORIGINS",
+    "proxies": "PENSTOCK_PROXIES",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class Entry:
     def of(cls, **given: Any) -> Self:
         """As is given, and for the rest as the environment says; there commas separate."""
         found: dict[str, Any] = {}
-        for name in ("hosts", "origins", "proxies"):
-            if text := os.environ.get(f"PENSTOCK_{name.upper()}"):
+        for name, variable in LISTS.items():
+            if text := os.environ.get(variable):
                 found[name] = [part.strip() for part in text.split(",") if part.strip()]
         if header := os.environ.get("PENSTOCK_EDGE_HEADER"):
             found["edge_header"] = header

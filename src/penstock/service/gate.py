@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import PenstockError
 from penstock.service.caller import CALLER, Door
-from penstock.service.entry import Entry, is_https
+from penstock.service.entry import LOOPBACK, Entry, is_https, name_of
 from penstock.service.problem import Problem, answer, from_error
 
 # Verb and path; all else is for those who were let in.
@@ -141,7 +141,9 @@ class Gate:
             headers["cross-origin-resource-policy"] = "same-origin"
         if self._entry.origins:
             headers["vary"] = "origin"
-        if is_https(connection, self._entry):
+        # A browser would never again ask other services of its own machine without TLS.
+        is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
+        if is_https(connection, self._entry) and not is_here:
             headers["strict-transport-security"] = HSTS
         return headers
 

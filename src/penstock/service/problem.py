@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from penstock import errors
+
+logger = logging.getLogger("penstock.service")
 
 MEDIA: Final = "application/problem+json"
 
@@ -148,6 +151,10 @@ def answer(problem: Problem) -> Response:
 def from_error(error: errors.PenstockError) -> Problem:
     """What one of our errors is to a caller."""
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
+    if isinstance(error, errors.NotAllowed):
+        # Which roles the database has is for those who run the service.
+        logger.warning("Somebody was refused: %s", error)
+        return Problem(status, "not-allowed", "The database does not allow this to who asks.")
     field = getattr(error, "field", None) or getattr(error, "setting", None)
     fields = [(str(field), str(error))] if field and status == 422 else []
     plain = {name: value for name, value in vars(error).items() if isinstance(value, PLAIN)}

@@ -1,0 +1,147 @@
+"""What the gate refuses before anybody is asked for a key, and what goes out with every answer."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock import Penstock
+from penstock.errors import ConfigError
+from penstock.service import Entry, Service
+from penstock.service.entry import name_of
+from tests.fixtures.database import Database
+from tests.service.access.conftest import Asks, asking, served
+
+JOBS = "/api/v1/jobs"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("localhost", True),
+        ("localhost:8420", True),
+        ("LOCALHOST.", True),
+        ("127.0.0.1:1", True),
+        ("[::1]:8420", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("", False),
+        ("localhost@evil.example", False),
+        ("[::2]", False),
+    ],
+)
+async def test_only_names_of_loopback_are_known_unless_told(
+    admin: httpx.AsyncClient, host: str, is_known: bool
+) -> None:
+    answer = await admin.get(JOBS, headers={"host": host})
+    assert answer.status_code == (200 if is_known else 400)
+    if not is_known:
+        assert answer.json()["type"] == "urn:penstock:unknown-host"
+    assert (await admin.get("/livez", headers={"host": host})).status_code == 200
+
+
+def test_names_are_those_that_are_given() -> None:
+    entry = Entry(hosts=("jobs.example.com", "*.shop.example"))
+    assert entry.knows("jobs.example.com:443")
+    assert entry.knows("a.shop.example")
+    assert not entry.knows("shop.example")
+    assert not entry.knows("localhost")
+    assert Entry(hosts=("*",)).knows("anything")
+    assert name_of("[2001:db8::1]:80") == "2001:db8::1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hosts": ("https://x",)},
+        {"hosts": ("",)},
+        {"origins": ("shop.example",)},
+        {"origins": ("https://shop.example/",)},
+        {"proxies": ("proxy.local",)},
+        {"edge_header": "x-user"},
+    ],
+    ids=str,
+)
+def test_an_entry_that_makes_no_sense_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Entry(**given)
+
+
+def test_the_environment_says_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_HOSTS", "jobs.example.com, localhost")
+    monkeypatch.setenv("PENSTOCK_PROXIES", "10.0.0.0/8")
+    monkeypatch.setenv("PENSTOCK_EDGE_HEADER", "x-user")
+    found = Entry.of(hosts=["a.example"])
+    assert found == Entry(hosts=("a.example",), proxies=("10.0.0.0/8",), edge_header="x-user")
+    assert Entry.of().hosts == ("jobs.example.com", "localhost")
+
+
+@pytest.mark.parametrize("path", ["/livez", JOBS, "/nothing", "/api/v1/login"])
+async def test_every_answer_is_sealed(service: Service, path: str) -> None:
+    async with asking(service) as client:
+        headers = (await client.get(path)).headers
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in headers
+    assert "strict-transport-security" not in headers
+
+
+async def test_a_fault_of_ours_is_sealed_too_and_tells_nothing(
+    service: Service, app: Penstock, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await asks("read")
+    key = client.headers["authorization"]
+
+    async def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError("the secret of the house")
+
+    monkeypatch.setattr(app.store, "list_jobs", broken)
+    transport = httpx.ASGITransport(service.asgi, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as raw:
+        answer = await raw.get(JOBS, headers={"authorization": key})
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "content-security-policy" in answer.headers
+    assert "secret" not in answer.text
+
+
+@pytest.fixture
+def entry() -> Entry:
+    return Entry(hosts=("jobs.example",), origins=("https://shop.example",), proxies=("10.0.0.1",))
+
+
+async def test_a_page_that_was_named_may_ask_with_a_key(database: Database, entry: Entry) -> None:
+    async with Service(served(Penstock(database.url)), entry=entry) as service:
+        key = (await service.asgi.state.wiring.app.create_key("page", scopes=["read"])).secret
+        transport = httpx.ASGITransport(service.asgi, client=("10.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://jobs.example") as http:
+            asked = {"access-control-request-method": "GET"}
+            ours = {"origin": "https://shop.example"}
+            allowed = await http.options(JOBS, headers=asked | ours)
+            assert allowed.status_code == 204
+            assert allowed.headers["access-control-allow-origin"] == "https://shop.example"
+            refused = await http.options(JOBS, headers=asked | {"origin": "https://evil.example"})
+            assert refused.status_code == 403
+            assert "access-control-allow-origin" not in refused.headers
+            answer = await http.get(JOBS, headers=ours | {"authorization": f"Bearer {key}"})
+            assert answer.status_code == 200
+            assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+            assert "access-control-allow-credentials" not in answer.headers
+            by_tls = await http.get("/livez", headers={"x-forwarded-proto": "https"})
+            assert by_tls.headers["strict-transport-security"] == "max-age=31536000"
+
+
+async def test_mounted_under_a_path_it_is_closed_too(database: Database) -> None:
+    from fastapi import FastAPI
+
+    async with Service(served(Penstock(database.url))) as service:
+        web = FastAPI()
+        web.mount("/queue", service.asgi)
+        transport = httpx.ASGITransport(web)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            assert (await http.get("/queue/livez")).status_code == 200
+            for path in ("/queue/api/v1/jobs", "/queue/nothing", "/queue//livez", "/queue/livez/"):
+                assert (await http.get(path)).status_code == 401, path
