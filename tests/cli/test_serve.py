@@ -128,6 +128,8 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
             f"{told_again['api']}/jobs", json={"task": "shop.greet", "args": {"name": "Ada"}}
         )
         assert answer.status_code == 202, answer.text
+        scraped = await http.get(f"{told_again['address']}/metrics")
+        assert 'penstock_queue_depth{queue="default",state="ready"} 1' in scraped.text
     assert told_again["key"] is None
     for each in (run, again):
         each.send(signal.SIGTERM)
@@ -187,14 +189,32 @@ async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
     assert (await shop.app.get(job)).state == "ready"
 
 
-def test_up_without_an_app_serves_alone(penstock: Commands) -> None:
-    run, said = started(penstock, "up")
+def test_up_starts_a_database_where_none_is_named_and_serves_alone_without_an_app(
+    bare: Commands,
+) -> None:
+    run, said = started(bare, "up")
+    try:
+        assert said["app"] is None
+        assert said["worker"] is None
+        assert said["database"].startswith("embedded Postgres")
+        assert httpx.get(f"{said['address']}/readyz").status_code == 200
+        key = {"authorization": f"Bearer {said['key']}"}
+        assert httpx.get(f"{said['api']}/jobs", headers=key).json()["jobs"] == []
+    finally:
+        run.send(signal.SIGTERM)
+        assert run.end() == 0
+        bare.run("db", "stop")
+        bare.close()
 
-    assert said["app"] is None
-    assert said["worker"] is None
-    assert httpx.get(f"{said['address']}/livez").status_code == 200
+
+def test_the_access_log_names_paths_and_no_queries(penstock: Commands) -> None:
+    run, said = started(penstock, "serve", "shop", "--access-log")
+
+    assert httpx.get(f"{said['api']}/live/job/1?ticket=secret").status_code in (401, 403)
     run.send(signal.SIGTERM)
     assert run.end() == 0
+    assert '"GET /api/v1/live/job/1 HTTP/1.1" 40' in run.log
+    assert "secret" not in run.log
 
 
 def test_what_all_can_reach_is_warned_of(penstock: Commands) -> None:

@@ -74,6 +74,7 @@ class Server:
         self._uvicorn = _Uvicorn(config)
         # It tells of every beginning and end; what matters of that, commands say themselves.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        logging.getLogger("uvicorn.access").addFilter(without_query)
 
     async def run(self) -> None:
         """Accept requests until `ask_to_stop`, then let those under way end."""
@@ -111,3 +112,11 @@ def listening_at(host: str, port: int) -> socket.socket:
         raise
     bound.setblocking(False)
     return bound
+
+
+def without_query(record: logging.LogRecord) -> bool:
+    """Leave the query out of a line of the access log: it may hold a ticket, or a search."""
+    if isinstance(record.args, tuple) and len(record.args) == 5:
+        client, verb, path, *rest = record.args
+        record.args = (client, verb, str(path).partition("?")[0], *rest)
+    return True
