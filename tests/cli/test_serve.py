@@ -221,6 +221,8 @@ def test_what_all_can_reach_is_warned_of(penstock: Commands) -> None:
     run, said = started(penstock, "serve", "shop", "--host", "0.0.0.0")
 
     assert "plain http" in run.log
+    assert said["key"] is None
+    assert "`penstock keys create` makes one" in run.log
     assert said["address"].startswith("http://127.0.0.1:")
     run.send(signal.SIGTERM)
     assert run.end() == 0

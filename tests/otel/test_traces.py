@@ -1,5 +1,7 @@
 """A trace goes from the enqueue through every attempt, wherever that runs."""
 
+import importlib
+import sys
 from typing import Any
 
 import asyncpg
@@ -223,6 +225,15 @@ async def test_without_an_sdk_nothing_is_added(database: Any) -> None:
         job = await app.enqueue(look)
         await worker_of(app).drain()
         assert (await app.get(job)).meta == {}
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("penstock.integrations.otel")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[otel\]'"):
+        importlib.import_module("penstock.integrations.otel")
 
 
 async def test_metrics_count_what_this_process_did(app: Penstock, telemetry: Telemetry) -> None:

@@ -121,8 +121,18 @@ async def _served(
             hosted.listening.host,
         )
     async with service:
-        # Whoever can open a port of this machine's own is its owner, or as good as.
-        yield server, await hosted.app.first_key() if hosted.listening.is_local else None
+        yield server, await _first_key(hosted)
+
+
+async def _first_key(hosted: Hosted) -> str | None:
+    """Whoever can open a port of this machine's own is its owner, or as good as."""
+    if hosted.listening.is_local:
+        return await hosted.app.first_key()
+    if not await hosted.app.keys():
+        logger.warning(
+            "There is no key yet, so no program is let in: `penstock keys create` makes one."
+        )
+    return None
 
 
 def _banner(

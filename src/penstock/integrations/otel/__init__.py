@@ -9,6 +9,12 @@ It needs `pip install penstock[otel]`, and the SDK that your program sets up; wi
 is recorded.
 """
 
-from penstock.integrations.otel.instrument import instrument
+try:
+    from penstock.integrations.otel.instrument import instrument
+except ModuleNotFoundError as error:
+    if error.name is None or not error.name.startswith("opentelemetry"):
+        raise
+    told = "penstock.integrations.otel needs OpenTelemetry's API: pip install 'penstock[otel]'."
+    raise ModuleNotFoundError(told, name=error.name) from error
 
 __all__ = ["instrument"]
