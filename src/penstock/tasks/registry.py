@@ -15,6 +15,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._tasks: dict[str, AnyTask] = {}
+        # The tasks that take many jobs in one call, and how many at most: looked at for every job.
+        self.batched: dict[str, int] = {}
 
     def add(self, *tasks: AnyTask) -> None:
         """Register tasks. One that is registered already may come again."""
@@ -22,6 +24,8 @@ class Registry:
             known = self._tasks.setdefault(task.name, task)
             if not known.is_same(task):
                 raise DuplicateTask(task.name, known.place, task.place)
+            if known.settings.batch is not None:
+                self.batched[known.name] = known.settings.batch.size
 
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
         """Register tasks one by one, from a list, or all those of a module."""

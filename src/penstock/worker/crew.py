@@ -127,7 +127,7 @@ class Crew:
             store,
             self.session,
             health,
-            most=sum(state.slots.limit for state in states.values()),
+            most=_most_jobs(states, tasks),
             ahead_most=2 * pace.claim_most,
             room=self._go_on,
         )
@@ -138,6 +138,7 @@ class Crew:
             self.limiter,
             self.mover.move,
             states.values(),
+            tasks.batched,
             self._wants,
             self._make_alone,
             upkeep.isolation_wait,
@@ -356,6 +357,12 @@ class Crew:
             logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
         task, number = (run.attempt.task, run.attempt.number) if run else ("", 0)
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
+
+
+def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
+    """How many jobs may run at once, as limits count them: a call holds many in one slot."""
+    widest = max(tasks.batched.values(), default=1)
+    return widest * sum(state.slots.limit for state in states.values())
 
 
 def _info(

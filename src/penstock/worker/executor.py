@@ -38,7 +38,10 @@ from penstock.tasks.retry_after import http_retry_after
 from penstock.tasks.suspended import Suspended, suspension
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
+from penstock.worker.calls import Calls, Endings
 from penstock.worker.context import AttemptContext, Report
+from penstock.worker.gathering import Entry, Group, group_key
+from penstock.worker.item_run import Call as ItemsCall
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation, NoProcess
 from penstock.worker.journal import Journal
@@ -87,6 +90,15 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         self._rng = random.Random()
+        self._calls = Calls(
+            Endings(self._returned, self._raised, self._interrupted, self._heed),
+            self._context,
+            self._threads,
+            opened,
+            budgets,
+            journal,
+            self._bridge,
+        )
 
     def start(self, attempt: Attempt, state: QueueState) -> Run | None:
         """Start an attempt; None if it cannot be run here and is put back."""
@@ -99,14 +111,10 @@ class Executor:
             # Its child keeps the time, and begins when the handler does.
             run.future = self._loop.create_task(self._in_child(run, process))
             return run
-        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
-            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+        if (call := self._decoded(task, attempt)) is None:
             return None
-        try:
-            call = task.decode(attempt.args, attempt.args_version)
-        except ArgumentsDoNotFit as error:
-            self._park(attempt, Parked("bad_arguments", describe_error(error)))
-            return None
+        if task.settings.batch is not None:
+            return self._calls.start(task, [Entry(attempt, *call[0])], state, self._worker).runs[0]
         attempt.worker = self._worker
         run = Run(attempt, task, state)
         body = self._on_loop(run, call) if task.is_async else self._in_thread(run, call)
@@ -127,6 +135,35 @@ class Executor:
 
     def _process(self, task: Task[Any, Any], attempt: Attempt) -> Process | None:
         return self._isolation.process_of(task, attempt) if self._isolation else None
+
+    def gather(self, attempt: Attempt, state: QueueState) -> bool:
+        """Put an item where it waits for its call; False if it cannot be run here."""
+        task = self._tasks.get(attempt.task)
+        if (call := self._decoded(task, attempt)) is None:
+            return False
+        (value,), _ = call
+        try:
+            key = group_key(task, attempt, value)
+        except Exception as error:
+            self._write(attempt, task.failed(error), task, None)
+            return False
+        state.gathering.add(task, key, Entry(attempt, value), self._loop.time())
+        return True
+
+    def start_call(self, group: Group, state: QueueState) -> ItemsCall:
+        """Start the call of items that were gathered."""
+        return self._calls.start(group.task, group.entries, state, self._worker)
+
+    def _decoded(self, task: Task[Any, Any], attempt: Attempt) -> Call | None:
+        """What to call the handler with; None if it cannot be run here and is put back."""
+        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
+            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+            return None
+        try:
+            return task.decode(attempt.args, attempt.args_version)
+        except ArgumentsDoNotFit as error:
+            self._park(attempt, Parked("bad_arguments", describe_error(error)))
+            return None
 
     def release(self, attempt: Attempt) -> None:
         """Give back an attempt that was never started."""
@@ -199,13 +236,14 @@ class Executor:
             self._report,
         )
 
-    async def _heed(self, run: Run, error: BaseException) -> BaseException:
-        """The error, or what it stands for. A start in vain has cost the job's keys nothing."""
+    async def _heed(self, run: Run, error: BaseException, count: int = 1) -> BaseException:
+        """The error, or what it stands for. A start in vain has cost the job's keys nothing, nor
+        have those of others that shared its call and lane."""
         if (wait := http_retry_after(error)) is not None:
             error = await self._refused(run, error, wait)
         is_in_vain = isinstance(suspension(error), NotNow) and run.stopped is None
         if is_in_vain and (keys := self._rated(run)):
-            await self._budgets.give_back_starts(keys)
+            await self._budgets.give_back_starts(keys * count)
         return error
 
     async def _refused(self, run: Run, error: BaseException, wait: float) -> BaseException:
