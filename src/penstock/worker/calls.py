@@ -154,7 +154,7 @@ class Calls:
         self, call: Call, part: list[ItemRun], error: BaseException
     ) -> list[list[ItemRun]]:
         """The items to call the handler for again, in parts; the others have failed."""
-        if len(part) == 1 or _is_of_all(error, call.task):
+        if len(part) == 1 or is_of_all(error, call.task):
             await self._fail(part, error)
             return []
         if isinstance(error, StaleAttempt):
@@ -191,7 +191,7 @@ class Calls:
                     self._endings.raised(run, heeded)
 
 
-def _is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
+def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
     """Whether an error is about no item: a wait, a server that refuses, an outage."""
     assert task.settings.batch is not None
     if suspension(error) is not None or retry_after(error) is not None:
