@@ -48,12 +48,9 @@ async def measure(ground: Ground, load: Load, live: Live) -> dict[str, Any]:
     await ground.clear()
     orders = Orders(ground.url, ground.schema)
     async with children(WORKER, orders, folder=ROOT) as [child]:
-        if load.rate is None:
-            arrived = await _arrive(ground, load)
         await child.go()
         began = time.monotonic()
-        if load.rate is not None:
-            arrived = await _arrive(ground, load)
+        arrived = await _arrive(ground, load)
         await all_settled([child], load.items, lambda done, _: live.progress(done, load.items))
         seconds = time.monotonic() - began
         stamps = (await child.stop()).stamps
@@ -73,7 +70,8 @@ async def measure(ground: Ground, load: Load, live: Live) -> dict[str, Any]:
 
 async def _arrive(ground: Ground, load: Load) -> dict[int, float]:
     """Enqueue each item when it is due; when each was handed over."""
-    task, arrived, zero = shared if load.is_shared else alone, {}, time.monotonic()
+    task, zero = shared if load.is_shared else alone, time.monotonic()
+    arrived: dict[int, float] = {}
     while (sent := len(arrived)) < load.items:
         now = time.monotonic()
         due = sent + AT_ONCE if load.rate is None else int((now - zero) * load.rate) + 1

@@ -42,6 +42,14 @@ class Registry:
         """Return the task of this name, or None."""
         return self._tasks.get(name)
 
+    def widest(self, queue: str) -> int:
+        """The most items that a call of a task on this queue takes; 0 if its jobs share none."""
+        sizes = (self.batched[name] for name in self.batched if self._queue_of(name) == queue)
+        return max(sizes, default=0)
+
+    def _queue_of(self, name: str) -> str:
+        return self._tasks[name].defaults.queue
+
     def names(self) -> list[str]:
         """Return the names of all tasks in order."""
         return sorted(self._tasks)

@@ -77,6 +77,8 @@ def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
     defaults = {name: given.pop(name) for name in JOB_DEFAULTS & given.keys()}
     name = given.pop("name", None)
     checked = {setting: CHECKS[setting](setting, value) for setting, value in given.items()}
+    if checked.get("batch") and checked.get("isolate"):
+        raise ConfigError("isolate", given["isolate"], "None or False, where batch is set")
     return Settings(
         name=matching("name", default_name(fn) if name is None else name, TASK_NAME),
         defaults=Options().updated(defaults),

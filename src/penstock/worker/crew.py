@@ -78,6 +78,8 @@ class Crew:
         self._pace = pace
         self._upkeep = upkeep
         self.states = states
+        for state in states.values():
+            state.gathering.expected = tasks.widest(state.name)
         self._tally = tally
         self.quota = quota
         places = Places(tasks, resources)

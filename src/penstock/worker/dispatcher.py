@@ -112,6 +112,7 @@ class Dispatcher:
                 if gathering.is_crowded:
                     break
             else:
+                gathering.expected = 0
                 self._start(state, attempt)
         if gathering and self._start_calls(state):
             left = 0

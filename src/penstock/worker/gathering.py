@@ -79,6 +79,9 @@ class Gathering:
         self._free = 0
         # How many groups are full and only wait for a slot.
         self.full = 0
+        # How many items the next call may have, if what came last shares calls: so many are asked
+        # for at once, or the first claim would bring one, and a slow second one would be too late.
+        self.expected = 0
         self.timer: TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -123,6 +126,7 @@ class Gathering:
         assert task.settings.batch is not None
         group = self._open[key] = Group(task, key, now + task.settings.batch.seconds)
         self._widest = max(self._widest, group.size)
+        self.expected = group.size
         self._free += group.size
         self._line_up(group)
         return group

@@ -81,11 +81,17 @@ class QueueState:
         if self.is_wary:
             return 0 if at_hand else min(max(self.slots.free, 0), 1)
         ahead = self.slots.ahead
-        if (room := self.gathering.room) > at_hand:
+        if (room := self._room) > at_hand:
             return max(self.slots.free, 0) + ahead + room - at_hand
         if at_hand > ahead // 2:
             return self._guests(at_hand, ahead)
         return max(self.slots.free, 0) + ahead - at_hand
+
+    @property
+    def _room(self) -> int:
+        """How many items have a place in the groups that gather, or in the next that could."""
+        gathering = self.gathering
+        return gathering.room or (gathering.expected if self.slots.free > gathering.full else 0)
 
     def _guests(self, at_hand: int, ahead: int) -> int:
         """Jobs of lanes that wait in this round while enough of others is at hand: without them

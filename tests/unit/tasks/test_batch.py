@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import Batch, BatchContext, Context, Item, task
+from penstock import Batch, BatchContext, Context, Item, Process, task
 from penstock.errors import ConfigError
 
 
@@ -90,3 +90,8 @@ def test_what_is_no_list_of_items_is_refused_when_the_worker_starts(hint: Any) -
 def test_only_a_batch_will_do() -> None:
     with pytest.raises(ConfigError, match="Batch"):
         task(batch=64)(lambda items: items)  # type: ignore
+
+
+def test_a_call_that_jobs_share_runs_in_the_worker() -> None:
+    with pytest.raises(ConfigError, match="where batch is set"):
+        task(batch=Batch(size=8), isolate=Process())(lambda items: items)
