@@ -41,9 +41,9 @@ from penstock.worker.budgets import Budgets
 from penstock.worker.calls import Calls, Endings
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.gathering import Entry, Group, group_key
-from penstock.worker.item_run import Call as ItemsCall
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation, NoProcess
+from penstock.worker.item_run import Call as ItemsCall
 from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
