@@ -118,6 +118,11 @@ from penstock.job import (
     Job,
     State,
 )
+from penstock.local_pool import (
+    LocalPool,
+    PoolCounts,
+    SyncLocalPool,
+)
 from penstock.outcome import (
     Cancel,
     Discard,
@@ -226,6 +231,7 @@ __all__ = [
     "Limit",
     "Listed",
     "Liveness",
+    "LocalPool",
     "NotAllowed",
     "NotNow",
     "NotRetryable",
@@ -242,6 +248,7 @@ __all__ = [
     "Plan",
     "Policy",
     "PollTimeout",
+    "PoolCounts",
     "Process",
     "Purged",
     "QueueSettings",
@@ -273,6 +280,7 @@ __all__ = [
     "SyncBatchHandle",
     "SyncClient",
     "SyncContext",
+    "SyncLocalPool",
     "SyncPenstock",
     "Tally",
     "Task",

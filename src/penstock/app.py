@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -14,6 +15,8 @@ from penstock import migrate
 from penstock.client import Client, Link, Portal, SyncClient
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.events import Events
+from penstock.local_pool import LocalPool, LocalPools
+from penstock.local_pool.pool import SLOTS, WORKERS
 from penstock.store.schedules import Schedules
 from penstock.tasks import (
     CatchUp,
@@ -71,6 +74,8 @@ class Penstock(Client):
         self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
         self.events = Events()
+        self._pools = LocalPools(self.events, lambda: AppLoop(self._link, self._portal))
+        self._portal.before_close = self._pools.settle_blocking
         self.resources = Resources()
         self.timetable = Timetable()
         self.task = TaskDecorator(register=self.tasks.add)
@@ -183,7 +188,8 @@ class Penstock(Client):
         return self
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database, after up to five seconds for what is in local pools."""
+        await self._pools.close()
         await self._wake.close()
         await self._link.close()
 
@@ -237,6 +243,7 @@ class Penstock(Client):
             self.events,
             self.resources,
             self.timetable,
+            self._pools,
             queues=queues,
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
@@ -246,6 +253,35 @@ class Penstock(Client):
             upkeep=upkeep or Upkeep(),
             children=children,
         )
+
+    def local_pool(
+        self, name: str = "local", *, workers: int = WORKERS, slots: int = SLOTS
+    ) -> LocalPool:
+        """A pool for small calls that may be dropped, run in this process without a job.
+
+            app.local_pool().submit(track, user, "opened")
+
+        Asked for again by its name, it is the same. It is drained when the app is closed.
+        """
+        return self._pools.get(name, workers, slots)
+
+
+class AppLoop:
+    """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
+
+    def __init__(self, link: Link, portal: Portal) -> None:
+        self._link = link
+        self._portal = portal
+
+    def known(self) -> asyncio.AbstractEventLoop | None:
+        loop = self._link.loop
+        return loop if loop is not None and loop.is_running() else None
+
+    def find(self) -> asyncio.AbstractEventLoop:
+        return self._portal.loop()
+
+    def leave(self) -> None:
+        """It is not the pool's."""
 
 
 class SyncPenstock(SyncClient):
