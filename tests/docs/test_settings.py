@@ -79,6 +79,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "Pace": of_dataclass(config.Pace),
     "Stopping": of_dataclass(config.Stopping),
     "Upkeep": of_dataclass(config.Upkeep),
+    "A local pool": of_call(penstock.Penstock.local_pool),
     "Settings of a task": of_task(),
     "Options of a job": of_job(),
     "A schedule": of_call(penstock.Penstock.schedule),

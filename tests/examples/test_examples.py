@@ -102,6 +102,16 @@ SAID = {
         "more than one poll: True",
         "gave up after 1 poll",
     ],
+    "local_pool": [
+        "here is your kettle",
+        "here is your lamp",
+        "1 × Ada looked at a kettle",
+        "1 × Bob looked at a lamp",
+        "2 × lines",
+        "1 × the warehouse looked at a kettle",
+        "of 1000 at once 104 were taken",
+        "1005 submitted, 109 done, 896 dropped",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 

@@ -14,6 +14,7 @@ CALLED = (
     penstock.Penstock,
     penstock.SyncPenstock,
     penstock.BatchHandle,
+    penstock.LocalPool,
     penstock.Context,
     penstock.SyncContext,
     penstock.Worker,

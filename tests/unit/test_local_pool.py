@@ -284,11 +284,11 @@ async def test_the_traceback_is_there_for_who_debugs(caplog: pytest.LogCaptureFi
 
 
 async def test_work_that_nobody_has_awaited_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "penstock"):
+    with caplog.at_level(logging.WARNING, "penstock"):
         async with LocalPool() as pool:
             pool.submit(lambda: asyncio.sleep(0))
     assert pool.counts.failed == 1
-    assert "make it `async def`" in caplog.text
+    assert "submit an `async def` that awaits it" in caplog.text
 
 
 async def test_what_is_no_function_is_refused_at_once() -> None:

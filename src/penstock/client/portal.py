@@ -63,8 +63,9 @@ class Portal:
 
     def give_way(self) -> None:
         """Close the app, if it is open here and no call is under way."""
-        if self._process == os.getpid() and self._loop is not None:
-            self.before_close()
+        if self._process == os.getpid():
+            if self._loop is not None:
+                self.before_close()
             with self._lock:
                 if not self._under_way:
                     self._end()

@@ -14,6 +14,18 @@ from penstock.local_pool.home import running_loop
 from penstock.tasks import Task
 
 
+class Unawaited(TypeError):
+    """A function has returned work instead of doing it."""
+
+    def __init__(self, value: Awaitable[object]) -> None:
+        if isinstance(value, Coroutine):
+            value.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        super().__init__(
+            f"It returned a {type(value).__name__} that nobody has awaited, so its work is not "
+            "done: submit an `async def` that awaits it."
+        )
+
+
 class Call:
     """What to call with what, in the context of the submitter."""
 
@@ -41,7 +53,7 @@ class Call:
         """Make a call that does not await, in this thread."""
         value = self.context.run(self.fn, *self.args, **self.kwargs)
         if isinstance(value, Awaitable):
-            raise _unawaited(value)
+            raise Unawaited(value)
 
     async def run_async(self) -> None:
         """Make a call that awaits; its task has the context already."""
@@ -76,18 +88,9 @@ def is_async(fn: object) -> bool:
 
 def _uncallable(given: object) -> TypeError:
     if isinstance(given, Coroutine):
-        given.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        given.close()
         return TypeError(
             "submit takes the function and its arguments, not a coroutine: "
             "pool.submit(track, 42), not pool.submit(track(42))."
         )
     return TypeError(f"submit takes a function and its arguments, not {given!r}.")
-
-
-def _unawaited(value: Awaitable[object]) -> TypeError:
-    if isinstance(value, Coroutine):
-        value.close()
-    return TypeError(
-        f"The function returned a {type(value).__name__} that nobody has awaited, so its work is "
-        "not done: make it `async def` and `await` it there."
-    )

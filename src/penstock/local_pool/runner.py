@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-from penstock.local_pool.call import Call
+from penstock.local_pool.call import Call, Unawaited
 from penstock.local_pool.drops import Drops
 from penstock.local_pool.home import Home, running_loop
 from penstock.local_pool.ledger import End, Ledger
@@ -60,10 +60,12 @@ class Runner:
         return following
 
     def _failed(self, call: Call, error: BaseException) -> End:
-        """Say so, by the error's type: a message may hold what no log should."""
-        told, given = "In the pool %s %r failed with %s.", (self._pool, call, type(error).__name__)
-        logger.warning(told, *given, extra={"pool": self._pool})
-        logger.debug(told, *given, exc_info=error, extra={"pool": self._pool})
+        """Say so, by the error's type: a message, other than ours, may hold what no log should."""
+        kind = type(error).__name__
+        what = f"{kind}: {error}" if isinstance(error, Unawaited) else f"{kind}."
+        told = "In the pool %s %r failed with %s"
+        logger.warning(told, self._pool, call, what, extra={"pool": self._pool})
+        logger.debug(told, self._pool, call, what, exc_info=error, extra={"pool": self._pool})
         return "failed"
 
     # In threads
