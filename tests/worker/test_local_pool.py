@@ -82,13 +82,14 @@ async def test_what_jobs_submit_with_their_last_breath_is_done_too(
 async def test_a_call_that_is_stuck_costs_a_stop_its_budget_once(app: Penstock) -> None:
     release = threading.Event()
     pool = app.local_pool()
-    dropped = gathered(app, CallsDropped)
+    dropped, phases = gathered(app, CallsDropped), gathered(app, WorkerStopping)
     pool.submit(release.wait)
     pool.submit(asyncio.Event().wait)
     worker = worker_of(app, pool=0.1)
     await worker.start()
     began = time.monotonic()
     await worker.stop()
+    assert [(phase.phase, phase.running) for phase in phases] == [("pool", 2)]
     assert pool.counts.running == 2
     await app.close()
     assert time.monotonic() - began < 4  # once more by the app would be five seconds

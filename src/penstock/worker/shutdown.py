@@ -38,10 +38,10 @@ class Shutdown:
     async def run(self, pool: Pool) -> None:
         crew = self._crew
         crew.begin_nothing()
-        await self._settle_pools()
         claims = (*crew.scanners.values(), *crew.claimers.values())
         await asyncio.gather(*(service.stop() for service in claims))
         crew.dispatcher.give_back()
+        await self._settle_pools()
         await self._finish_jobs("finish", self._stopping.finish)
         crew.dispatcher.stop_all("shutdown")
         await self._finish_jobs("cancel", self._stopping.cancel)
@@ -72,6 +72,7 @@ class Shutdown:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
         self._hurry.clear()
 
     async def _leave(self, pool: Pool) -> None:
