@@ -66,7 +66,7 @@ test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the 
 check: $(STAMP) ## Lint, check format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif
@@ -86,6 +86,7 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 	$(BIN)/penstock bench --tenants 10000 --json > benchmarks/results/fair.json
 	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
+	$(BIN)/python -m benchmarks.micro_batching --json benchmarks/results/micro-batching.json
 	$(BIN)/python -m benchmarks.page
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results

@@ -62,7 +62,7 @@ async def measure(ground: Ground, load: Load, live: Live) -> dict[str, Any]:
         "items": load.items,
         "rate": load.rate,
         "calls": calls,
-        "ideal": ceil(load.items / BATCH.size) if load.is_shared else load.items,
+        "ideal": ceil(load.items / BATCH.size),
         "seconds": round(seconds, 2),
         "wait_ms": None if load.rate is None else _waits(waits),
     }

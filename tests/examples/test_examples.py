@@ -42,6 +42,12 @@ SAID = {
         "12 chapters for 1440 tokens",
         "the service refused 1 call, and 0 attempts failed",
     ],
+    "micro_batching": [
+        "63 pages embedded, 1 failed",
+        "the first: [6.0]",
+        "the bad one: HTTP Error 400: Bad Request",
+        "12 calls for 64 pages, the largest of 16",
+    ],
     "workflow": [
         "blocked: penstock.errors.NotRetryable: chapter two cannot be read",
         "1 job comes back",
