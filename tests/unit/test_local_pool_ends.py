@@ -51,7 +51,8 @@ async def test_what_is_left_after_the_time_is_dropped_and_counted() -> None:
     assert pool.counts == PoolCounts(submitted=4, dropped=4)
 
 
-async def test_a_task_that_will_not_stop_is_left_behind() -> None:
+async def test_a_task_that_will_not_stop_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.local_pool.pool.CLEAN_UP", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> None:

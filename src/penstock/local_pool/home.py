@@ -27,12 +27,15 @@ class OwnLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Event | None = None
+        self._left = False
 
     def known(self) -> asyncio.AbstractEventLoop | None:
         return self._loop
 
     def find(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._left:
+                raise RuntimeError("The pool has been drained.")
             if self._loop is None:
                 runs = threading.Event()
                 threading.Thread(
@@ -44,6 +47,7 @@ class OwnLoop:
 
     def leave(self) -> None:
         with self._lock:
+            self._left = True
             loop, self._loop = self._loop, None
             leaving, self._leaving = self._leaving, None
         if loop is not None and leaving is not None:

@@ -141,7 +141,8 @@ class Runner:
         try:
             self._loop = self._home.find()
         except Exception:
-            logger.exception("The pool %s has found no event loop.", self._pool)
+            if self._ledger.is_running(call):
+                logger.exception("The pool %s has found no event loop.", self._pool)
             self.start(self._ended(call, "dropped"))
         else:
             self.start(call)
