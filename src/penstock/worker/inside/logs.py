@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any, Final
 
 from penstock.worker.inside.line import Line
@@ -68,6 +69,8 @@ def write(logged: Logged) -> None:
                 "created": logged.created,
                 "msecs": logged.created % 1 * 1000,
                 "pathname": logged.path,
+                "filename": Path(logged.path).name,
+                "module": Path(logged.path).stem,
                 "lineno": logged.line,
                 "funcName": logged.function,
             }
