@@ -8,8 +8,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 # Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
-# timeout and its grace, or because it was asked to.
-Cause = Literal["memory", "time", "timeout", "asked"]
+# timeout and its grace, or because it was asked to, perhaps since the child made no sense.
+Cause = Literal["memory", "time", "timeout", "asked", "confused"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
@@ -46,6 +46,11 @@ class Death(Struct, frozen=True, kw_only=True):
                 return f"time: the child process took longer than {self.limit:g} s"
             case "asked":
                 return "the child process was told to stop and did not"
+            case "confused":
+                return (
+                    "the child process sent its worker what makes no sense: did the job write to a "
+                    "file that is not its own?"
+                )
         return _status(self.status)
 
 

@@ -109,7 +109,9 @@ class Warden:
         data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
         if not data:
             self._end()
-        self._channels.extend(channels)
+        for channel in channels:
+            os.set_inheritable(channel, False)
+            self._channels.append(channel)
         for message in self._frames.feed(data):
             if not hasattr(self, "_plan"):
                 self._settle(message)
@@ -130,6 +132,9 @@ class Warden:
     def _end(self) -> NoReturn:
         for ward in self._wards.values():
             _kill(ward)
+        # Who waits for the warden's end may count on theirs.
+        for ward in self._wards.values():
+            os.waitpid(ward.pid, 0)
         os._exit(0)
 
     # Children
@@ -150,16 +155,25 @@ class Warden:
         self._tell(Settled(self._forks, trouble))
 
     def _start(self, number: int, row: int, channel: int) -> None:
-        trace = scratch()
         self._board.end(row)
-        if self._forks:
-            pid = os.fork()
-            if pid == 0:
-                self._become(row, channel, trace.fileno())
+        try:
+            trace = scratch()
+            pid = (
+                self._fork(row, channel, trace) if self._forks else self._spawn(row, channel, trace)
+            )
+        except OSError as error:
+            # No process or no file can be had now: that one child is not, and the others live.
+            self._tell(Died(number, Death(status=1, trace=str(error))))
         else:
-            pid = self._spawn(row, channel, trace.fileno())
-        os.close(channel)
-        self._wards[number] = Ward(number, pid, row, trace)
+            self._wards[number] = Ward(number, pid, row, trace)
+        finally:
+            os.close(channel)
+
+    def _fork(self, row: int, channel: int, trace: IO[bytes]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            self._become(row, channel, trace.fileno())
+        return pid
 
     def _become(self, row: int, channel: int, trace: int) -> NoReturn:
         """Be a child from here on."""
@@ -181,12 +195,12 @@ class Warden:
                     stream.flush()
             os._exit(code)
 
-    def _spawn(self, row: int, channel: int, trace: int) -> int:
-        files = (self._plan_file.fileno(), channel, self._board_file, trace)
+    def _spawn(self, row: int, channel: int, trace: IO[bytes]) -> int:
+        files = (self._plan_file.fileno(), channel, self._board_file, trace.fileno())
         for file in files:
             os.set_inheritable(file, True)
-        plan, channel, board, trace = files
-        given = (self._pid, plan, channel, board, row, trace)
+        plan, channel, board, told = files
+        given = (self._pid, plan, channel, board, row, told)
         try:
             return os.posix_spawn(
                 sys.executable, program("penstock.isolation.spawned", *given), os.environ
@@ -272,4 +286,7 @@ def _threads() -> int:
 
 
 def main() -> NoReturn:
-    Warden(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).run()
+    control, board = map(int, sys.argv[1:])
+    for file in (control, board):
+        os.set_inheritable(file, False)
+    Warden(socket.socket(fileno=control), board).run()

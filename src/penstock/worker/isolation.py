@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from penstock.errors import ConfigError
 from penstock.events import ChildDied, Events
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
-from penstock.job import AttemptError
+from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
 from penstock.store.steps import Saved
@@ -49,6 +51,11 @@ SUSPECT: Final = Process()
 # A child that dies before its first job is tried again after these seconds, and again.
 AGAIN: Final = (0.0, 0.5, 2.0)
 LEAVE: Final = 5.0
+# How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
+# from outside, with a grace that is longer than this.
+PATIENCE: Final = 30.0
+# More that are on their way at a time would be more than a warden that still imports can be told.
+COMING: Final = 64
 MOST: Final = 500
 
 
@@ -65,6 +72,10 @@ class NoProcess(Exception):
     """No child process can be had here; says why."""
 
 
+class Busy(Exception):
+    """All children had other things to do for too long."""
+
+
 @dataclass(eq=False, slots=True)
 class Place:
     """An attempt that waits for a child, or has one."""
@@ -73,6 +84,7 @@ class Place:
     process: Process
     rated: Sequence[str]
     future: asyncio.Future[Ended | Death | None]
+    since: float
     child: Child | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -99,11 +111,12 @@ class Isolation:
         self._loop = asyncio.get_running_loop()
         self._nursery: Nursery | None = None
         self._children: dict[int, Child] = {}
-        self._leaving: set[int] = set()
+        self._leaving: dict[int, Child] = {}
         self._idle: list[Child] = []
         self._waiting: deque[Place] = deque()
         self._stillborn = 0
         self._next: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._calls = _calls(journal, budgets)
 
     def process_of(self, task: Task[..., Any], attempt: Attempt) -> Process | None:
@@ -117,14 +130,17 @@ class Isolation:
     async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Ended | Death | None:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
-        Raises NoProcess if no child can be had, CancelledError if none had begun it.
+        Raises NoProcess if no child can be had, Busy if none is free for long, CancelledError if
+        none had begun it.
         """
-        place = Place(run, process, rated, self._loop.create_future())
+        place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
         self._waiting.append(place)
         self._pump()
         try:
             return await place.future
         except asyncio.CancelledError:
+            if place.future.done() and not place.future.cancelled():
+                return place.future.result()  # It was over before it could be told to stop.
             if place.child is None:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(place)
@@ -139,24 +155,42 @@ class Isolation:
         return await place.future
 
     def _kill(self, child: Child) -> None:
-        if self._nursery is not None:
+        # Numbers are the nursery's: another one may have given the same to another child.
+        is_ours = child in (self._children.get(child.number), self._leaving.get(child.number))
+        if self._nursery is not None and is_ours:
             self._nursery.kill(child.number)
 
-    def _confused(self, child: Child, error: Exception) -> None:
-        logger.error("A child process said what makes no sense, it is killed: %s", error)
-        self._kill(child)
+    def _confused(self, child: Child, why: object) -> None:
+        if not child.is_confused:
+            logger.error("A child process said what makes no sense, it is killed: %s", why)
+            child.is_confused = True
+            self._kill(child)
 
     # Who gets which child
 
     def _pump(self) -> None:
         while self._waiting and self._idle:
             self._give(self._waiting.popleft(), self._idle.pop())
+        if self._waiting and self._patience is None:
+            self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
-        while len(self._waiting) > coming and len(self._children) < self._most:
+        most = min(len(self._waiting), COMING)
+        while coming < most and len(self._children) < self._most:
             if self._next is not None:
                 return
             self._bear()
             coming += 1
+
+    def _lose_patience(self) -> None:
+        """Give back what has waited for long: another worker may have a child for it."""
+        self._patience, now = None, self._loop.time()
+        while self._waiting and now >= self._waiting[0].since + PATIENCE:
+            place = self._waiting.popleft()
+            if not place.future.done():
+                place.future.set_exception(Busy())
+        if self._waiting:
+            wait = self._waiting[0].since + PATIENCE - now
+            self._patience = self._loop.call_later(wait, self._lose_patience)
 
     def _bear(self) -> None:
         if self._nursery is None:
@@ -176,28 +210,32 @@ class Isolation:
     def _heard(self, child: Child, message: FromChild) -> None:
         place: Place | None = child.place
         match message:
-            case Up():
+            case Up() if not child.is_up:
                 child.is_up = True
                 self._stillborn = 0
                 self._free(child)
-            case Ended():
+            case Ended() if place is not None:
                 self._answer(child, place, message)
                 if message.idle:
                     self._free(child, place, message.resident)
-                elif place is not None and place.timer is None:
+                elif place.timer is None:
                     place.timer = self._loop.call_later(
                         place.process.grace_seconds, self._kill, child
                     )
-            case Dropped():
+            case Dropped() if place is not None:
                 self._answer(child, place, None)
-                if place is not None and place.run.task.is_async:
+                if place.run.task.is_async:
                     self._free(child, place)
-            case Idle(resident):
+            case Idle(resident) if place is not None and place.future.done():
                 self._free(child, place, resident)
-            case Told(done, total, text) if place is not None:
-                self._report(place.run, done, total, text)
+            case Told(done, total, text):
+                # Perhaps from a thread that the handler has left behind.
+                if place is not None:
+                    self._report(place.run, done, total, text)
             case Logged():
                 logs.write(message)
+            case _:
+                self._confused(child, f"{type(message).__name__}, out of turn")
 
     def _answer(self, child: Child, place: Place | None, answer: Ended | Death | None) -> None:
         if place is not None and not place.future.done():
@@ -220,7 +258,7 @@ class Isolation:
     def _retire(self, child: Child) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
         del self._children[child.number]
-        self._leaving.add(child.number)
+        self._leaving[child.number] = child
         child.send(Leave())
         self._loop.call_later(LEAVE, self._kill, child)
         # The next job finds a warm one.
@@ -229,8 +267,8 @@ class Isolation:
     # Ends
 
     def _died(self, number: int, death: Death) -> None:
-        if number in self._leaving:
-            self._leaving.discard(number)
+        if (left := self._leaving.pop(number, None)) is not None:
+            left.close()
             return
         child = self._children.pop(number, None)
         if child is None:
@@ -238,6 +276,8 @@ class Isolation:
         child.close()
         if child in self._idle:
             self._idle.remove(child)
+        if child.is_confused:
+            death = msgspec.structs.replace(death, cause="confused")
         place: Place | None = child.place
         if place is not None and place.timer is not None:
             place.timer.cancel()
@@ -248,12 +288,15 @@ class Isolation:
             self._was_stillborn(death)
 
     def _was_stillborn(self, death: Death) -> None:
-        """A child died before its first job: try again a few times, then say so."""
-        if self._stillborn >= len(AGAIN):
-            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
-            self._stillborn = 0
+        """A child died before its first job: try again a few times, then say so, unless there are
+        others, which will have time for what waits."""
+        if self._next is not None:
             return
-        pause = AGAIN[self._stillborn]
+        if self._stillborn >= len(AGAIN) and not any(one.is_up for one in self._children.values()):
+            self._stillborn = 0
+            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
+            return
+        pause = AGAIN[min(self._stillborn, len(AGAIN) - 1)]
         self._stillborn += 1
         self._next = self._loop.call_later(pause, self._try_again)
 
@@ -281,9 +324,9 @@ class Isolation:
 
     async def _drop_all(self) -> None:
         nursery, self._nursery = self._nursery, None
-        children, self._children = list(self._children.values()), {}
+        children = [*self._children.values(), *self._leaving.values()]
+        self._children, self._leaving = {}, {}
         self._idle.clear()
-        self._leaving.clear()
         for child in children:
             child.close()
             place: Place | None = child.place
@@ -300,7 +343,7 @@ class Isolation:
             kind="timeout" if is_timeout else "death",
             type=death.name,
             message=f"{message[:1].upper()}{message[1:]}.",
-            traceback=death.trace,
+            traceback=storable(death.trace, TRACEBACK_LIMIT),
             attempt=attempt.number,
         )
         self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
@@ -308,8 +351,9 @@ class Isolation:
 
     async def close(self) -> None:
         """Let all children go, those that work too."""
-        if self._next is not None:
-            self._next.cancel()
+        for timer in (self._next, self._patience):
+            if timer is not None:
+                timer.cancel()
         await self._drop_all()
 
     # What handlers ask for
