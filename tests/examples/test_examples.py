@@ -1,6 +1,7 @@
 """The programs in examples/ run, and say what they should."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,7 +162,9 @@ def test_quickstart_needs_no_database_of_ones_own(tmp_path: Path) -> None:
 
 def test_progress_is_seen_on_the_way(database: Database) -> None:
     said = run("progress.py", PENSTOCK_DATABASE_URL=database.url).splitlines()
-    assert any("running, 3 of 8 pages" in line for line in said)
+    # Reports are written a few times a second: which of the pages are seen is left to chance.
+    seen = {int(pages) for pages in re.findall(r"running, (\d) of 8 pages", "\n".join(said))}
+    assert seen & set(range(1, 8))
     assert sorted(said[-3:]) == [f"job {job} completed" for job in (1, 2, 3)]
 
 
