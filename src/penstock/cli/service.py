@@ -40,6 +40,7 @@ class Given:
     queues: tuple[str, ...]
     tenants: tuple[str, ...]
     except_tenants: tuple[str, ...]
+    children: int | None
     where: Where
     lease: float
     heartbeat: float
@@ -125,6 +126,7 @@ def _configured(app: Penstock, given: Given) -> Worker:
         queues_of(app, given.queues),
         tenants=given.tenants or None,
         except_tenants=given.except_tenants,
+        children=given.children,
         liveness=Liveness(lease=given.lease, heartbeat=given.heartbeat, exit_on_stall=True),
         stopping=Stopping(finish=given.stop_wait),
         # With a short lease, look for the lost as often as they can be found.

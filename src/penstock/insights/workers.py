@@ -26,6 +26,8 @@ class _Info(Struct, frozen=True):
     alone: str | None = None
     tenants: tuple[str, ...] | None = None
     except_tenants: tuple[str, ...] | None = None
+    children: int = 0
+    children_most: int | None = None
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -66,6 +68,10 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     """The only tenants that it serves; None for all."""
     except_tenants: tuple[str, ...] | None = None
     """Those that it does not."""
+    children: int = 0
+    """The child processes that it had for isolated jobs at its last heartbeat."""
+    children_most: int | None = None
+    """How many it may have."""
     grants: tuple[Grant, ...] = ()
 
     @property

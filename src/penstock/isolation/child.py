@@ -23,10 +23,21 @@ WHERE: Final = signal.SIGUSR2
 PR_SET_PDEATHSIG: Final = 1
 # If the system has no memory left, a child goes before those who look after it.
 EXPENDABLE: Final = b"500"
+# Whether this process imports a program for its children: then it must not begin to work itself.
+is_preparing = False
 
 
 def prepare(plan: Plan) -> None:
     """Import all that the plan names."""
+    global is_preparing
+    is_preparing = True
+    try:
+        _import(plan)
+    finally:
+        is_preparing = False
+
+
+def _import(plan: Plan) -> None:
     sys.path[:] = plan.path
     for name in plan.before:
         find(name)()

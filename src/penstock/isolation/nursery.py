@@ -113,7 +113,10 @@ class Nursery:
                 self._died(number, death)
             case Settled(forks, trouble):
                 if not forks:
-                    logger.info("Imports have started threads: child processes are not forked.")
+                    logger.info(
+                        "Imports have started threads or opened connections: child processes are "
+                        "started anew, not forked."
+                    )
                 self._settled(trouble)
 
     async def close(self) -> None:

@@ -2,8 +2,8 @@
 
 It imports what the children need, once, and forks them from there: a child begins in milliseconds
 and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike one
-of the worker with its threads, pools and loop. If what it imports has started threads, it starts
-children anew instead, which takes as long as the imports do.
+of the worker with its threads, pools and loop. If what it imports has started threads or opened
+connections, it starts children anew instead, which takes as long as the imports do.
 
 It looks at what each child uses, kills those that are over, and tells the worker how each ended. If
 the worker is gone, it ends with all children.
@@ -18,17 +18,16 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
 from penstock.isolation.board import Board, board_of
 from penstock.isolation.death import Cause, Death
+from penstock.isolation.forking import sockets, threads
 from penstock.isolation.messages import (
     Died,
     Kill,
@@ -144,12 +143,13 @@ class Warden:
         self._plan_file = scratch()
         self._plan_file.write(message)
         trouble = None
+        before = sockets()
         try:
             child.prepare(self._plan)
             child.find(self._plan.life)
         except BaseException:
             trouble = traceback.format_exc(limit=-20)
-        self._forks = _threads() == 1
+        self._forks = threads() == 1 and sockets() <= before
         gc.collect()
         gc.freeze()
         self._tell(Settled(self._forks, trouble))
@@ -276,13 +276,6 @@ def _has_spoken(ward: Ward) -> bool:
 def _read(trace: IO[bytes]) -> str:
     size = os.fstat(trace.fileno()).st_size
     return os.pread(trace.fileno(), min(size, TRACE_LIMIT), 0).decode(errors="replace")
-
-
-def _threads() -> int:
-    try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-    except OSError:
-        return threading.active_count()
 
 
 def main() -> NoReturn:

@@ -27,6 +27,10 @@ class Registry:
             if known.settings.batch is not None:
                 self.batched[known.name] = known.settings.batch.size
 
+    def around(self, task: AnyTask) -> AnyTask:
+        """Return the task as it is run here: with what surrounds every handler, if anything."""
+        return task
+
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
         """Register tasks one by one, from a list, or all those of a module."""
         for source in sources:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, Protocol
 
+from msgspec.structs import replace
+
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Registry, SyncContextTask, Task
@@ -77,6 +79,8 @@ class Watch:
             return self._watched_items(task)
         around = self._around_async(task) if task.is_async else self._around_sync(task)
         watched = task.handled_by(around)
+        # What is watched runs here: a child process would not know of it.
+        watched.settings = replace(task.settings, isolate=False)
         watched.__class__ = AsyncContextTask if task.is_async else SyncContextTask
         return watched
 

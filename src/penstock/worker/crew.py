@@ -235,6 +235,8 @@ class Crew:
             "hears": self.listener.is_listening,
             "missing_resources": self.opened.troubles,
             "alone": None if alone is None else str(alone),
+            "children": self.isolation.count,
+            "children_most": self.isolation.most,
         }
 
     # Claims

@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.errors import ConfigError
 from penstock.events import ChildDied, Events
+from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
@@ -57,6 +58,10 @@ PATIENCE: Final = 30.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
+UNGUARDED: Final = (
+    "A child process imports the program to find its tasks, and the program starts a worker when "
+    'it is imported. Start it under `if __name__ == "__main__":`, as for multiprocessing.'
+)
 
 
 def children_of(given: int | None) -> int:
@@ -103,6 +108,8 @@ class Isolation:
         *,
         most: int,
     ) -> None:
+        if preparation.is_preparing:
+            raise RuntimeError(UNGUARDED)
         self._plan = plan
         self._names = names
         self._report = report
@@ -118,6 +125,16 @@ class Isolation:
         self._next: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._calls = _calls(journal, budgets)
+
+    @property
+    def most(self) -> int:
+        """How many children there may be."""
+        return self._most
+
+    @property
+    def count(self) -> int:
+        """How many there are; may be asked for from any thread."""
+        return len(self._children)
 
     def process_of(self, task: Task[..., Any], attempt: Attempt) -> Process | None:
         """How to isolate an attempt; None if it runs in the worker."""

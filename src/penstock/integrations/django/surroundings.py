@@ -27,10 +27,11 @@ class ProjectTasks(Registry):
     """Tasks whose handlers run as Django's code expects; what users call directly stays as is."""
 
     def add(self, *tasks: AnyTask) -> None:
-        for task in tasks:
-            known = self.find(task.name)
-            if known is None or not known.is_same(task):
-                super().add(surrounded(task))
+        super().add(*map(self.around, tasks))
+
+    def around(self, task: AnyTask) -> AnyTask:
+        known = self.find(task.name)
+        return known if known is not None and known.is_same(task) else surrounded(task)
 
 
 def surrounded(task: AnyTask) -> AnyTask:

@@ -58,7 +58,7 @@ class Life:
         self._board = board
         self._row = row
         self._given = given
-        self._tasks = Registry()
+        self._tasks: Registry = find(given.registry)()
         self._states: dict[str, QueueState] = {}
         self._run: Run | None = None
         self._stop: Stop | None = None

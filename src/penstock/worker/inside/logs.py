@@ -51,6 +51,11 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 def send_all(line: Line, level: int) -> None:
     """From now on the worker's handlers write what this process logs, and no others."""
     root = logging.getLogger()
+    for logger in root.manager.loggerDict.values():
+        # One that has handlers of its own has them in the worker, too.
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True
     root.handlers[:] = [Sender(line)]
     root.setLevel(level)
 
