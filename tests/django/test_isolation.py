@@ -22,7 +22,7 @@ def test_a_handler_uses_the_orm_in_a_child_process(
     monkeypatch.setenv("BAKERY_DATABASE", database.url)
     jobs = [enqueue(bake_aside, name) for name in ("rye", "spelt")]
     with caplog.at_level(logging.WARNING, "bakery"):
-        assert work(children=2).completed == 2
+        assert work().completed == 2
     told = [app.sync.get(job).result for job in jobs]
     assert os.getpid() not in {pid for pid, _ in told}
     # Two children never share a connection; one child may have opened two.

@@ -119,6 +119,17 @@ SAID = {
         "of 1000 at once 104 were taken",
         "1005 submitted, 109 done, 896 dropped",
     ],
+    "isolation": [
+        "letter.txt   completed             10 characters",
+        "null.pdf     failed     poison     Segfault",
+        "corrupt.doc  failed     poison     Killed",
+        "bomb.zip     failed     poison     OutOfMemory",
+        "endless.xml  failed     poison     TimeLimit",
+        "rude.xls     failed     poison     Exited",
+        "empty.txt    failed     discarded  penstock.errors.NotRetryable",
+        "novel.txt    completed             9 characters",
+        "answered: does it hurt?",
+    ],
     "embedded_worker": ["Water … (43 characters)"],
 }
 

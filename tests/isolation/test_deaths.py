@@ -22,13 +22,8 @@ from tests.isolation.worker import (
 
 CAUSES = {
     "aborts": ("death", "Killed", "Signal 6 (SIGABRT) ended", "in aborts"),
-    "segfaults": (
-        "death",
-        "Segfault",
-        "Segfault: the child process was ended by signal 11",
-        "in segfaults",
-    ),
-    "bombs": ("death", "OutOfMemory", "Out of memory: the child process held", "in bombs"),
+    "segfaults": ("death", "Segfault", "Signal 11 (SIGSEGV) ended", "in segfaults"),
+    "bombs": ("death", "OutOfMemory", "The child process held", "in bombs"),
     "spins_in_c": ("death", "TimeLimit", "took longer than 0.3 s", "in spins_in_c"),
     "spins_past_its_timeout": (
         "timeout",
@@ -36,7 +31,7 @@ CAUSES = {
         "longer than 0.4 s",
         "in spins_past_its_timeout",
     ),
-    "exits": ("death", "Exited", "Exit code 7", ""),
+    "exits": ("death", "Exited", "left with exit code 7", ""),
     "hangs_up": ("death", "Killed", "Signal 1 (SIGHUP) ended", ""),
     "writes_garbage": ("death", "Killed", "sent its worker what makes no sense", "in linger"),
 }

@@ -39,11 +39,11 @@ class Death(Struct, frozen=True, kw_only=True):
         match self.cause:
             case "memory":
                 return (
-                    f"out of memory: the child process held {_megabytes(self.resident)} and may "
-                    f"hold {_megabytes(self.limit)}"
+                    f"the child process held {_megabytes(self.resident)} of memory, "
+                    f"{_megabytes(self.limit)} are allowed"
                 )
             case "time" | "timeout":
-                return f"time: the child process took longer than {self.limit:g} s"
+                return f"the child process took longer than {self.limit:g} s"
             case "asked":
                 return "the child process was told to stop and did not"
             case "confused":
@@ -56,20 +56,16 @@ class Death(Struct, frozen=True, kw_only=True):
 
 def _status(status: int) -> str:
     if status >= 0:
-        return f"exit code {status}: the child process left in the middle of the job"
+        return f"the child process left with exit code {status} in the middle of the job"
     number = -status
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    if number in SEGFAULTS:
-        return f"segfault: the child process was ended by signal {number} ({name})"
+    ended = f"signal {number} ({name}) ended the child process"
     if number == signal.SIGKILL:
-        return (
-            f"signal {number} ({name}): somebody killed the child process, most often the system "
-            "when it has no memory left"
-        )
-    return f"signal {number} ({name}) ended the child process"
+        return f"{ended}: somebody sent it, most often the system when it has no memory left"
+    return ended
 
 
 def _megabytes(size: float) -> str:

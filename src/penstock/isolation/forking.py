@@ -19,7 +19,8 @@ def threads() -> int:
 
 def sockets() -> set[int]:
     """The sockets that this process has open."""
-    return {file for file in map(int, os.listdir("/dev/fd")) if _is_socket(file)}
+    files = (int(each.name) for each in Path("/dev/fd").iterdir())
+    return {file for file in files if _is_socket(file)}
 
 
 def _is_socket(file: int) -> bool:

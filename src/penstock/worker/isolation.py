@@ -19,6 +19,7 @@ from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
+from penstock.isolation.trace import shortened
 from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
@@ -360,7 +361,7 @@ class Isolation:
             kind="timeout" if is_timeout else "death",
             type=death.name,
             message=f"{message[:1].upper()}{message[1:]}.",
-            traceback=storable(death.trace, TRACEBACK_LIMIT),
+            traceback=storable(shortened(death.trace), TRACEBACK_LIMIT),
             attempt=attempt.number,
         )
         self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
