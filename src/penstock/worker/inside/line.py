@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -25,7 +26,10 @@ class Line:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._channel.setblocking(True)
+        # As loops want it; some make it so themselves.
+        self._channel.setblocking(False)
+        self._writable = select.poll()
+        self._writable.register(channel, select.POLLOUT)
         self._frames = Frames()
         self._sending = threading.Lock()
         self._calls: dict[int, asyncio.Future[Any]] = {}
@@ -38,9 +42,13 @@ class Line:
 
     def send(self, message: FromChild) -> None:
         """Say something to the worker; waits while it has not read what was said before."""
-        data = framed(encode(message))
+        rest = memoryview(framed(encode(message)))
         with self._sending:
-            self._channel.sendall(data)
+            while rest:
+                try:
+                    rest = rest[self._channel.send(rest) :]
+                except BlockingIOError:
+                    self._writable.poll()
 
     async def ask(self, what: str, *args: Any) -> Any:
         """Have the worker do something, and return or raise what came of it."""
@@ -58,7 +66,10 @@ class Line:
         self.send(Asked(0, what, list(args)))
 
     def _hear(self) -> None:
-        data = self._channel.recv(READ)
+        try:
+            data = self._channel.recv(READ)
+        except BlockingIOError:
+            return
         if not data:
             self._gone()
             return
