@@ -120,6 +120,8 @@ class Isolation:
         self._nursery: Nursery | None = None
         self._children: dict[int, Child] = {}
         self._leaving: dict[int, Child] = {}
+        self._left = asyncio.Event()
+        self._left.set()
         self._idle: list[Child] = []
         self._waiting: deque[Place] = deque()
         self._stillborn = 0
@@ -275,18 +277,25 @@ class Isolation:
 
     def _retire(self, child: Child) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
-        del self._children[child.number]
-        self._leaving[child.number] = child
-        child.send(Leave())
-        self._loop.call_later(LEAVE, self._kill, child)
+        self._dismiss(child)
         # The next job finds a warm one.
         self._bear()
+
+    def _dismiss(self, child: Child) -> None:
+        """Let a child go that has nothing to do: it closes what it has open."""
+        del self._children[child.number]
+        self._leaving[child.number] = child
+        self._left.clear()
+        child.send(Leave())
+        self._loop.call_later(LEAVE, self._kill, child)
 
     # Ends
 
     def _died(self, number: int, death: Death) -> None:
         if (left := self._leaving.pop(number, None)) is not None:
             left.close()
+            if not self._leaving:
+                self._left.set()
             return
         child = self._children.pop(number, None)
         if child is None:
@@ -345,6 +354,7 @@ class Isolation:
         children = [*self._children.values(), *self._leaving.values()]
         self._children, self._leaving = {}, {}
         self._idle.clear()
+        self._left.set()
         for child in children:
             child.close()
             place: Place | None = child.place
@@ -368,10 +378,16 @@ class Isolation:
         return TimedOut(error) if is_timeout else Died(error, process.deaths)
 
     async def close(self) -> None:
-        """Let all children go, those that work too."""
+        """Let all children go; those that work still, or do not leave in time, are killed."""
         for timer in (self._next, self._patience):
             if timer is not None:
                 timer.cancel()
+        for child in self._idle:
+            self._dismiss(child)
+        self._idle.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE):
+                await self._left.wait()
         await self._drop_all()
 
     # What handlers ask for
