@@ -1,12 +1,13 @@
 """Items that are stopped: each alone, while the others of its call go on."""
 
 import asyncio
+import os
 import threading
 
 import asyncpg
 import pytest
 
-from penstock import Batch, Fixed, Item, Penstock
+from penstock import Batch, BatchContext, Fixed, Item, Penstock, task
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, ghost, reaches, worker_of
 from tests.worker.test_microbatch import LONG, Calls
@@ -203,3 +204,26 @@ async def test_limits_count_items(app: Penstock) -> None:
     await app.enqueue_many(calls.of(*range(9)))
     assert (await worker_of(app).drain()).completed == 9
     assert max(calls.sizes) == 3
+
+
+@task(batch=Batch(size=4, linger=0.05), max_attempts=1)
+async def whereabouts(ctx: BatchContext, items: list[Item[int]]) -> list[list[int] | Exception]:
+    """Which process, and how many are in the call."""
+    return [
+        ValueError("told to") if item.value < 0 else [os.getpid(), len(items)] for item in items
+    ]
+
+
+async def test_one_that_can_be_found_by_a_child_process_runs_there(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    app.include(whereabouts)
+    jobs = await app.enqueue_many(whereabouts.prepare(number) for number in (1, 2, -3))
+    await ghost(connection)
+    fresh = await app.enqueue(whereabouts, 4)
+    async with worker_of(app):
+        assert await app.wait(fresh, timeout=10) == [os.getpid(), 1]
+        for job in jobs[:2]:
+            process, items = await app.wait(job, timeout=10)
+            assert (process != os.getpid(), items) == (True, 1)
+        assert (await reaches(app, jobs[2], "failed")).errors[-1].message == "told to"

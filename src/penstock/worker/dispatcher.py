@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Container
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from uuid import UUID
 
 from penstock.store import Attempt
@@ -95,13 +95,16 @@ class Dispatcher:
         gathering, batched = state.gathering, self._batched
         if hand:
             state.is_wary = False
-        while left and slots.used + gathering.full < slots.limit and not self.closed:
+        while left and slots.used < slots.limit and not self.closed:
+            if gathering.size and gathering.slots_due(self._loop.time()) >= slots.free:
+                break
             attempt = hand.take()
             if attempt is None:
                 break
             left -= 1
-            is_isolated = attempt.row["losses"] and self._executor.isolates(attempt)
-            if attempt.row["losses"] and not is_isolated:
+            losses = attempt.row["losses"]
+            is_isolated = losses and self._executor.isolates(attempt)
+            if losses and not is_isolated:
                 if self._solitude.grant():
                     self._set_apart(state, attempt)
                     return left
@@ -114,7 +117,7 @@ class Dispatcher:
             else:
                 gathering.expected = 0
                 self._start(state, attempt)
-        if gathering and self._start_calls(state):
+        if gathering.size and self._start_calls(state):
             left = 0
         return 0 if hand.is_limited and self._move_on(state) else left
 
@@ -128,21 +131,21 @@ class Dispatcher:
 
     def _start_calls(self, state: QueueState) -> bool:
         """Start the calls that are due; whether one is over already, so that more may start."""
-        gathering, is_over = state.gathering, False
-        while state.slots.free > 0 and not self.closed:
-            group = gathering.next(self._loop.time())
-            if group is None:
-                self._come_back(state)
-                break
+        gathering, now, is_over = state.gathering, self._loop.time(), False
+        while state.slots.free > 0 and not self.closed and (group := gathering.next(now)):
             is_over = self._start_call(state, group) or is_over
+        while group := gathering.next(now - HELD_MOST):
+            # No slot has been free for it: others may have one.
+            self._give_back_gathered(entry.attempt for entry in group.entries)
+        if (due := gathering.next_due) is not None:
+            self._come_back(state, due if state.slots.free > 0 else due + HELD_MOST)
         return is_over
 
-    def _come_back(self, state: QueueState) -> None:
-        """Look again when the next call is due."""
-        gathering, due = state.gathering, state.gathering.next_due
-        if gathering.timer is not None:
-            gathering.timer.cancel()
-        gathering.timer = None if due is None else self._loop.call_at(due, self.pump, state)
+    def _come_back(self, state: QueueState, at: float) -> None:
+        """Look again when the next call is due, or has waited for a slot for too long."""
+        if state.gathering.timer is not None:
+            state.gathering.timer.cancel()
+        state.gathering.timer = self._loop.call_at(at, self.pump, state)
 
     def _start_call(self, state: QueueState, group: Group) -> bool:
         state.slots.take()
@@ -176,10 +179,12 @@ class Dispatcher:
             if state.gathering.timer is not None:
                 state.gathering.timer.cancel()
             dropped.extend(state.gathering.clear())
-        for attempt in dropped:
-            if attempt.allowances:
-                self._limiter.end(attempt)
         return dropped
+
+    def _give_back_gathered(self, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
+            self._limiter.end(attempt)
+            self._executor.release(attempt)
 
     # Limits
 
@@ -321,8 +326,7 @@ class Dispatcher:
             for attempt in state.hand.clear():
                 self._limiter.dismiss(attempt)
                 self._executor.release(attempt)
-        for attempt in self._drop_gathered():
-            self._executor.release(attempt)
+        self._give_back_gathered(self._drop_gathered())
 
     def release_shut(self) -> None:
         """What was fetched and may not begin for a while, its key being closed, goes back."""
@@ -349,9 +353,9 @@ class Dispatcher:
         self.stop_all("lost")
 
     def _take_unstarted(self) -> list[Attempt]:
-        apart = [attempt for _, attempt in self._apart]
+        begun = [*(attempt for _, attempt in self._apart), *self._drop_gathered()]
         self._apart.clear()
-        for attempt in apart:
+        for attempt in begun:
             self._limiter.end(attempt)
         unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
         if self._apart_timer is not None:
@@ -359,7 +363,7 @@ class Dispatcher:
             self._apart_timer = None
         for attempt in unstarted:
             self._limiter.dismiss(attempt)
-        return [*apart, *self._drop_gathered(), *unstarted]
+        return [*begun, *unstarted]
 
     def cancel(self, job: int, token: UUID) -> None:
         """An attempt was cancelled: stop it if it runs, forget it if it has not begun."""

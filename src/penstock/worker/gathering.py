@@ -74,9 +74,9 @@ class Gathering:
         self._open: dict[Hashable, Group] = {}
         self._due: list[tuple[float, int, Group]] = []
         self._order = count()
-        self._size = 0
         self._widest = 0
         self._free = 0
+        self.size = 0
         # How many groups are full and only wait for a slot.
         self.full = 0
         # How many items the next call may have, if what came last shares calls: so many are asked
@@ -85,7 +85,7 @@ class Gathering:
         self.timer: TimerHandle | None = None
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __iter__(self) -> Iterator[Attempt]:
         for group in self._groups():
@@ -98,15 +98,25 @@ class Gathering:
     @property
     def room(self) -> int:
         """How many more items would have a place in the groups that are not full."""
-        return max(0, min(self._free, self._most - self._size))
+        return max(0, min(self._free, self._most - self.size))
 
     @property
     def _most(self) -> int:
         return max(MOST, 2 * self._slots * self._widest)
 
+    def slots_due(self, now: float) -> int:
+        """How many slots its groups should have before anything else starts.
+
+        Those that are only due wait a little longer for the items at hand, which make them larger,
+        as long as what is at hand are items and not jobs that would take the slots.
+        """
+        if self.expected:
+            return self.full
+        return sum(group.due <= now for group in self._groups())
+
     @property
     def is_crowded(self) -> bool:
-        return self._size >= self._most
+        return self.size >= self._most
 
     def add(self, task: Task[..., Any], key: Hashable, entry: Entry, now: float) -> None:
         """Put an item into the group of its key, which begins with it if there is none."""
@@ -114,7 +124,7 @@ class Gathering:
         if group is None:
             group = self._begin(task, key, now)
         group.entries.append(entry)
-        self._size += 1
+        self.size += 1
         self._free -= 1
         if len(group.entries) >= group.size:
             del self._open[key]
@@ -157,7 +167,7 @@ class Gathering:
 
     def _forget(self, group: Group) -> None:
         group.place = GONE
-        self._size -= len(group.entries)
+        self.size -= len(group.entries)
         if self._open.get(group.key) is group:
             del self._open[group.key]
             self._free -= group.size - len(group.entries)
@@ -174,7 +184,7 @@ class Gathering:
 
     def _remove(self, group: Group, entry: Entry) -> None:
         group.entries.remove(entry)
-        self._size -= 1
+        self.size -= 1
         if self._open.get(group.key) is group:
             self._free += 1
         if not group.entries:
@@ -185,5 +195,5 @@ class Gathering:
         held = list(self)
         self._open.clear()
         self._due.clear()
-        self._size = self._free = self.full = 0
+        self.size = self._free = self.full = 0
         return held

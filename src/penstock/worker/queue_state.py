@@ -82,7 +82,9 @@ class QueueState:
             return 0 if at_hand else min(max(self.slots.free, 0), 1)
         ahead = self.slots.ahead
         if (room := self._room) > at_hand:
-            return max(self.slots.free, 0) + ahead + room - at_hand
+            # Where items come, further slots are for further calls: the next claim asks for them.
+            free = 0 if self.gathering.expected else max(self.slots.free, 0)
+            return free + ahead + room - at_hand
         if at_hand > ahead // 2:
             return self._guests(at_hand, ahead)
         return max(self.slots.free, 0) + ahead - at_hand
