@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container
 from uuid import UUID
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
-from penstock.worker.gathering import Group
+from penstock.worker.gatherer import Gatherer
 from penstock.worker.item_run import Call
 from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
@@ -50,6 +50,7 @@ class Dispatcher:
         self._wants = wants
         self._make_alone = make_alone
         self._wait = wait
+        self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump)
         self._solitude = Solitude(wait)
         self._loop = asyncio.get_running_loop()
         self._pumping = False
@@ -111,54 +112,30 @@ class Dispatcher:
             else:
                 self._solitude.end()
             if attempt.task in batched and not is_isolated:
-                self._gather(state, attempt)
+                self._begin(state, attempt)
+                self._gatherer.add(state, attempt)
                 if gathering.is_crowded:
                     break
             else:
                 gathering.expected = 0
                 self._start(state, attempt)
-        if gathering.size and self._start_calls(state):
+        if gathering.size and not self.closed and self._gatherer.start(state):
             left = 0
         return 0 if hand.is_limited and self._move_on(state) else left
 
-    # Items, that share calls
+    # Calls that items share
 
-    def _gather(self, state: QueueState, attempt: Attempt) -> None:
-        # It may wait a while, and will not ask again: nobody else may have its place in a limit.
-        self._begin(state, attempt)
-        if not self._executor.gather(attempt, state) and attempt.allowances:
-            self._limiter.end(attempt)
-
-    def _start_calls(self, state: QueueState) -> bool:
-        """Start the calls that are due; whether one is over already, so that more may start."""
-        gathering, now, is_over = state.gathering, self._loop.time(), False
-        while state.slots.free > 0 and not self.closed and (group := gathering.next(now)):
-            is_over = self._start_call(state, group) or is_over
-        while group := gathering.next(now - HELD_MOST):
-            # No slot has been free for it: others may have one.
-            self._give_back_gathered(entry.attempt for entry in group.entries)
-        if (due := gathering.next_due) is not None:
-            self._come_back(state, due if state.slots.free > 0 else due + HELD_MOST)
-        return is_over
-
-    def _come_back(self, state: QueueState, at: float) -> None:
-        """Look again when the next call is due, or has waited for a slot for too long."""
-        if state.gathering.timer is not None:
-            state.gathering.timer.cancel()
-        state.gathering.timer = self._loop.call_at(at, self.pump, state)
-
-    def _start_call(self, state: QueueState, group: Group) -> bool:
-        state.slots.take()
-        call = self._executor.start_call(group, state)
+    def _call_began(self, call: Call) -> bool:
+        """Know of the call of some items; False if it is over already."""
         assert call.future is not None
         if call.future.done():
             self._call_left(call)
-            return True
+            return False
         for run in call.runs:
             self.running[run.attempt.id] = run
         self._empty.clear()
         call.future.add_done_callback(lambda _: self._call_ended(call))
-        return False
+        return True
 
     def _call_ended(self, call: Call) -> None:
         self._call_left(call)
@@ -171,20 +148,6 @@ class Dispatcher:
         for run in call.runs:
             self._left(run)
         call.state.slots.give_back(call.seconds, len(call.runs))
-
-    def _drop_gathered(self) -> list[Attempt]:
-        """Give up the items that wait for their call."""
-        dropped: list[Attempt] = []
-        for state in self._states:
-            if state.gathering.timer is not None:
-                state.gathering.timer.cancel()
-            dropped.extend(state.gathering.clear())
-        return dropped
-
-    def _give_back_gathered(self, attempts: Iterable[Attempt]) -> None:
-        for attempt in attempts:
-            self._limiter.end(attempt)
-            self._executor.release(attempt)
 
     # Limits
 
@@ -214,7 +177,7 @@ class Dispatcher:
             self._limiter.recount(run.attempt, runs=True)
         for _, attempt in self._apart:
             self._limiter.recount(attempt, runs=True)
-        for attempt in (one for state in self._states for one in state.gathering):
+        for attempt in self._gatherer:
             self._limiter.recount(attempt, runs=True)
         for state in self._states:
             state.hand.hold_none()
@@ -326,7 +289,7 @@ class Dispatcher:
             for attempt in state.hand.clear():
                 self._limiter.dismiss(attempt)
                 self._executor.release(attempt)
-        self._give_back_gathered(self._drop_gathered())
+        self._gatherer.give_back()
 
     def release_shut(self) -> None:
         """What was fetched and may not begin for a while, its key being closed, goes back."""
@@ -353,7 +316,7 @@ class Dispatcher:
         self.stop_all("lost")
 
     def _take_unstarted(self) -> list[Attempt]:
-        begun = [*(attempt for _, attempt in self._apart), *self._drop_gathered()]
+        begun = [*(attempt for _, attempt in self._apart), *self._gatherer.clear()]
         self._apart.clear()
         for attempt in begun:
             self._limiter.end(attempt)
@@ -383,8 +346,7 @@ class Dispatcher:
                     self._wants(state)
             for attempt in tuple(state.gathering):
                 if attempt.token == token:
-                    state.gathering.remove(attempt)
-                    self._limiter.end(attempt)
+                    self._gatherer.cancel(state, attempt)
 
     def stop_all(self, reason: StopReason) -> None:
         for run in tuple(self.running.values()):
