@@ -160,6 +160,7 @@ from penstock.tasks.isolate import (
     Process,
 )
 from penstock.tasks.parent import (
+    Awaited,
     Parent,
 )
 from penstock.tasks.poll import (

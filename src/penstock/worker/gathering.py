@@ -124,6 +124,7 @@ class Gathering:
         if group is None:
             group = self._begin(task, key, now)
         group.entries.append(entry)
+        self.expected = group.size
         self.size += 1
         self._free -= 1
         if len(group.entries) >= group.size:
@@ -136,7 +137,6 @@ class Gathering:
         assert task.settings.batch is not None
         group = self._open[key] = Group(task, key, now + task.settings.batch.seconds)
         self._widest = max(self._widest, group.size)
-        self.expected = group.size
         self._free += group.size
         self._line_up(group)
         return group
