@@ -178,8 +178,11 @@ async def test_items_have_their_turn_beside_jobs_that_have_a_call_each(app: Pens
     assert calls.made == [[1, 2]]
 
 
-async def test_items_that_find_no_slot_go_back_for_others(app: Penstock) -> None:
+async def test_items_that_find_no_slot_go_back_for_others(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With many keys and few slots: what is here waits for no other worker."""
+    monkeypatch.setattr("penstock.worker.gatherer.HELD_MOST", 0.05)
     release = asyncio.Event()
 
     @app.task(batch=Batch(size=4, linger=0, key=lambda number: number))

@@ -203,7 +203,7 @@ async def test_limits_count_items(app: Penstock) -> None:
     calls = Calls(app, Batch(size=64, linger=0.05), limits="model")
     await app.enqueue_many(calls.of(*range(9)))
     assert (await worker_of(app).drain()).completed == 9
-    assert max(calls.sizes) == 3
+    assert 1 < max(calls.sizes) <= 3
 
 
 @task(batch=Batch(size=4, linger=0.05), max_attempts=1)

@@ -379,6 +379,7 @@ def _info(
         "python": platform.python_version(),
         "penstock": version("penstock"),
         "queues": {name: state.slots.limit for name, state in states.items()},
+        "calls": {name: size for name in states if (size := tasks.widest(name))},
         "tenants": None if tenants.only is None else sorted(tenants.only),
         "except_tenants": sorted(tenants.excepted),
         "tasks": tasks.names(),

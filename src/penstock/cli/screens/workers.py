@@ -35,7 +35,7 @@ def workers_table(
         sheet.row(
             worker.name,
             _mark(worker),
-            f"{worker.running}/{worker.slots:,}" if worker.slots else str(worker.running),
+            f"{worker.running}/{worker.room:,}" if worker.room else str(worker.running),
             f"{worker.children}/{worker.children_most}" if worker.children else "",
             ago(age),
             ago(worker.silent),
