@@ -1,5 +1,7 @@
 """What fails in a call that many jobs share fails alone."""
 
+from typing import Any
+
 import asyncpg
 import pytest
 
@@ -159,6 +161,36 @@ async def test_a_budget_of_the_call_that_has_too_little_puts_all_off(app: Pensto
         for job in jobs[4:]:
             assert (await reaches(app, job, "scheduled")).failures == 0
     assert calls == [4, 4]
+
+
+async def test_an_item_that_waits_for_an_event_waits_alone(app: Penstock) -> None:
+    @app.task(batch=Batch(size=4, linger=0.05))
+    async def approve(items: list[Item[int]]) -> list[str]:
+        for item in items:
+            if item.value == 2:
+                await item.ctx.wait_for_event("approved")
+        return ["done"] * len(items)
+
+    jobs = await app.enqueue_many(approve.prepare(number) for number in range(4))
+    async with worker_of(app):
+        for number in (0, 1, 3):
+            assert await app.wait(jobs[number], timeout=5) == "done"
+        await reaches(app, jobs[2], "blocked")
+        await app.send_event("approved")
+        assert await app.wait(jobs[2], timeout=5) == "done"
+
+
+async def test_work_that_nobody_awaited_is_a_failure_of_all(app: Penstock) -> None:
+    async def work() -> list[None]:
+        return []
+
+    @app.task(batch=Batch(size=2, linger=LONG), max_attempts=1)
+    def forgetful(items: list[Item[int]]) -> Any:
+        return work()
+
+    [job, _] = await app.enqueue_many([forgetful.prepare(1), forgetful.prepare(2)])
+    assert (await worker_of(app).drain()).failed == 2
+    assert "nobody has awaited" in (await app.get(job)).errors[0].message
 
 
 async def test_a_sync_handler_has_budgets_as_well(app: Penstock) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from penstock.errors import StaleAttempt
-from penstock.tasks import Context, Item, Task
+from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.retry_after import retry_after
 from penstock.tasks.suspended import suspension
 from penstock.worker.bridge import Bridge
@@ -192,9 +192,12 @@ class Calls:
 
 
 def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
-    """Whether an error is about no item: a wait, a server that refuses, an outage."""
+    """Whether an error is about no item: an empty budget, a server that refuses, an outage.
+
+    A sleep or a wait for an event is one item's own, and found as a failure is.
+    """
     assert task.settings.batch is not None
-    if suspension(error) is not None or retry_after(error) is not None:
+    if isinstance(suspension(error), NotNow) or retry_after(error) is not None:
         return True
     outages = tuple(task.settings.batch.fails_all)
     if isinstance(error, BaseExceptionGroup):
@@ -207,8 +210,11 @@ def _misfit(part: list[ItemRun], values: object) -> Exception | None:
     task = part[0].task
     if isinstance(values, Awaitable):
         if isinstance(values, Coroutine):
-            values.close()
-        return TypeError(f"The handler of {task.name} returned work that nobody has awaited.")
+            values.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        return TypeError(
+            f"The handler of {task.name} returned a {type(values).__name__} that nobody has "
+            "awaited, so its work is not done: `await` it, in an `async def`."
+        )
     wanted = f"it must return a list with one outcome for each of its {len(part)} items, in order"
     if not isinstance(values, list | tuple):
         return TypeError(
