@@ -16,12 +16,14 @@ MEGABYTE: Final = 2**20
 
 
 class Death(Struct, frozen=True, kw_only=True):
-    """The end of a child: its exit status, why it was killed if it was, where it was then."""
+    """The end of a child: its exit status, why it was killed if it was, where it was then; and
+    when what it did had begun, by the system's monotonic clock, 0 if it did nothing."""
 
     status: int
     cause: Cause | None = None
     resident: int = 0
     limit: float = 0.0
+    began: float = 0.0
     trace: str = ""
 
     @property

@@ -64,6 +64,7 @@ class Ward:
     cause: Cause | None = None
     resident: int = 0
     limit: float = 0.0
+    began: float = 0.0
     dies_at: float = 0.0
 
 
@@ -221,6 +222,7 @@ class Warden:
                 pause = LAST_LOOK
             elif (allowed := self._board.read(ward.row)) is not None:
                 pause = min(pause, LOOK)
+                ward.began = allowed.began
                 if allowed.is_late(now):
                     cause: Cause = "timeout" if allowed.is_timeout else "time"
                     self._condemn(ward, cause, allowed.seconds)
@@ -248,6 +250,8 @@ class Warden:
             if not pid:
                 continue
             del self._wards[ward.number]
+            if ward.cause in (None, "asked"):
+                ward.began = self._board.began(ward.row)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(ward.pid, signal.SIGKILL)  # What it had started itself.
             death = Death(
@@ -255,6 +259,7 @@ class Warden:
                 cause=ward.cause,
                 resident=ward.resident,
                 limit=ward.limit,
+                began=ward.began,
                 trace=_read(ward.trace),
             )
             ward.trace.close()

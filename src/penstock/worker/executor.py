@@ -42,7 +42,7 @@ from penstock.worker.calls import Calls, Endings
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.gathering import Entry, Group, group_key
 from penstock.worker.inside.messages import Ended
-from penstock.worker.isolation import Busy, Isolation, NoProcess
+from penstock.worker.isolation import Isolation, NoProcess, NotBegun
 from penstock.worker.item_run import Call as ItemsCall
 from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
@@ -215,8 +215,9 @@ class Executor:
             answer = await self._isolation.run(run, process, self._rated(run))
         except asyncio.CancelledError as error:
             self._interrupted(run, error)
-        except Busy:
-            self._conclude(run, Released())
+        except NotBegun:
+            run.stopped = run.stopped or "shutdown"
+            self._interrupted(run, asyncio.CancelledError())
         except NoProcess as error:
             self._left_alone(run, error)
         else:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -78,8 +79,8 @@ class NoProcess(Exception):
     """No child process can be had here; says why."""
 
 
-class Busy(Exception):
-    """All children had other things to do for too long."""
+class NotBegun(Exception):
+    """No child has begun it: none was free for long, or the one that got it died of another."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +92,7 @@ class Place:
     rated: Sequence[str]
     future: asyncio.Future[Ended | Death | None]
     since: float
+    given: float = 0.0
     child: Child | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -150,8 +152,8 @@ class Isolation:
     async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Ended | Death | None:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
-        Raises NoProcess if no child can be had, Busy if none is free for long, CancelledError if
-        none had begun it.
+        Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
+        if none had begun it when it was told to stop.
         """
         place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
         self._waiting.append(place)
@@ -178,6 +180,7 @@ class Isolation:
         # Numbers are the nursery's: another one may have given the same to another child.
         is_ours = child in (self._children.get(child.number), self._leaving.get(child.number))
         if self._nursery is not None and is_ours:
+            child.is_doomed = True
             self._nursery.kill(child.number)
 
     def _confused(self, child: Child, why: object) -> None:
@@ -207,7 +210,7 @@ class Isolation:
         while self._waiting and now >= self._waiting[0].since + PATIENCE:
             place = self._waiting.popleft()
             if not place.future.done():
-                place.future.set_exception(Busy())
+                place.future.set_exception(NotBegun())
         if self._waiting:
             wait = self._waiting[0].since + PATIENCE - now
             self._patience = self._loop.call_later(wait, self._lose_patience)
@@ -224,6 +227,7 @@ class Isolation:
             self._idle.append(child)
             return
         place.child, child.place = child, place
+        place.given = time.monotonic()
         child.jobs += 1
         child.send(_order(place))
 
@@ -264,7 +268,7 @@ class Isolation:
     def _free(self, child: Child, place: Place | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
         child.place = None
-        if child.number not in self._children:
+        if child.is_doomed or child.number not in self._children:
             return
         if place is not None:
             if place.timer is not None:
@@ -308,6 +312,8 @@ class Isolation:
         place: Place | None = child.place
         if place is not None and place.timer is not None:
             place.timer.cancel()
+        if place is not None and death.began < place.given and not place.future.done():
+            place.future.set_exception(NotBegun())
         self._answer(child, place, death)
         if child.is_up:
             self._pump()

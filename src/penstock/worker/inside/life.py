@@ -125,9 +125,8 @@ class Life:
 
     async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
         """What it takes to open a resource is not the job's, but for its timeout."""
-        if order.timeout is not None:
-            allowed = Allowed(time.monotonic(), order.timeout, 0, True)
-            self._board.begin(self._row, allowed)
+        allowed = Allowed(time.monotonic(), order.timeout or 0.0, 0, True)
+        self._board.begin(self._row, allowed)
         await self._resources.need(kinds)
         self._start(order)
 
