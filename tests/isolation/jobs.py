@@ -237,3 +237,24 @@ def signs_and_waits(note: str, gate: str) -> int:
 def stubborn(path: str) -> None:
     sign(path)
     linger()
+
+
+@task(isolate=Process(grace=60))
+def spins_until_killed(path: str) -> None:
+    sign(path)
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@task
+async def signs_on_loop(note: str, gate: str) -> int:
+    """Runs in the worker, unless it was lost with one."""
+    sign(note)
+    while not is_there(gate):  # noqa: ASYNC110 - the test opens it, by a file
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+@task(isolate=Process(deaths=1))
+def poisoned_once() -> int:
+    """One death would be its last."""
+    return os.getpid()
