@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.errors import StaleAttempt
@@ -66,10 +67,10 @@ class Calls:
     ) -> Call:
         """Start the call of some items; each is an attempt of its own with its own timeout."""
         call = Call(task, state)
+        on_stop = partial(self._stopped, call)
         for attempt, value in entries:
             attempt.worker = worker
-            run = ItemRun(attempt, value, task, state, lambda run: self._stopped(call, run))
-            call.runs.append(run)
+            call.runs.append(ItemRun(attempt, value, task, state, on_stop))
         body = self._run(call)
         if sys.version_info >= (3, 12):
             call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
