@@ -6,6 +6,7 @@ Run by the bench as `python -m penstock.bench.worker`.
 from __future__ import annotations
 
 import asyncio
+import os
 
 import asyncpg
 
@@ -30,7 +31,7 @@ async def main() -> None:
     async with app:
         say(Ready())
         await parent.go()
-        worker = app.worker()
+        worker = app.worker(children=orders.children)
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
             watching = asyncio.create_task(meter.watch())
@@ -38,7 +39,9 @@ async def main() -> None:
             watching.cancel()
             backends = [row["pid"] for row in await own.fetch(BACKENDS, began)]
             finished = meter.finished(
-                server_cpu_seconds=usage.cpu_seconds_of(backends), stamps=tasks.stamps
+                server_cpu_seconds=usage.cpu_seconds_of(backends),
+                children_cpu_seconds=usage.cpu_seconds_below(os.getpid()),
+                stamps=tasks.stamps,
             )
     await own.close()
     say(finished)
