@@ -39,11 +39,12 @@ PATIENCE: Final = 60.0
 class Isolated:
     """What each round gave; interleaved, so that a noisy moment hits all of them alike."""
 
-    def __init__(self, ground: Ground, plan: Plan, live: Live) -> None:
+    def __init__(self, ground: Ground, plan: Plan, live: Live, *, deaths: int = DEATHS) -> None:
         self._ground = ground
         self._plan = plan
         self._live = live
         self._drains: dict[str, list[Drain]] = defaultdict(list)
+        self._deaths = deaths
         self._next: Latency
 
     async def run(self) -> None:
@@ -52,7 +53,7 @@ class Isolated:
             for name in order if number % 2 == 0 else reversed(order):
                 await self._drain(name)
         with self._live.doing("children die"):
-            self._next = await next_child(self._ground, DEATHS)
+            self._next = await next_child(self._ground, self._deaths)
         self._live.result("from a child's death to the next job", f"{self._next.p50:>10,.1f} ms")
 
     async def _drain(self, name: str) -> None:
@@ -105,9 +106,8 @@ async def next_child(ground: Ground, deaths: int) -> Latency:
         lives = Path(folder) / "lives"
         task = tasks.dies.options(max_attempts=1)
         await ground.app.enqueue_many(task.prepare(str(lives)) for _ in range(deaths))
-        async with children(ground.worker, Orders(ground.url, ground.schema, children=1)) as [
-            child
-        ]:
+        orders = Orders(ground.url, ground.schema, children=1)
+        async with children(ground.worker, orders) as [child]:
             await child.go()
             await _all_dead(ground)
             await child.stop()
