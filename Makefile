@@ -87,6 +87,7 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
 	$(BIN)/python -m benchmarks.micro_batching --json benchmarks/results/micro-batching.json
+	$(BIN)/penstock bench --isolated --json > benchmarks/results/isolated.json
 	$(BIN)/python -m benchmarks.page
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results

@@ -81,6 +81,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "Upkeep": of_dataclass(config.Upkeep),
     "A local pool": of_call(penstock.Penstock.local_pool),
     "Settings of a task": of_task(),
+    "Isolation": of_struct(penstock.Process),
     "Micro-batching": of_struct(penstock.Batch),
     "Options of a job": of_job(),
     "A schedule": of_call(penstock.Penstock.schedule),
