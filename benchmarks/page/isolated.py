@@ -28,6 +28,6 @@ def drains(run: Document) -> str:
     after = found["next_child_ms"]
     return (
         f"{said}\n\n{table(head, rows)}\n"
-        f"From the death of a child to the next job in a new one: {after['p50']:.1f} ms at the median, "
-        f"{after['p95']:.1f} ms at 95 %.\n"
+        f"From the death of a child to the next job in a new one: {after['p50']:.1f} ms at the "
+        f"median, {after['p95']:.1f} ms at 95 %.\n"
     )
