@@ -83,6 +83,11 @@ class NotBegun(Exception):
     """No child has begun it: none was free for long, or the one that got it died of another."""
 
 
+# What a child came to; None if nobody asks.
+Answered = Ended | Death | None
+UNANSWERED: Final = Exception("Nothing has come of it yet.")
+
+
 @dataclass(eq=False, slots=True)
 class Place:
     """An attempt that waits for a child, or has one."""
@@ -90,11 +95,29 @@ class Place:
     run: Run
     process: Process
     rated: Sequence[str]
-    future: asyncio.Future[Ended | Death | None]
+    future: asyncio.Future[None]
     since: float
+    answer: Answered | Exception = UNANSWERED
     given: float = 0.0
     child: Child | None = None
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answer is not UNANSWERED
+
+    def end(self, answer: Answered | Exception) -> None:
+        """Say what came of it, the first time; also if the one who waits is told to stop just now,
+        and has not heard it yet."""
+        if not self.is_answered:
+            self.answer = answer
+            if not self.future.done():
+                self.future.set_result(None)
+
+    def result(self) -> Answered:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 class Isolation:
@@ -149,7 +172,7 @@ class Isolation:
         is_suspect = attempt.row["losses"] and task.name in self._names
         return SUSPECT if is_suspect else None
 
-    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Ended | Death | None:
+    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Answered:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
         Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
@@ -159,22 +182,22 @@ class Isolation:
         self._waiting.append(place)
         self._pump()
         try:
-            return await place.future
+            await place.future
         except asyncio.CancelledError:
-            if place.future.done() and not place.future.cancelled():
-                return place.future.result()  # It was over before it could be told to stop.
             if place.child is None:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(place)
                 raise
-            return await self._stop(place, place.child)
+            if not place.is_answered:  # Or it was over before it could be told to stop.
+                await self._stop(place, place.child)
+        return place.result()
 
-    async def _stop(self, place: Place, child: Child) -> Ended | Death | None:
+    async def _stop(self, place: Place, child: Child) -> None:
         """Tell the handler to stop, and kill it if it does not in time."""
         place.future = self._loop.create_future()
         child.send(Stop(place.run.stopped or "cancelled"))
         place.timer = self._loop.call_later(place.process.grace_seconds, self._kill, child)
-        return await place.future
+        await place.future
 
     def _kill(self, child: Child) -> None:
         # Numbers are the nursery's: another one may have given the same to another child.
@@ -209,8 +232,7 @@ class Isolation:
         self._patience, now = None, self._loop.time()
         while self._waiting and now >= self._waiting[0].since + PATIENCE:
             place = self._waiting.popleft()
-            if not place.future.done():
-                place.future.set_exception(NotBegun())
+            place.end(NotBegun())
         if self._waiting:
             wait = self._waiting[0].since + PATIENCE - now
             self._patience = self._loop.call_later(wait, self._lose_patience)
@@ -239,7 +261,7 @@ class Isolation:
                 self._stillborn = 0
                 self._free(child)
             case Ended() if place is not None:
-                self._answer(child, place, message)
+                place.end(message)
                 if message.idle:
                     self._free(child, place, message.resident)
                 elif place.timer is None:
@@ -247,10 +269,10 @@ class Isolation:
                         place.process.grace_seconds, self._kill, child
                     )
             case Dropped() if place is not None:
-                self._answer(child, place, None)
+                place.end(None)
                 if place.run.task.is_async:
                     self._free(child, place)
-            case Idle(resident) if place is not None and place.future.done():
+            case Idle(resident) if place is not None and place.is_answered:
                 self._free(child, place, resident)
             case Told(done, total, text):
                 # Perhaps from a thread that the handler has left behind.
@@ -260,10 +282,6 @@ class Isolation:
                 logs.write(message)
             case _:
                 self._confused(child, f"{type(message).__name__}, out of turn")
-
-    def _answer(self, child: Child, place: Place | None, answer: Ended | Death | None) -> None:
-        if place is not None and not place.future.done():
-            place.future.set_result(answer)
 
     def _free(self, child: Child, place: Place | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
@@ -310,11 +328,10 @@ class Isolation:
         if child.is_confused:
             death = msgspec.structs.replace(death, cause="confused")
         place: Place | None = child.place
-        if place is not None and place.timer is not None:
-            place.timer.cancel()
-        if place is not None and death.began < place.given and not place.future.done():
-            place.future.set_exception(NotBegun())
-        self._answer(child, place, death)
+        if place is not None:
+            if place.timer is not None:
+                place.timer.cancel()
+            place.end(death if death.began >= place.given else NotBegun())
         if child.is_up:
             self._pump()
         else:
@@ -346,8 +363,7 @@ class Isolation:
         logger.error("No job can be isolated. %s", why)
         waiting, self._waiting = list(self._waiting), deque()
         for place in waiting:
-            if not place.future.done():
-                place.future.set_exception(NoProcess(why))
+            place.end(NoProcess(why))
         self._ending = asyncio.ensure_future(self._drop_all())
 
     def _lost(self) -> None:
@@ -364,8 +380,8 @@ class Isolation:
         for child in children:
             child.close()
             place: Place | None = child.place
-            if place is not None and not place.future.done():
-                place.future.set_exception(NoProcess("The warden of child processes is gone."))
+            if place is not None:
+                place.end(NoProcess("The warden of child processes is gone."))
         if nursery is not None:
             await nursery.close()
 
