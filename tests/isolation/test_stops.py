@@ -1,6 +1,7 @@
 """Jobs in children are told to stop, and killed if they do not."""
 
 import asyncio
+import select
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from penstock import Penstock
 from tests.fixtures.until import until
 from tests.fixtures.worker import STOPPING, crew_of, reaches
 from tests.isolation import jobs
-from tests.isolation.worker import gone, is_alive, isolating, signed, warden_of
+from tests.isolation.worker import gone, is_alive, isolating, isolation_of, signed, warden_of
 
 
 async def test_who_does_not_heed_a_cancellation_is_killed_and_replaced(
@@ -89,3 +90,22 @@ async def test_a_stop_gives_back_what_does_not_finish_and_nothing_runs_on(
     for job in (*running, waiting):
         found = await app.get(job)
         assert (found.state, found.failures, found.losses, found.errors) == ("ready", 0, 0, ())
+
+
+async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
+    app: Penstock, tmp_path: Path
+) -> None:
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    async with isolating(app, children=1) as worker:
+        job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        pid = await signed(note)
+        [run] = crew_of(worker).dispatcher.running.values()
+        [child] = isolation_of(worker)._children.values()
+        gate.touch()
+        select.select(
+            [child._channel], [], [], 5
+        )  # The loop stands still until its answer is there.
+        run.stop("shutdown")
+        child._read()
+        assert await app.wait(job, timeout=5) == pid
+        assert await app.wait(await app.enqueue(jobs.pid), timeout=5) == pid
