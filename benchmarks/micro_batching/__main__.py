@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.comparison.environment import FOLDER as BENCH
-from benchmarks.micro_batching.load import loads
+from benchmarks.micro_batching.load import Load, loads
 from benchmarks.micro_batching.load import measure as measure_load
 from benchmarks.micro_batching.table import table
 from benchmarks.micro_batching.worker import BATCH, CALL_SECONDS, CALLS_AT_ONCE
@@ -36,18 +37,18 @@ def main(
 ) -> None:
     """Count the calls that items need, and how long they wait for each other."""
     database = Database.of(database_url, data_dir=None if database_url else FOLDER)
-    result = run(measure(items, database, Live()))
+    result = run(measure(loads(items), database, Live()))
     if output is not None:
         output.write_text(json.dumps(result, indent=1) + "\n")
     # Where there is no terminal, rich would cut the numbers off at 80 columns.
     Console(width=max(Console().width, WIDTH)).print(table(result))
 
 
-async def measure(items: int, database: Database, live: Live) -> dict[str, Any]:
-    """All loads, one after the other."""
+async def measure(given: Sequence[Load], database: Database, live: Live) -> dict[str, Any]:
+    """The loads, one after the other."""
     before, found = machine(), {}
     async with open_ground(database) as ground:
-        for load in loads(items):
+        for load in given:
             with live.doing(f"measure {load.name}"):
                 found[load.name] = await measure_load(ground, load, live)
         server = await Server.of(ground.connection)

@@ -147,7 +147,7 @@ async def test_a_lane_with_few_items_is_in_the_first_calls_beside_one_with_many(
     await app.set_queue("default", fair=True)
     order: list[list[str]] = []
 
-    @app.task(batch=Batch(size=64, linger=0.2))
+    @app.task(batch=Batch(size=64, linger=LONG))
     async def mark(items: list[Item[int]]) -> list[None]:
         order.append([item.ctx.job.tenant for item in items])
         return [None] * len(items)
@@ -191,7 +191,7 @@ async def test_items_that_find_no_slot_go_back_for_others(
         return [None] * len(items)
 
     jobs = await app.enqueue_many(held.prepare(number) for number in range(4))
-    async with worker_of(app, {"default": 1}) as worker:
+    async with worker_of(app, {"default": 1}, lease=60, heartbeat=1) as worker:
         await until(lambda: worker.tally.released == 3, what="three of them to go back")
         states = [(await app.get(job)).state for job in jobs]
         assert sorted(states) == ["ready", "ready", "ready", "running"]

@@ -172,7 +172,12 @@ class Calls:
         claimed = [run for run in part if run.completed]
         if not claimed:
             return part
-        done = await self._journal.completed(claimed)
+        try:
+            done = await self._journal.completed(claimed)
+        except Exception as doubt:
+            # Their settle asks the same, and goes on asking while the database is away.
+            logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
+            done = {run.attempt.id for run in claimed}
         for run in claimed:
             if run.attempt.id in done:
                 self._endings.raised(run, error)
