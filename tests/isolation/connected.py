@@ -12,4 +12,4 @@ CONNECTION = [end.detach() for end in socket.socketpair()]
 @task(name="isolation.connected", isolate=True)
 def has_imported() -> bool:
     """Whether this very process has imported the module, and so opened the connection."""
-    return IMPORTED_BY == os.getpid()
+    return os.getpid() == IMPORTED_BY

@@ -10,4 +10,4 @@ IMPORTED_BY = os.getpid()
 @task(name="isolation.plain", isolate=True)
 def has_imported() -> bool:
     """Whether this very process has imported the module, and is no fork."""
-    return IMPORTED_BY == os.getpid()
+    return os.getpid() == IMPORTED_BY
