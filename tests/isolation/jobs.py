@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+import asyncpg
+
 from penstock import Context, Fixed, Process, task
 
 AT_ONCE = Fixed(0)
@@ -258,3 +260,20 @@ async def signs_on_loop(note: str, gate: str) -> int:
 def poisoned_once() -> int:
     """One death would be its last."""
     return os.getpid()
+
+
+@task(isolate=True)
+async def pays(ctx: Context, url: str) -> None:
+    """Its effect is a row in the same Postgres, written exactly once."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO public.paid VALUES ($1)", int(ctx.job.id))
+            await ctx.complete(connection)
+    finally:
+        await connection.close()
+
+
+@task(isolate=Process(deaths=2), retry=AT_ONCE)
+def kills_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
