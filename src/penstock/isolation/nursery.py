@@ -63,6 +63,9 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        except OSError:
+            self._control.close()
+            raise
         finally:
             theirs.close()
             os.close(board)

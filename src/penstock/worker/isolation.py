@@ -238,11 +238,17 @@ class Isolation:
             self._patience = self._loop.call_later(wait, self._lose_patience)
 
     def _bear(self) -> None:
-        if self._nursery is None:
-            self._nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
-            self._nursery.start()
-        child = Child(self._nursery.bear(), self._heard, self._serve, self._confused)
-        self._children[child.number] = child
+        try:
+            if self._nursery is None:
+                nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
+                nursery.start()
+                self._nursery = nursery
+            born = self._nursery.bear()
+        except OSError as error:
+            # No process or no file can be had now.
+            self._was_stillborn(Death(status=1, trace=str(error)))
+            return
+        self._children[born.number] = Child(born, self._heard, self._serve, self._confused)
 
     def _give(self, place: Place, child: Child) -> None:
         if place.future.done():
