@@ -53,7 +53,7 @@ from penstock import task
 
 is_worker = os.environ["TEST_ISOLATION_OWNER"] == str(os.getpid())
 if not is_worker and not Path(os.environ["TEST_ISOLATION_FLAG"]).exists():
-    raise ImportError("a library is missing")
+    {trouble}
 
 @task(name="pid", isolate=True)
 def pid() -> int:
@@ -147,13 +147,27 @@ async def test_children_are_not_forked_if_imports_start_threads(
     assert "in crash" in crash.errors[0].traceback
 
 
-async def test_imports_that_fail_park_jobs_until_they_work(
-    app: Penstock, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        ('raise ImportError("a library is missing")', "a library is missing"),
+        ("os.register_at_fork(after_in_child=lambda: os._exit(9))", "with exit code 9"),
+    ],
+    ids=["import", "start"],
+)
+async def test_children_that_cannot_begin_park_jobs_until_they_can(
+    app: Penstock,
+    module: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: str,
+    told: str,
 ) -> None:
     monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
+    monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
     flag = tmp_path / "flag"
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(flag))
-    broken = module("broken_tasks", BROKEN)
+    broken = module("broken_tasks", BROKEN.format(trouble=trouble))
     app.include(broken)
     async with isolating(app):
         job = await app.enqueue(broken.pid)
@@ -161,8 +175,23 @@ async def test_imports_that_fail_park_jobs_until_they_work(
         flag.touch()
         assert await app.wait(job, timeout=10) != os.getpid()
     assert (parked.reason, parked.failures) == ("no_process", 0)
-    assert "a library is missing" in parked.errors[0].message
+    assert told in parked.errors[0].message
     assert (await app.get(job)).failures == 0
+
+
+async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
+    monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
+    async with isolating(app):
+        with monkeypatch.context() as patch:
+            patch.setattr("penstock.isolation.nursery.program", lambda *_: ["/no/such/python"])
+            job = await app.enqueue(jobs.pid)
+            parked = await reaches(app, job, "scheduled")
+        assert await app.wait(job, timeout=10) != os.getpid()
+    assert (parked.reason, parked.failures) == ("no_process", 0)
+    assert "/no/such/python" in parked.errors[0].message
 
 
 async def test_scripts_and_modules_that_are_run(database: Database, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import select
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from penstock import Penstock
 from tests.fixtures.until import until
 from tests.fixtures.worker import STOPPING, crew_of, reaches
@@ -60,6 +62,26 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
         )
         gate.touch()
         await app.wait(first, timeout=5)
+
+
+async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
+    app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.isolation.PATIENCE", 0.1)
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    async with isolating(app, children=1):
+        first = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        await signed(note)
+        second = await app.enqueue(jobs.pid)
+
+        async def is_back() -> bool:
+            return (await app.get(second)).attempt > 1
+
+        await until(is_back, what="the second to be claimed again")
+        gate.touch()
+        assert await app.wait(second, timeout=5) == await app.wait(first, timeout=5)
+    found = await app.get(second)
+    assert (found.failures, found.losses, found.errors) == (0, 0, ())
 
 
 async def test_a_stop_lets_jobs_finish(app: Penstock, tmp_path: Path) -> None:
