@@ -182,7 +182,7 @@ async def test_items_that_find_no_slot_go_back_for_others(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With many keys and few slots: what is here waits for no other worker."""
-    monkeypatch.setattr("penstock.worker.gatherer.HELD_MOST", 0.05)
+    monkeypatch.setattr("penstock.worker.gatherer.WAIT_MOST", 0.05)
     release = asyncio.Event()
 
     @app.task(batch=Batch(size=4, linger=0, key=lambda number: number))

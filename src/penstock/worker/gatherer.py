@@ -8,8 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
 from penstock.worker.item_run import Call
-from penstock.worker.limiter import HELD_MOST, Limiter
+from penstock.worker.limiter import Limiter
 from penstock.worker.queue_state import QueueState
+
+# With many keys more groups are due than there are slots. One that has found none for so long goes
+# back: sooner, and they would come and go; later, and a worker that is idle could have had them.
+WAIT_MOST = 5.0
 
 
 class Gatherer:
@@ -45,11 +49,11 @@ class Gatherer:
         while state.slots.free > 0 and (group := gathering.next(now)):
             state.slots.take()
             is_over = not self._began(self._executor.start_call(group, state)) or is_over
-        while group := gathering.next(now - HELD_MOST):
+        while group := gathering.next(now - WAIT_MOST):
             # No slot has been free for it: another worker may have one.
             self._give_back(entry.attempt for entry in group.entries)
         if (due := gathering.next_due) is not None:
-            self._come_back(state, due if state.slots.free > 0 else due + HELD_MOST)
+            self._come_back(state, due if state.slots.free > 0 else due + WAIT_MOST)
         return is_over
 
     def _come_back(self, state: QueueState, at: float) -> None:
