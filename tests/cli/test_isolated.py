@@ -27,6 +27,10 @@ def parse(document: str) -> str:
     if document == "crash":
         ctypes.string_at(0)
     return document.upper()
+
+@app.task(name="split", isolate=True)
+async def split(document: str) -> None:
+    await app.enqueue_many(parse.prepare(page) for page in document)
 """
 UNGUARDED = """
 import asyncio
@@ -36,18 +40,18 @@ asyncio.run(app.worker().drain())
 CHILDREN = "SELECT max((info ->> 'children')::int) FROM penstock.lease"
 
 
-def parsing(folder: Path, more: str = "") -> Any:
+def parsing(folder: Path, more: str = "") -> dict[str, Any]:
     """The app, on disk for the commands and here."""
     (folder / "parsing.py").write_text(PARSING + more)
     names: dict[str, Any] = {"__name__": "parsing"}
     exec(PARSING, names)
-    return names["parse"]
+    return names
 
 
 async def test_a_worker_has_children_and_says_how_many(
     penstock: Commands, database: Database, connection: asyncpg.Connection
 ) -> None:
-    parse = parsing(penstock.folder)
+    parse = parsing(penstock.folder)["parse"]
     worker = penstock.start("work", "parsing", "--children", "3", "--heartbeat", "100ms")
     async with Penstock(database.url) as app:
         bad = await app.enqueue(parse, "crash")
@@ -79,7 +83,7 @@ async def test_a_worker_has_children_and_says_how_many(
 async def test_a_program_that_works_when_it_is_imported_is_told_how_not_to(
     penstock: Commands, database: Database
 ) -> None:
-    parse = parsing(penstock.folder, UNGUARDED)
+    parse = parsing(penstock.folder, UNGUARDED)["parse"]
     async with Penstock(database.url) as app:
         job = await app.enqueue(parse, "a")
         program = [sys.executable, "parsing.py"]
@@ -96,3 +100,13 @@ async def test_a_program_that_works_when_it_is_imported_is_told_how_not_to(
         assert ended.returncode == 0
         assert 'Start it under `if __name__ == "__main__":`' in ended.stderr
         assert (await app.get(job)).state == "scheduled"
+
+
+async def test_what_a_child_enqueues_goes_where_the_command_was_led(
+    bare: Commands, database: Database
+) -> None:
+    split = parsing(bare.folder)["split"]
+    async with Penstock(database.url) as app:
+        await app.enqueue(split, "ab")
+        drained = bare.run("work", "parsing", "--drain", "--json", "--database-url", database.url)
+    assert json.loads(drained.stdout)["completed"] == 3, drained.stderr

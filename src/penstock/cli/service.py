@@ -111,6 +111,7 @@ async def _worker(given: Given) -> AsyncIterator[Worker]:
     """The worker on its open app, told of signals from the very start."""
     app = find_app(given.target)
     given.where.lead(app)
+    given.where.pass_on()
     worker = _configured(app, given)
     stop = _Stop(worker)
     _on_stop_signals(stop.signalled)
