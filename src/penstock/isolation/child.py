@@ -70,6 +70,7 @@ def begin(parent: int, trace: int) -> None:
     # programs that a job starts would inherit.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)
+    os.register_at_fork(after_in_child=_heed)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):
@@ -86,6 +87,12 @@ def live(plan: Plan, channel: int, board: int, row: int) -> None:
 
 
 def _ignore(number: int, frame: object) -> None: ...
+
+
+def _heed() -> None:
+    """What a job forks can be ended as any process can, by the job too."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _write(path: str, data: bytes) -> None:

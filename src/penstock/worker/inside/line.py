@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import select
 import socket
 import threading
@@ -31,9 +32,14 @@ class Line:
         self._writable = select.poll()
         self._writable.register(channel, select.POLLOUT)
         self._frames = Frames()
-        self._sending = threading.Lock()
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
+
+    def _begin(self) -> None:
+        """Also in what a job forks, where the lock may be held by a thread that is not there."""
+        self._sending = threading.Lock()
 
     def listen(self, heard: Callable[[FromWorker], None], gone: Callable[[], None]) -> None:
         """Hand on what the worker says, on the running loop."""
