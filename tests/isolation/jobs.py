@@ -5,6 +5,8 @@ import collections
 import contextlib
 import ctypes
 import itertools
+import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,7 +17,7 @@ from typing import NoReturn
 
 import asyncpg
 
-from penstock import Context, Fixed, Process, task
+from penstock import Batch, Context, Fixed, Item, Process, task
 
 AT_ONCE = Fixed(0)
 
@@ -277,3 +279,24 @@ async def pays(ctx: Context, url: str) -> None:
 @task(isolate=Process(deaths=2), retry=AT_ONCE)
 def kills_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(batch=Batch(size=4))
+async def many_pids(items: list[Item[int]]) -> list[int]:
+    return [os.getpid() for _ in items]
+
+
+def double(number: int) -> int:
+    logging.getLogger("tests.isolation").warning("doubling %d", number)
+    return 2 * number
+
+
+@task(isolate=Process(deaths=1, time=20))
+def uses_processes() -> list[int]:
+    fork = multiprocessing.get_context("fork")
+    other = fork.Process(target=linger)
+    other.start()
+    other.terminate()
+    other.join()
+    with fork.Pool(2) as pool:
+        return pool.map(double, range(4))

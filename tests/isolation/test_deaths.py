@@ -9,13 +9,14 @@ import pytest
 from penstock import Job, Penstock
 from penstock.events import ChildDied
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered, reaches
+from tests.fixtures.worker import gathered
 from tests.isolation import jobs
 from tests.isolation.worker import (
     children_of,
     isolating,
     isolation_of,
     open_files,
+    reaches,
     signed,
     warden_of,
 )
@@ -50,7 +51,7 @@ async def test_each_cause_is_named_and_the_other_jobs_do_not_notice(
         deadly = {name: await app.enqueue(getattr(jobs, name)) for name in CAUSES}
         ended = {name: await reaches(app, job, "failed") for name, job in deadly.items()}
         gate.touch()
-        pids = [await app.wait(job, timeout=5) for job in others]
+        pids = [await app.wait(job, timeout=30) for job in others]
         found = [await app.get(job) for job in others]
     assert pids[1:] == [os.getpid()] * 2
     assert pids[0] != os.getpid()
@@ -97,7 +98,7 @@ async def test_a_poisonous_job_that_is_redriven_begins_to_count_anew(app: Pensto
 
 async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
     async with isolating(app, children=4) as worker:
-        await app.wait(await app.enqueue(jobs.pid), timeout=5)
+        await app.wait(await app.enqueue(jobs.pid), timeout=30)
         isolation = isolation_of(worker)
         warden, files = warden_of(worker), open_files()
         warden_files = open_files(warden)

@@ -16,4 +16,4 @@ async def test_a_connection_that_is_opened_by_an_import_belongs_to_one_child(
     app.include(module)
     async with worker_of(app):
         job = await app.enqueue(module.has_imported)
-        assert await app.wait(job, timeout=20) is anew
+        assert await app.wait(job, timeout=30) is anew

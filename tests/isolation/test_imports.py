@@ -17,9 +17,8 @@ import pytest
 import penstock
 from penstock import ConfigError, Penstock, Process
 from tests.fixtures.database import Database
-from tests.fixtures.worker import reaches
 from tests.isolation import inside, jobs
-from tests.isolation.worker import children_of, isolating, warden_of
+from tests.isolation.worker import children_of, isolating, reaches, warden_of
 
 THREADED = """
 import logging, os, threading
@@ -120,9 +119,9 @@ async def test_a_worker_full_of_threads_has_children_that_work(app: Penstock) ->
         async with isolating(app) as worker:
             pids = [await app.enqueue(jobs.pid) for _ in range(20)]
             deaths = [await app.enqueue(jobs.exits) for _ in range(5)]
-            found = {await app.wait(job, timeout=20) for job in pids}
+            found = {await app.wait(job, timeout=30) for job in pids}
             for job in deaths:
-                await reaches(app, job, "failed", timeout=20)
+                await reaches(app, job, "failed")
             assert children_of(os.getpid()).count(warden_of(worker)) == 1
             assert not found & set(children_of(os.getpid()))
     finally:
@@ -139,7 +138,7 @@ async def test_children_are_not_forked_if_imports_start_threads(
     app.include(threaded)
     async with isolating(app):
         crash = await reaches(app, await app.enqueue(threaded.crash), "failed")
-        pids = {await app.wait(await app.enqueue(threaded.pid), timeout=10) for _ in range(3)}
+        pids = {await app.wait(await app.enqueue(threaded.pid), timeout=30) for _ in range(3)}
     assert "started anew, not forked" in caplog.text
     assert "from a thread" in caplog.text
     assert os.getpid() not in pids
@@ -173,7 +172,7 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
         job = await app.enqueue(broken.pid)
         parked = await reaches(app, job, "scheduled")
         flag.touch()
-        assert await app.wait(job, timeout=10) != os.getpid()
+        assert await app.wait(job, timeout=30) != os.getpid()
     assert (parked.reason, parked.failures) == ("no_process", 0)
     assert told in parked.errors[0].message
     assert (await app.get(job)).failures == 0
@@ -189,7 +188,7 @@ async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
             patch.setattr("penstock.isolation.nursery.program", lambda *_: ["/no/such/python"])
             job = await app.enqueue(jobs.pid)
             parked = await reaches(app, job, "scheduled")
-        assert await app.wait(job, timeout=10) != os.getpid()
+        assert await app.wait(job, timeout=30) != os.getpid()
     assert (parked.reason, parked.failures) == ("no_process", 0)
     assert "/no/such/python" in parked.errors[0].message
 

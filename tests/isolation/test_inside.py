@@ -11,9 +11,8 @@ import pytest
 from penstock import Penstock, Workflow, task
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import reaches
-from tests.isolation import inside
-from tests.isolation.worker import isolating
+from tests.isolation import inside, jobs
+from tests.isolation.worker import isolating, reaches
 
 HARDLY = 1e-6  # a rate at which nothing comes in
 
@@ -48,12 +47,12 @@ async def test_progress_logs_results_and_what_is_enqueued(
         results = {kind: await app.enqueue(inside.returns, kind) for kind in ("none", "large")}
         odd = await app.enqueue(inside.returns, "odd")
         outside = [await app.enqueue(each) for each in (inside.enqueues, inside.enqueues_in_thread)]
-        assert await app.wait(results["none"], timeout=5) is None
-        assert await app.wait(results["large"], timeout=5) == "x" * 10**6
-        assert await app.wait(odd, timeout=5) == repr(object)
-        added = [await app.wait(job, timeout=5) for job in outside]
-        assert [await app.wait(job, timeout=5) for job in added] == [10, 11]
-        await app.wait(telling, timeout=5)
+        assert await app.wait(results["none"], timeout=30) is None
+        assert await app.wait(results["large"], timeout=30) == "x" * 10**6
+        assert await app.wait(odd, timeout=30) == repr(object)
+        added = [await app.wait(job, timeout=30) for job in outside]
+        assert [await app.wait(job, timeout=30) for job in added] == [10, 11]
+        await app.wait(telling, timeout=30)
         told = (await app.states([telling]))[telling.id]
     assert (told.done, told.total, told.message) == (1000, 1000, "row 1000")
     said, plain, caught = [each for each in caplog.records if "inside.py" in each.pathname]
@@ -73,8 +72,8 @@ async def test_budgets(app: Penstock, connection: asyncpg.Connection) -> None:
     await app.set_limit("other", rate=1)
     await app.set_limit("api", rate=1000)
     async with isolating(app):
-        await app.wait(await app.enqueue(inside.spends), timeout=5)
-        await app.wait(await app.enqueue(inside.spends_in_thread), timeout=5)
+        await app.wait(await app.enqueue(inside.spends), timeout=30)
+        await app.wait(await app.enqueue(inside.spends_in_thread), timeout=30)
         waiting = await reaches(app, await app.enqueue(inside.spends_too_much), "scheduled")
         refused = await reaches(app, await app.enqueue(inside.is_refused), "scheduled")
     assert (waiting.reason, waiting.failures) == ("budget:tokens", 0)
@@ -101,10 +100,10 @@ async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
         for job in waiting:
             await reaches(app, job, "blocked")
             await app.send_event(f"event of {job.id}", {"job": job.id})
-        assert [await app.wait(job, timeout=5) for job in stepping] == [[8, 10], [12, 15]]
-        events = [await app.wait(job, timeout=5) for job in waiting]
-        assert await app.wait(started["split"], timeout=5) == ["part 1", "part 2"]
-        merged = await app.wait(started["merge"], timeout=5)
+        assert [await app.wait(job, timeout=30) for job in stepping] == [[8, 10], [12, 15]]
+        events = [await app.wait(job, timeout=30) for job in waiting]
+        assert await app.wait(started["split"], timeout=30) == ["part 1", "part 2"]
+        merged = await app.wait(started["merge"], timeout=30)
     assert events == [[{"job": waiting[0].id}, "there"], {"job": waiting[1].id}]
     assert merged == {"split": ["part 1", "part 2"], "part 1": 1, "part 2": 2}
     assert doubled.errors[0].type == "penstock.errors.DuplicateStep"
@@ -115,7 +114,7 @@ async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
 async def test_a_transaction_of_the_childs_own(app: Penstock) -> None:
     async with isolating(app):
         done = await app.enqueue(inside.completes)
-        result = await app.wait(done, timeout=5)
+        result = await app.wait(done, timeout=30)
         undone = await reaches(app, await app.enqueue(inside.rolls_back), "failed")
     assert result["by"] != os.getpid()
     assert (await app.get(done)).errors == ()
@@ -129,7 +128,7 @@ async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
     async with isolating(app, children=1):
         parked = await reaches(app, await app.enqueue(inside.uses_broken), "scheduled")
         unfit = await reaches(app, await app.enqueue(before, "three"), "scheduled")
-        pids = {await app.wait(await app.enqueue(inside.uses_model), timeout=5) for _ in range(3)}
+        pids = {await app.wait(await app.enqueue(inside.uses_model), timeout=30) for _ in range(3)}
     assert (parked.reason, parked.failures) == ("missing_resource", 0)
     assert "Broken" in parked.errors[0].message
     assert (unfit.reason, unfit.failures) == ("bad_arguments", 0)
@@ -141,10 +140,19 @@ async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
 async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Path) -> None:
     async with isolating(app, children=1):
         pids = [
-            await app.wait(await app.enqueue(inside.wears_with_model), timeout=5) for _ in (1, 2)
+            await app.wait(await app.enqueue(inside.wears_with_model), timeout=30) for _ in (1, 2)
         ]
         await until(lambda: len(lines(notes)) == 4, what="both to leave")
     assert len(set(pids)) == 2
     assert sorted(lines(notes)) == sorted(
         f"{what} {pid}" for pid in pids for what in ("open", "close")
     )
+
+
+async def test_handlers_may_have_processes_of_their_own(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.include(jobs.uses_processes)
+    async with isolating(app):
+        assert await app.wait(await app.enqueue(jobs.uses_processes), timeout=30) == [0, 2, 4, 6]
+    assert "doubling 3" in caplog.text

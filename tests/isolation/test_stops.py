@@ -9,9 +9,17 @@ import pytest
 
 from penstock import Penstock
 from tests.fixtures.until import until
-from tests.fixtures.worker import STOPPING, crew_of, reaches
+from tests.fixtures.worker import STOPPING, crew_of
 from tests.isolation import jobs
-from tests.isolation.worker import gone, is_alive, isolating, isolation_of, signed, warden_of
+from tests.isolation.worker import (
+    gone,
+    is_alive,
+    isolating,
+    isolation_of,
+    reaches,
+    signed,
+    warden_of,
+)
 
 
 async def test_who_does_not_heed_a_cancellation_is_killed_and_replaced(
@@ -26,7 +34,7 @@ async def test_who_does_not_heed_a_cancellation_is_killed_and_replaced(
             await gone(pid)
             found = await reaches(app, job, "cancelled")
             assert (found.attempt, found.failures, found.errors) == (1, 0, ())
-            assert await app.wait(await app.enqueue(jobs.pid), timeout=5) != pid
+            assert await app.wait(await app.enqueue(jobs.pid), timeout=30) != pid
         assert worker.tally.refused == 0
 
 
@@ -39,12 +47,12 @@ async def test_who_heeds_it_keeps_its_child(app: Penstock, tmp_path: Path) -> No
             pids.add(await signed(note))
             await app.cancel(job)
             await reaches(app, job, "cancelled")
-            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=5))
+            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=30))
         for late in (jobs.late_async, jobs.late_sync):
             found = await reaches(app, await app.enqueue(late), "failed")
             [error] = found.errors
             assert (found.reason, error.kind, error.type) == ("exhausted", "timeout", "TimedOut")
-            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=5))
+            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=30))
     assert len(pids) == 1
 
 
@@ -61,7 +69,7 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
             lambda: len(crew_of(worker).dispatcher.running) == 1, what="the second to be gone"
         )
         gate.touch()
-        await app.wait(first, timeout=5)
+        await app.wait(first, timeout=30)
 
 
 async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
@@ -79,7 +87,7 @@ async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
 
         await until(is_back, what="the second to be claimed again")
         gate.touch()
-        assert await app.wait(second, timeout=5) == await app.wait(first, timeout=5)
+        assert await app.wait(second, timeout=30) == await app.wait(first, timeout=30)
     found = await app.get(second)
     assert (found.failures, found.losses, found.errors) == (0, 0, ())
 
@@ -129,5 +137,5 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
         )  # The loop stands still until its answer is there.
         run.stop("shutdown")
         child._read()
-        assert await app.wait(job, timeout=5) == pid
-        assert await app.wait(await app.enqueue(jobs.pid), timeout=5) == pid
+        assert await app.wait(job, timeout=30) == pid
+        assert await app.wait(await app.enqueue(jobs.pid), timeout=30) == pid

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock import Penstock, Worker
+from penstock.client import Enqueued
 from penstock.worker.isolation import Isolation
+from tests.fixtures import worker
 from tests.fixtures.until import until
 from tests.fixtures.worker import GROUPS, UPKEEP, crew_of
 
@@ -50,7 +52,7 @@ def open_files(pid: int | str = "self") -> int:
 
 async def signed(path: Path) -> int:
     """Wait for a process id that a job leaves."""
-    return int(await until(lambda: _read(path), what=f"a job to sign at {path.name}"))
+    return int(await until(lambda: _read(path), 30, what=f"a job to sign at {path.name}"))
 
 
 def _read(path: Path) -> str:
@@ -59,4 +61,9 @@ def _read(path: Path) -> str:
 
 async def gone(*pids: int) -> None:
     """Wait until none of these processes is left."""
-    await until(lambda: not any(map(is_alive, pids)), 3, what=f"the end of {pids}")
+    await until(lambda: not any(map(is_alive, pids)), 10, what=f"the end of {pids}")
+
+
+async def reaches(app: Penstock, job: str | Enqueued[Any], *states: str) -> Any:
+    """Wait until a job is in one of some states; processes may take their time to start."""
+    return await worker.reaches(app, job, *states, timeout=30)
