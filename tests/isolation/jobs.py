@@ -294,9 +294,10 @@ def double(number: int) -> int:
 @task(isolate=Process(deaths=1, time=20))
 def uses_processes() -> list[int]:
     fork = multiprocessing.get_context("fork")
-    other = fork.Process(target=linger)
-    other.start()
-    other.terminate()
-    other.join()
+    for _ in range(10):
+        other = fork.Process(target=linger)
+        other.start()
+        other.terminate()
+        other.join()
     with fork.Pool(2) as pool:
         return pool.map(double, range(4))
