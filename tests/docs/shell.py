@@ -20,7 +20,7 @@ STAYS = re.compile(r"penstock work (?!.*--drain)|uvicorn ")
 COMMAND = re.compile(r"^((?:.*\\\n)*.*\n)")
 CODE = re.compile(r"#.* exit code (\d+)")
 STOP = "^C"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
