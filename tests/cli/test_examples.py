@@ -1,5 +1,6 @@
 """Every example that a command's help ends with really works."""
 
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -111,7 +112,8 @@ def _expected(line: str) -> tuple[int, ...]:
 async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, shop: Shop) -> None:
     await shop.app.set_queue("imports", fair=True)
     worker = penstock.start(*line.split()[1:])
-    greet = shop.greet.options(queue="imports", tenant="acme") if "acme" in line else shop.greet
+    named = re.search(r"--queue (\w+)", line)
+    greet = shop.greet.options(queue=named[1] if named else "default", tenant="acme")
     job = await shop.app.enqueue(greet, "Ada")
     assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
     worker.send(signal.SIGTERM)
