@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Job, Penstock
+from penstock import Fixed, Job, Penstock
 from penstock.events import ChildDied
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered
@@ -78,7 +78,7 @@ async def test_so_many_deaths_are_allowed_and_failures_are_not_deaths(app: Penst
     cases = [([1, 2, 3], 3, "poison"), ([1, 4, 6], 6, "poison"), ([2, 5], 10, None)]
     async with isolating(app):
         enqueued = [await app.enqueue(jobs.dies_or_raises, deaths) for deaths, _, _ in cases]
-        patient = jobs.dies_or_raises.options(retry=jobs.Fixed(3600))
+        patient = jobs.dies_or_raises.options(retry=Fixed(3600))
         waiting: Job = await reaches(app, await app.enqueue(patient, [1]), "scheduled")
         assert (waiting.attempt, waiting.failures) == (1, 1)
         for job, (deaths, attempts, reason) in zip(enqueued, cases, strict=True):
