@@ -75,7 +75,7 @@ test-django: ## Run Django's tests with its newest version, where there is a Pyt
 	else echo "LEFT OUT: the run with django.tasks (see the reason above)."; fi
 
 test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the loads
-	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos tests/db tests/plans tests/bench
+	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos tests/db tests/bench
 
 check: check-style check-types check-api check-layers ## Lint, check format, types and layers
 
