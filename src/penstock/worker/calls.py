@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
@@ -21,6 +21,7 @@ from penstock.tasks.suspended import suspension
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.call_context import CallContext
+from penstock.worker.endings import Endings
 from penstock.worker.gathering import Entry
 from penstock.worker.item_run import Call, ItemRun
 from penstock.worker.journal import Journal
@@ -29,15 +30,6 @@ from penstock.worker.resources import Offers
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.worker")
-
-
-class Endings(NamedTuple):
-    """What can come of one attempt, as for those that have a call to themselves."""
-
-    returned: Callable[[Run, object], None]
-    raised: Callable[[Run, BaseException], None]
-    interrupted: Callable[[Run, BaseException], None]
-    heed: Callable[[Run, BaseException, int], Awaitable[BaseException]]
 
 
 class Calls:

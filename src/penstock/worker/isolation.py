@@ -8,8 +8,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,16 +19,14 @@ from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
-from penstock.isolation.trace import shortened
-from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
-from penstock.store.steps import Saved
 from penstock.tasks import Task
 from penstock.tasks.isolate import Process
 from penstock.worker.budgets import Budgets
 from penstock.worker.child import Child
 from penstock.worker.context import Report
+from penstock.worker.helping import help_with
 from penstock.worker.inside import logs
 from penstock.worker.inside.messages import (
     Asked,
@@ -39,12 +36,12 @@ from penstock.worker.inside.messages import (
     Idle,
     Leave,
     Logged,
-    Order,
     Stop,
     Told,
     Up,
 )
 from penstock.worker.journal import Journal
+from penstock.worker.place import Answered, NoProcess, NotBegun, Place, outcome_of
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.isolation")
@@ -73,51 +70,6 @@ def children_of(given: int | None) -> int:
     if type(given) is not int or not 1 <= given <= MOST:
         raise ConfigError("children", given, f"a whole number from 1 to {MOST}, or None")
     return given
-
-
-class NoProcess(Exception):
-    """No child process can be had here; says why."""
-
-
-class NotBegun(Exception):
-    """No child has begun it: none was free for long, or the one that got it died of another."""
-
-
-# What a child came to; None if nobody asks.
-Answered = Ended | Death | None
-UNANSWERED: Final = Exception("Nothing has come of it yet.")
-
-
-@dataclass(eq=False, slots=True)
-class Place:
-    """An attempt that waits for a child, or has one."""
-
-    run: Run
-    process: Process
-    rated: Sequence[str]
-    future: asyncio.Future[None]
-    since: float
-    answer: Answered | Exception = UNANSWERED
-    given: float = 0.0
-    child: Child | None = None
-    timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_answered(self) -> bool:
-        return self.answer is not UNANSWERED
-
-    def end(self, answer: Answered | Exception) -> None:
-        """Say what came of it, the first time; also if the one who waits is told to stop just now,
-        and has not heard it yet."""
-        if not self.is_answered:
-            self.answer = answer
-            if not self.future.done():
-                self.future.set_result(None)
-
-    def result(self) -> Answered:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
 
 
 class Isolation:
@@ -152,7 +104,7 @@ class Isolation:
         self._stillborn = 0
         self._next: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
-        self._calls = _calls(journal, budgets)
+        self._help = help_with(journal, budgets)
 
     @property
     def most(self) -> int:
@@ -257,7 +209,7 @@ class Isolation:
         place.child, child.place = child, place
         place.given = time.monotonic()
         child.jobs += 1
-        child.send(_order(place))
+        child.send(place.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
         place: Place | None = child.place
@@ -295,8 +247,7 @@ class Isolation:
         if child.is_doomed or child.number not in self._children:
             return
         if place is not None:
-            if place.timer is not None:
-                place.timer.cancel()
+            place.cancel_timer()
             if place.process.is_worn(child.jobs, resident):
                 self._retire(child)
                 return
@@ -335,13 +286,13 @@ class Isolation:
             death = msgspec.structs.replace(death, cause="confused")
         place: Place | None = child.place
         if place is not None:
-            if place.timer is not None:
-                place.timer.cancel()
+            place.cancel_timer()
             place.end(death if death.began >= place.given else NotBegun())
-        if child.is_up:
-            self._pump()
-        else:
+        if not child.is_up:
             self._was_stillborn(death)
+        elif self._next is None and len(self._children) < self._most:
+            self._bear()  # The next job finds a warm one.
+        self._pump()
 
     def _was_stillborn(self, death: Death) -> None:
         """A child died before its first job: try again a few times, then say so, unless there are
@@ -392,21 +343,14 @@ class Isolation:
             await nursery.close()
 
     def outcome(self, run: Run, process: Process, death: Death) -> Died | TimedOut:
-        """What it means for an attempt that its child died."""
-        attempt, is_timeout = run.attempt, death.cause == "timeout"
-        message = str(death)
-        error = AttemptError(
-            kind="timeout" if is_timeout else "death",
-            type=death.name,
-            message=f"{message[:1].upper()}{message[1:]}.",
-            traceback=storable(shortened(death.trace), TRACEBACK_LIMIT),
-            attempt=attempt.number,
-        )
+        """What it means for an attempt that its child died; told as an event, too."""
+        attempt = run.attempt
         self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
-        return TimedOut(error) if is_timeout else Died(error, process.deaths)
+        return outcome_of(run, process, death)
 
     async def close(self) -> None:
         """Let all children go; those that work still, or do not leave in time, are killed."""
+        self._most = 0
         for timer in (self._next, self._patience):
             if timer is not None:
                 timer.cancel()
@@ -424,66 +368,4 @@ class Isolation:
         place: Place | None = child.place
         if place is None:
             raise RuntimeError("The attempt has ended.")
-        return await self._calls[asked.what](place.run, *asked.args)
-
-
-def _order(place: Place) -> Order:
-    attempt, process = place.run.attempt, place.process
-    row = attempt.row
-    grace = process.grace_seconds
-    timeout = None if attempt.timeout is None else attempt.timeout + grace
-    seconds = process.seconds
-    is_timeout = timeout is not None and (seconds is None or timeout < seconds)
-    return Order(
-        attempt.id,
-        attempt.token,
-        attempt.task,
-        attempt.queue,
-        attempt.args,
-        row["args_version"],
-        row["attempt"],
-        row["failures"],
-        row["max_attempts"],
-        row["losses"],
-        attempt.timeout,
-        row["lane"],
-        row["priority"],
-        row["tenant"],
-        row["ready_at"],
-        row["created_at"],
-        attempt.batch,
-        row["extra"],
-        list(place.rated),
-        (timeout if is_timeout else seconds) or 0.0,
-        process.memory or 0,  # type: ignore[arg-type]
-        is_timeout,
-    )
-
-
-def _calls(journal: Journal, budgets: Budgets) -> dict[str, Callable[..., Awaitable[Any]]]:
-    """What a child may ask for, by name."""
-
-    async def save(run: Run, kind: str, name: str, result: str) -> float:
-        return await journal.save(run, Saved(kind, name, result))
-
-    async def share(run: Run, kind: str, name: str, result: str, key: bytes, ttl: float) -> None:
-        await journal.share(run, Saved(kind, name, result), key, ttl)
-
-    async def learn(run: Run, key: str, share: float) -> None:
-        budgets.learn(key, share)
-
-    return {
-        "read": journal.read,
-        "save": save,
-        "recall": journal.recall,
-        "share": share,
-        "sleep": journal.sleep,
-        "wait_for_event": journal.wait_for_event,
-        "parents": journal.parents,
-        "extend": journal.extend,
-        "reserve": lambda run, key, units: budgets.reserve(key, units),
-        "correct": lambda run, key, units: budgets.correct(key, units),
-        "close": lambda run, key, wait: budgets.close(key, wait),
-        "learn": learn,
-        "give_back_starts": lambda run, keys: budgets.give_back_starts(keys),
-    }
+        return await self._help[asked.what](place.run, *asked.args)
