@@ -9,6 +9,9 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$python; break; fi; done)
 
+# Hundreds of processes import the same modules, so these are compiled once, whatever is usual here.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Most tests wait more than they compute: a few processes, each with a Postgres of its own, do not
 # get in each other's way.
 SIDE_BY_SIDE := -n 4 --dist loadfile
@@ -27,7 +30,7 @@ TYPING_TESTS = $(wildcard tests/typing)
 DJANGO_VENV := .venv-django
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
+.PHONY: help demo install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,6 +38,17 @@ help: ## Show this list
 
 demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
 	$(BIN)/penstock demo
+
+# Each target below sets up what it needs. With -j, this does it for all of them side by side.
+install: $(STAMP) install-debian install-django ## Set up what the other targets need
+
+install-debian:
+	@scripts/install-debian postgresql-15 $(DEBIAN_PG_BIN)/initdb || true
+	@scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER) || true
+
+install-django:
+	@python=$$(scripts/find-python 3 12) || exit 0; \
+	$(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python"
 
 test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on Postgres 18, some also elsewhere: see the next lines
 
@@ -58,21 +72,30 @@ test-pgbouncer: $(STAMP) ## Run the tests of workers behind PgBouncer in transac
 	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
 
 test-django: ## Run Django's tests with its newest version, where there is a Python 3.12 for it
-	@if python=$$(scripts/find-python 3 12); \
-	then $(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python" \
+	@if scripts/find-python 3 12 >/dev/null; \
+	then $(MAKE) --no-print-directory install-django \
 		&& $(DJANGO_VENV)/bin/pytest $(SIDE_BY_SIDE) tests/django; \
 	else echo "LEFT OUT: the run with django.tasks (see the reason above)."; fi
 
 test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the loads
 	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos tests/db tests/bench
 
-check: $(STAMP) ## Lint, check format, types and layers
+check: check-style check-types check-api check-layers ## Lint, check format, types and layers
+
+.PHONY: check-style check-types check-api check-layers
+check-style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/listeners benchmarks/page $(TYPING_TESTS)
+
+check-types: $(STAMP)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
+
+check-api: $(STAMP)
 ifneq ($(TYPING_TESTS),)
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 endif
+
+check-layers: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP) ## Measure throughput and latency on this machine
@@ -89,6 +112,8 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 	$(BIN)/penstock bench --tenants 10000 --json > benchmarks/results/fair.json
 	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
+	$(BIN)/python -m benchmarks.micro_batching --json benchmarks/results/micro-batching.json
+	$(BIN)/penstock bench --isolated --json > benchmarks/results/isolated.json
 	$(BIN)/python -m benchmarks.page
 
 bench-listeners: $(STAMP) ## Measure what 1,000 who listen to one server cost

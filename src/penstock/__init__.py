@@ -120,6 +120,11 @@ from penstock.job import (
     Job,
     State,
 )
+from penstock.local_pool import (
+    LocalPool,
+    PoolCounts,
+    SyncLocalPool,
+)
 from penstock.outcome import (
     Cancel,
     Discard,
@@ -131,14 +136,18 @@ from penstock.store import (
     Statement,
 )
 from penstock.tasks import (
+    Batch,
+    BatchContext,
     Budget,
     CatchUp,
     Context,
+    Item,
     NotNow,
     Overlap,
     Request,
     Step,
     Suspended,
+    SyncBatchContext,
     SyncContext,
     Task,
     Unique,
@@ -153,6 +162,7 @@ from penstock.tasks.isolate import (
     Process,
 )
 from penstock.tasks.parent import (
+    Awaited,
     Parent,
 )
 from penstock.tasks.poll import (
@@ -172,7 +182,9 @@ __all__ = [
     "ArgumentsDoNotFit",
     "AttemptError",
     "Awaited",
+    "Batch",
     "BatchClosed",
+    "BatchContext",
     "BatchHandle",
     "BatchId",
     "BatchNotFound",
@@ -208,6 +220,7 @@ __all__ = [
     "Fixed",
     "Function",
     "IdempotencyMismatch",
+    "Item",
     "Job",
     "JobCancelled",
     "JobConflict",
@@ -221,6 +234,7 @@ __all__ = [
     "Limit",
     "Listed",
     "Liveness",
+    "LocalPool",
     "NotAllowed",
     "NotNow",
     "NotRetryable",
@@ -237,6 +251,7 @@ __all__ = [
     "Plan",
     "Policy",
     "PollTimeout",
+    "PoolCounts",
     "Process",
     "Purged",
     "QueueSettings",
@@ -266,9 +281,11 @@ __all__ = [
     "StepUnclear",
     "Stopping",
     "Suspended",
+    "SyncBatchContext",
     "SyncBatchHandle",
     "SyncClient",
     "SyncContext",
+    "SyncLocalPool",
     "SyncPenstock",
     "Tally",
     "Task",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -15,6 +16,8 @@ from penstock.client import Client, Link, Portal, SyncClient
 from penstock.client.tracing import Tracing
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.insights import Insights
+from penstock.local_pool import LocalPool, LocalPools
+from penstock.local_pool.pool import SLOTS, WORKERS
 from penstock.store import Pool
 from penstock.store.schedules import Schedules
 from penstock.tasks import (
@@ -73,6 +76,8 @@ class Penstock(Client):
         self._portal = Portal(self._link, self.close)
         self.tasks = Registry()
         self.events = self._link.events
+        self._pools = LocalPools(self.events, lambda: AppLoop(self._link, self._portal))
+        self._portal.before_close = self._pools.settle_blocking
         self.resources = Resources()
         self.timetable = Timetable()
         self.task = TaskDecorator(register=self.tasks.add)
@@ -196,7 +201,8 @@ class Penstock(Client):
         return await self._link.pool()
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database, after up to five seconds for what is in local pools."""
+        await self._pools.close()
         await self._wake.close()
         await self._link.close()
 
@@ -254,6 +260,7 @@ class Penstock(Client):
             self.events,
             self.resources,
             self.timetable,
+            self._pools,
             queues=queues,
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
@@ -263,6 +270,35 @@ class Penstock(Client):
             upkeep=upkeep or Upkeep(),
             children=children,
         )
+
+    def local_pool(
+        self, name: str = "local", *, workers: int = WORKERS, slots: int = SLOTS
+    ) -> LocalPool:
+        """A pool for small calls that may be dropped, run in this process without a job.
+
+            app.local_pool().submit(track, user, "opened")
+
+        Asked for again by its name, it is the same. It is drained when the app is closed.
+        """
+        return self._pools.get(name, workers, slots)
+
+
+class AppLoop:
+    """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
+
+    def __init__(self, link: Link, portal: Portal) -> None:
+        self._link = link
+        self._portal = portal
+
+    def known(self) -> asyncio.AbstractEventLoop | None:
+        loop = self._link.loop
+        return loop if loop is not None and loop.is_running() else None
+
+    def find(self) -> asyncio.AbstractEventLoop:
+        return self._portal.loop()
+
+    def leave(self) -> None:
+        """It is not the pool's."""
 
 
 class SyncPenstock(SyncClient):

@@ -47,7 +47,7 @@ class Database:
         _address("listen_url", self.listen_url)
         if not self.schema or len(self.schema.encode()) > 50:
             raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
-        _between("pool_size", self.pool_size, 1, 1000)
+        between("pool_size", self.pool_size, 1, 1000)
         if self.prepared_statements not in (True, False, None):
             raise ConfigError("prepared_statements", self.prepared_statements, "True, False, None")
 
@@ -105,19 +105,20 @@ class Pace:
 
     def __post_init__(self) -> None:
         _positive(self, "poll", "rescan", "reconcile")
-        _between("claim_most", self.claim_most, 1, 10_000)
-        _between("unsettled_most", self.unsettled_most, 1, 100_000)
+        between("claim_most", self.claim_most, 1, 10_000)
+        between("unsettled_most", self.unsettled_most, 1, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The three phases of a stop: let jobs finish, cancel them, leave. Seconds."""
+    """How long each part of a stop may take: local pools, jobs, cancelled jobs. Seconds."""
 
     finish: float = 20.0
     cancel: float = 10.0
+    pool: float = 5.0
 
     def __post_init__(self) -> None:
-        _up_to_a_day(self, "finish", "cancel")
+        _up_to_a_day(self, "finish", "cancel", "pool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,8 @@ class Upkeep:
     def __post_init__(self) -> None:
         _up_to_a_day(self, "overtime_grace", "isolation_wait", "schedule_grace")
         # At least so large that one result, of up to 1 MiB, is a small part of it.
-        _between("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
-        _between("partitions_ahead", self.partitions_ahead, 2, 400)
+        between("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
+        between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",
             "promote_most", "park_limit",
@@ -166,7 +167,8 @@ def _up_to_a_day(group: object, *names: str) -> None:
             raise ConfigError(name, value, "0 to 86400 seconds")
 
 
-def _between(name: str, value: object, low: int, high: int) -> None:
+def between(name: str, value: object, low: int, high: int) -> None:
+    """Refuse what is not a whole number in a range."""
     if not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
 

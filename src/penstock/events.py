@@ -3,8 +3,8 @@
     app.events.subscribe(JobFinished, lambda event: print(event.job_id, event.state))
 
 Subscribers are called at once, in the worker's loop: they must be quick. Only LoopStalled comes
-from the heartbeat's thread, since it is the loop that has stalled. One that raises is logged and
-hurts nobody.
+from the heartbeat's thread, since it is the loop that has stalled, and CallsDropped from whatever
+thread has noticed. One that raises is logged and hurts nobody.
 """
 
 from __future__ import annotations
@@ -113,7 +113,16 @@ class LeaderChanged(Event, frozen=True):
     role: str
 
 
+class CallsDropped(Event, frozen=True):
+    """A local pool has dropped so many calls since it last said so, at most once a minute."""
+
+    pool: str
+    count: int
+
+
 class WorkerStopping(Event, frozen=True):
+    """A phase of a stop begins: `running` jobs are waited for, in the phase "pool" calls."""
+
     phase: str
     running: int
 

@@ -177,7 +177,7 @@ class Checker:
             ran = {run["token"] for run in self._runs[row["id"]]}
             if row["state"] == "completed" and str(row["last_token"]) not in ran:
                 yield f"I3 job {row['id']} was completed by an attempt that never ran"
-            expected = int(row["task"] == "transfer" and row["state"] == "completed")
+            expected = int(row["task"] in ("transfer", "shared") and row["state"] == "completed")
             if (found := self._evidence.effect_rows[row["id"]]) != expected:
                 yield f"I3 job {row['id']} has {found} effects in the database, not {expected}"
 

@@ -42,6 +42,10 @@ class Process:
         return self.words_path.read_text()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 

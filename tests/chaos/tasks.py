@@ -10,7 +10,16 @@ from pathlib import Path
 
 import asyncpg
 
-from penstock import Context, Fixed, NotRetryable, Penstock, Retry
+from penstock import (
+    Batch,
+    BatchContext,
+    Context,
+    Fixed,
+    Item,
+    NotRetryable,
+    Penstock,
+    Retry,
+)
 from penstock.store import Pool
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import RecordedStore
@@ -123,6 +132,30 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
                     ctx.attempt,
                 )
                 await ctx.complete(connection)
+
+    @app.task(
+        name="shared",
+        batch=Batch(size=16, linger=0.02),
+        resources=(asyncpg.Pool,),
+        retry=Fixed(0.1),
+    )
+    async def shared(ctx: BatchContext, items: list[Item[str]]) -> list[None]:
+        """Many jobs in one call, whose effects are rows in the same Postgres."""
+        pool: Pool = ctx.resource(asyncpg.Pool)
+        for item in items:
+            effects.write(item.ctx, "start")
+        await wait_for(items[0].value)
+        async with pool.acquire() as connection, connection.transaction():
+            for item in items:
+                await connection.execute(
+                    "INSERT INTO chaos.effect (job, attempt) VALUES ($1, $2)",
+                    int(item.ctx.job.id),
+                    item.ctx.attempt,
+                )
+                await item.ctx.complete(connection)
+        for item in items:
+            effects.write(item.ctx, "done")
+        return [None for _ in items]
 
     @app.task(name="steps")
     async def steps(ctx: Context, count: int, seconds: float) -> None:

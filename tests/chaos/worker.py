@@ -20,7 +20,7 @@ from penstock.events import (
     LoopStalled,
     SettleRefused,
 )
-from penstock.worker import executor
+from penstock.worker import endings
 from tests.chaos.app import make_app
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import Failpoint
@@ -96,7 +96,7 @@ def shift_clock(seconds: float) -> None:
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + timedelta(seconds=seconds)
 
-    executor.datetime = Wrong  # type: ignore[attr-defined]
+    endings.datetime = Wrong  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import penstock
 from penstock.embedded.binaries import Binaries
-from tests.cli.forking import Forker
+from tests.fixtures.forking import forker
 
 SHOP = """
 import asyncio, os, pathlib, signal, time
@@ -100,14 +98,6 @@ class Run:
                 stream.close()
 
 
-@cache
-def _forker() -> Forker:
-    """One for all tests of this process; it ends with it."""
-    forker = Forker(dict(os.environ) | {"PYTHONPATH": str(Path(penstock.__file__).parents[1])})
-    atexit.register(forker.close)
-    return forker
-
-
 class Commands:
     """Commands in a folder with a small app, on a database."""
 
@@ -129,17 +119,12 @@ class Commands:
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return _forker().run(list(arguments), self.folder, self.environment | environment, stdin)
+        return forker().run(list(arguments), self.folder, self.environment | environment, stdin)
 
     def shell(self, line: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a line as a shell does, where `penstock` is the command under test."""
-        programs = self.folder / "programs"
-        programs.mkdir(exist_ok=True)
-        (programs / "penstock").write_text(
-            f'#!/bin/sh\nexec {sys.executable} -m penstock.cli "$@"\n'
-        )
-        (programs / "penstock").chmod(0o755)
-        path = os.pathsep.join([str(programs), str(psql_folder()), self.environment["PATH"]])
+        folders = (forker().programs, psql_folder(), self.environment["PATH"])
+        path = os.pathsep.join(map(str, folders))
         return subprocess.run(
             ["/bin/bash", "-c", line],
             cwd=self.folder,

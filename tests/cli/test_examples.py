@@ -1,19 +1,24 @@
 """Every example that a command's help ends with really works."""
 
 import json
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
+import pytest_asyncio
 import typer
 
 from penstock import Workflow
 from penstock.cli import app
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
+from tests.fixtures.database import Database, connected, copied, create, drop
+from tests.fixtures.server import PostgresServer
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -37,12 +42,22 @@ HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/comp
 CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}
 
 
-@pytest.fixture
-async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connection) -> Commands:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shown(postgres: PostgresServer, template: Database) -> AsyncIterator[Database]:
     """What the examples speak of: job 42, which has failed, a queue called mail, settings,
     batches 7, which is finished, and 8, workflows 5, which has ended,
-    and 6, a schedule, a key, a person, a home.
+    and 6, a schedule, a key, a person. It is copied for each example.
     """
+    database = await create(postgres, source=template.name)
+    shop = Shop(database.url)
+    async with shop.app, database.connect() as connection:
+        await _prepare(shop, connection)
+    yield database
+    async with connected(postgres.admin_url) as admin:
+        await drop(admin, database)
+
+
+async def _prepare(shop: Shop, connection: asyncpg.Connection) -> None:
     await connection.execute("SELECT setval('penstock.job_id_seq', 41)")
     job = await shop.app.enqueue(shop.fail.options(queue="mail", tenant="acme"))
     assert job.id == "42"
@@ -69,10 +84,20 @@ async def prepared(penstock: Commands, shop: Shop, connection: asyncpg.Connectio
     await shop.app.set_retention("completed", 5, queue="mail")
     await shop.app.create_key("ci", scopes=["read"])
     await shop.app.add_person("ada", role="viewer", password_hash="x")
-    for folder in HOME:
-        (penstock.folder / "home" / folder).mkdir(parents=True)
-    penstock.environment["HOME"] = str(penstock.folder / "home")
-    return penstock
+
+
+@pytest.fixture
+async def prepared(
+    shown: Database, postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Commands]:
+    """`penstock` on what the examples speak of, with a home."""
+    async with copied(postgres, shown, request.node) as database:
+        commands = Commands(tmp_path, database.url)
+        for folder in HOME:
+            (tmp_path / "home" / folder).mkdir(parents=True)
+        commands.environment["HOME"] = str(tmp_path / "home")
+        yield commands
+        commands.close()
 
 
 @pytest.mark.parametrize("line", SHORT)
@@ -92,7 +117,8 @@ def _expected(line: str) -> tuple[int, ...]:
 async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, shop: Shop) -> None:
     await shop.app.set_queue("imports", fair=True)
     worker = penstock.start(*line.split()[1:])
-    greet = shop.greet.options(queue="imports", tenant="acme") if "acme" in line else shop.greet
+    named = re.search(r"--queue (\w+)", line)
+    greet = shop.greet.options(queue=named[1] if named else "default", tenant="acme")
     job = await shop.app.enqueue(greet, "Ada")
     assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
     worker.send(signal.SIGTERM)

@@ -25,9 +25,11 @@ from hypothesis.stateful import (
 
 from tests.db.engine import NOON
 from tests.db.model import Model, Outcome, Settlement
-from tests.db.play import PLAY, Play
+from tests.db.play import LONG, PLAY, Play
 
 TTL = 60.0
+# To find a fault takes more games than to find none.
+GAMES = settings(PLAY, max_examples=1000 if LONG else 50)
 
 EVERYTHING = """
 SELECT id, max_attempts, max_losses, state, attempt, failures, losses, lease, token, last_token
@@ -210,7 +212,7 @@ class Queue(RuleBasedStateMachine):
 
 
 def test_no_order_of_events_loses_a_job_or_lets_a_superseded_attempt_write(play: Play) -> None:
-    run_state_machine_as_test(lambda: Queue(play), settings=PLAY)
+    run_state_machine_as_test(lambda: Queue(play), settings=GAMES)
 
 
 COMPARISONS = {

@@ -89,3 +89,17 @@ def test_what_users_call_directly_leaves_their_connection_alone(app: DjangoPenst
     before = asked("SELECT pg_backend_pid()")
     assert backend_of_thread() == before
     assert asked("SELECT pg_backend_pid()") == before
+
+
+def test_calls_of_a_local_pool_use_the_orm_too(app: DjangoPenstock) -> None:
+    async def bake_spelt() -> None:
+        await Bread.objects.acreate(name="spelt")
+
+    pool = app.local_pool()
+    own = asked("SELECT pg_backend_pid()")
+    pool.submit(Bread.objects.create, name="rye")
+    pool.submit(bake_spelt)
+    app.sync.close()
+    assert (pool.counts.done, pool.counts.submitted) == (2, 2)
+    assert {bread.name for bread in Bread.objects.all()} == {"rye", "spelt"}
+    assert asked(ELSEWHERE, own) == 0

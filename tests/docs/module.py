@@ -52,8 +52,10 @@ class PageModule:
 
     def _modules(self) -> Iterator[tuple[str, ModuleType]]:
         for name, module in sys.modules.items():
-            file = getattr(module, "__file__", None)
-            if module is self._module or (file and self._folder in Path(file).parents):
+            # A folder without __init__.py is a module too, though it has no file.
+            places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+            is_here = any(self._folder in Path(place).parents for place in places if place)
+            if module is self._module or is_here:
                 yield name, module
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.embedded.binaries import Binaries
 from tests.docs.page import Block
 from tests.docs.said import ANYTHING, agrees, expect
+from tests.fixtures.forking import forker
 from tests.fixtures.until import until
 
 # These go on until they are stopped: with `^C` in the page, or at its end.
@@ -19,7 +20,7 @@ STAYS = re.compile(r"penstock work (?!.*--drain)|penstock (?:serve|up)\b|uvicorn
 COMMAND = re.compile(r"^((?:.*\\\n)*.*\n)")
 CODE = re.compile(r"#.* exit code (\d+)")
 STOP = "^C"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Shell:
     def __init__(self, folder: Path, url: str | None) -> None:
         self._folder = folder
         kept = {name: value for name, value in os.environ.items() if "PENSTOCK" not in name}
-        programs = (Path(sys.executable).parent, Binaries.find().bin_dir)
+        programs = (forker().programs, Path(sys.executable).parent, Binaries.find().bin_dir)
         self._environment = kept | {
             "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -17,7 +17,7 @@ from penstock import config
 from penstock.insights import Thresholds
 from penstock.integrations.django import settings as django
 from penstock.tasks.options import Options, OptionValues
-from penstock.tasks.settings import Settings, TaskValues
+from penstock.tasks.settings import BatchTaskValues, Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 SOURCES = [*Path(penstock.__file__).parent.rglob("*.py"), Path(pytest_penstock.__file__)]
@@ -66,7 +66,7 @@ def of_struct(kind: type[msgspec.Struct]) -> dict[str, Any]:
 def of_task() -> dict[str, Any]:
     """What the decorator takes; a task's name is made of its function's."""
     defaults = of_struct(Options) | of_struct(Settings) | {"name": None}
-    return {name: defaults[name] for name in TaskValues.__optional_keys__}
+    return {name: defaults[name] for name in BatchTaskValues.__optional_keys__}
 
 
 def of_job() -> dict[str, Any]:
@@ -80,7 +80,10 @@ CODE: Mapping[str, dict[str, Any]] = {
     "Pace": of_dataclass(config.Pace),
     "Stopping": of_dataclass(config.Stopping),
     "Upkeep": of_dataclass(config.Upkeep),
+    "A local pool": of_call(penstock.Penstock.local_pool),
     "Settings of a task": of_task(),
+    "Isolation": of_struct(penstock.Process),
+    "Micro-batching": of_struct(penstock.Batch),
     "Options of a job": of_job(),
     "A schedule": of_call(penstock.Penstock.schedule),
     "A queue": of_call(penstock.Penstock.set_queue),

@@ -5,7 +5,7 @@ import socket
 
 import asyncpg
 
-from penstock import Penstock
+from penstock import Batch, Item, Penstock
 from penstock.insights import Count, Insights
 from tests.fixtures.until import until
 from tests.fixtures.worker import ghost, worker_of
@@ -31,6 +31,16 @@ async def test_a_worker_shows_where_it_is_and_what_it_serves(
     assert worker.is_alive
     assert worker.silent < 2
     assert worker.running == Count(0)
+
+
+async def test_a_slot_has_room_for_all_items_of_a_call(app: Penstock, insights: Insights) -> None:
+    @app.task(batch=Batch(size=64), queue="embed")
+    async def embed(items: list[Item[str]]) -> list[None]: ...
+
+    async with worker_of(app, {"embed": 4, "mail": 2}):
+        [worker] = await insights.workers()
+    assert worker.calls == {"embed": 64}
+    assert (worker.slots, worker.room) == (6, 4 * 64 + 2)
 
 
 async def test_a_worker_that_is_lost_is_still_seen_with_what_it_had(

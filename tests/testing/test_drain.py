@@ -1,12 +1,13 @@
 """A drain runs what was enqueued, and is loud about what goes wrong."""
 
 import asyncio
+import os
 from datetime import timedelta
 
 import asyncpg
 import pytest
 
-from penstock import Context, Discard, Fixed, Penstock, Retry, Snooze, Workflow
+from penstock import Context, Discard, Fixed, Penstock, Process, Retry, Snooze, Workflow
 from penstock.testing import AttemptFailed, NotDrained, assert_enqueued, drain, enqueued
 
 
@@ -330,3 +331,15 @@ async def test_a_workflow_is_drained_step_by_step(app: Penstock) -> None:
     started = await app.start_workflow(flow)
     assert (await drain(app)).completed == 3
     assert await app.wait(started["merge"]) == 3
+
+
+async def test_a_job_of_an_isolated_task_runs_in_the_tests_own_process(app: Penstock) -> None:
+    ran: list[int] = []
+
+    @app.task(name="parse", isolate=Process(memory="64MB"))
+    def parse() -> None:
+        ran.append(os.getpid())
+
+    await app.enqueue(parse)
+    await drain(app)
+    assert ran == [os.getpid()]

@@ -26,6 +26,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (Stopping, {"finish": -1}, "finish"),
     (Stopping, {"cancel": "ten"}, "cancel"),
     (Stopping, {"cancel": math.nan}, "cancel"),
+    (Stopping, {"pool": -1}, "pool"),
     (Upkeep, {"overtime_grace": None}, "overtime_grace"),
     (Upkeep, {"isolation_wait": 86_401}, "isolation_wait"),
     (Upkeep, {"partitions_ahead": 1}, "partitions_ahead"),

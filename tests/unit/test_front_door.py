@@ -14,8 +14,12 @@ CALLED = (
     penstock.Penstock,
     penstock.SyncPenstock,
     penstock.BatchHandle,
+    penstock.LocalPool,
     penstock.Context,
     penstock.SyncContext,
+    penstock.BatchContext,
+    penstock.SyncBatchContext,
+    penstock.Item,
     penstock.Worker,
 )
 STANDARD = {
@@ -55,3 +59,7 @@ def test_what_calls_raise_is_exported() -> None:
 
 def test_the_front_door_is_in_order() -> None:
     assert list(penstock.__all__) == sorted(penstock.__all__)
+
+
+def test_every_name_that_it_offers_is_there() -> None:
+    assert [name for name in penstock.__all__ if not hasattr(penstock, name)] == []

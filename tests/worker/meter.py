@@ -76,7 +76,7 @@ class Meter:
         self._gated = False
         self.let_go(10_000)
 
-    async def begun(self, count: int, timeout: float = 10.0) -> None:
+    async def begun(self, count: int, timeout: float = 30.0) -> None:
         """Wait until so many have begun."""
         await until(lambda: len(self.order) >= count, timeout, what=f"{count} to begin: {self!r}")
 

@@ -142,6 +142,7 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_run_a_moment_later(
             assert (found.attempt, found.losses, found.failures) == (2, 0, 0)
 
 
+@pytest.mark.told  # What is released behind the mark of a claim is found so, or by the next rescan.
 async def test_strangers_under_a_workers_lease_are_released_now_and_then(
     app: Penstock, note, connection: asyncpg.Connection
 ) -> None:

@@ -313,13 +313,15 @@ async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_wh
     monkeypatch.setattr("penstock.worker.limiter.PATIENCE", 1.0)
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=2)
-    async with worker_of(app, SLOTS), worker_of(app, SLOTS):
-        await app.enqueue_many(meter.task.prepare() for _ in range(3))
+    await app.enqueue_many(meter.task.prepare() for _ in range(10))
+    async with worker_of(app, SLOTS):
         await meter.begun(2)
-        await until(lambda: waits(connection), what="one to wait")
-        meter.let_all_go()
-        await meter.ended(3)
-        await until(lambda: granted_is(connection, []), 10, what="nobody to hold or wait")
+        # Only now: two who begin together may have a slot each, and then none waits.
+        async with worker_of(app, SLOTS):
+            await until(lambda: waits(connection), what="the other to wait")
+            meter.let_all_go()
+            await meter.ended(10)
+            await until(lambda: granted_is(connection, []), 10, what="nobody to hold or wait")
 
 
 # A lost lease

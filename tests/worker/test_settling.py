@@ -137,7 +137,7 @@ async def test_an_outcome_that_cannot_even_be_sent_does_not_take_the_others_with
     app: Penstock, note, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "penstock.worker.executor.encode_result",
+        "penstock.worker.endings.encode_result",
         lambda value: 13 if value == "bad" else f'"{value}"',
     )
     async with worker_of(app):

@@ -12,6 +12,7 @@ from penstock.bench.drain import typical
 from penstock.bench.enqueue import single_rate
 from penstock.bench.fair import Fair
 from penstock.bench.ground import Ground, open_ground
+from penstock.bench.isolated import Isolated
 from penstock.bench.latency import pick_up
 from penstock.bench.live import Live
 from penstock.bench.plan import Plan
@@ -66,6 +67,10 @@ async def _extras(ground: Ground, plan: Plan, free_rate: float, live: Live) -> d
         batched = Batched(ground, plan, live)
         await batched.run()
         extras["batch"] = batched.as_dict()
+    if plan.isolated:
+        isolated = Isolated(ground, plan, live)
+        await isolated.run()
+        extras["isolated"] = isolated.as_dict()
     return extras
 
 

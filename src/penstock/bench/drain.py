@@ -46,6 +46,12 @@ class Drain:
         return self._per_1000(sum(known)) if len(known) == len(spent) else None
 
     @property
+    def children_cpu_ms_per_1000(self) -> float | None:
+        spent = [one.children_cpu_seconds for one in self.processes]
+        known = [seconds for seconds in spent if seconds is not None]
+        return self._per_1000(sum(known)) if len(known) == len(spent) else None
+
+    @property
     def peak_rss_mb(self) -> float | None:
         peaks = [one.peak_rss for one in self.processes if one.peak_rss is not None]
         return max(peaks) / 2**20 if peaks else None

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 
@@ -19,6 +20,7 @@ from penstock.config import Database
 from penstock.embedded import Server
 from penstock.sql import quote
 from penstock.store.connection import Connection
+from penstock.tasks import Task
 
 QUEUE = "default"
 WORKER = module("penstock.bench.worker")
@@ -57,12 +59,14 @@ class Ground:
             'TRUNCATE job, job_history, lease, leader, "grant", bucket, batch, batch_delta'
         )
 
-    async def fill(self, jobs: int, tenants: Sequence[str] = ()) -> float:
+    async def fill(
+        self, jobs: int, tenants: Sequence[str] = (), *, task: Task[..., Any] = tasks.noop
+    ) -> float:
         """Enqueue no-ops in bulk; the seconds it took, requests made and checked included.
 
         They belong to the tenants in turn, or to nobody.
         """
-        owned = [tasks.noop.options(tenant=name) for name in tenants] or [tasks.noop]
+        owned = [task.options(tenant=name) for name in tenants] or [task]
         began = time.monotonic()
         for start in range(0, jobs, AT_ONCE):
             numbers = range(start, min(start + AT_ONCE, jobs))

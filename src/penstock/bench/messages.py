@@ -13,6 +13,8 @@ class Orders(msgspec.Struct, frozen=True):
     url: str
     schema: str
     overlapped: bool = False
+    # How many child processes a worker may have; None for its default.
+    children: int | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -33,6 +35,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
     cpu_seconds: float
     peak_rss: int | None
     server_cpu_seconds: float | None = None
+    children_cpu_seconds: float | None = None
     stamps: dict[int, float] = {}
 
 

@@ -8,6 +8,7 @@ from penstock.errors import ConfigError
 
 LATENCY_JOBS = 500
 SINGLE_JOBS = 2000
+ISOLATED_JOBS = 20_000
 # Of a fair queue with many tenants, so many are a few.
 FEW_TENANTS = 100
 
@@ -24,6 +25,7 @@ class Plan:
     dead: int = 0
     tenants: int = 0
     batch: bool = False
+    isolated: bool = False
 
     def __post_init__(self) -> None:
         _between("jobs", self.jobs, 1000, 10_000_000)
@@ -36,6 +38,10 @@ class Plan:
                 _between(setting, getattr(self, setting), 10_000, 100_000_000)
         if self.tenants:
             _between("tenants", self.tenants, 2 * FEW_TENANTS, self.jobs)
+
+    @property
+    def isolated_jobs(self) -> int:
+        return min(ISOLATED_JOBS, self.jobs)
 
     @property
     def latency_jobs(self) -> int:

@@ -50,9 +50,26 @@ def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"memory over {soak['jobs']:,} jobs", grown))
     if dead := document.get("dead"):
         rows.append((f"drain past {dead['entries']:,} dead", f"{dead['over_free']:.2f} × of free"))
-    for name in ("fair", "batch"):
+    for name in ("fair", "batch", "isolated"):
         rows.extend(_drains(document.get(name, {}).get("drains", {})))
+    if isolated := document.get("isolated"):
+        rows.extend(_costs(isolated))
     return rows
+
+
+def _costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a job in a child process costs, and how soon there is another child."""
+    rows = [
+        (
+            f"  CPU of a job, {drain['what']}",
+            f"{drain['worker_cpu_us_per_job']:,.0f} µs in the worker, "
+            f"{drain['children_cpu_us_per_job'] or 0:,.0f} in children",
+        )
+        for drain in isolated["drains"].values()
+    ]
+    next_ms = isolated["next_child_ms"]
+    told = f"{next_ms['p50']:.1f} ms, p95 {next_ms['p95']:.1f}, p99 {next_ms['p99']:.1f}"
+    return [*rows, ("from a child's death to the next job", told)]
 
 
 def _drains(drains: dict[str, Any]) -> list[tuple[str, str]]:

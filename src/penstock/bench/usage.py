@@ -39,6 +39,29 @@ def peak_rss() -> int | None:
     return int(kilobytes) * 1024
 
 
+def cpu_seconds_below(pid: int) -> float | None:
+    """User and system time of all processes that this one has started, and they in turn."""
+    try:
+        parents = {int(each.name): _stat(each) for each in Path("/proc").glob("[0-9]*")}
+    except OSError:
+        return None
+    below, ticks = {pid}, 0
+    while found := [each for each, stat in parents.items() if stat and stat[0] in below]:
+        below.update(found)
+        # Its own time, and that of those who have ended.
+        ticks += sum(sum(stat[1:]) for stat in map(parents.pop, found) if stat)
+    return ticks / TICKS if parents else None
+
+
+def _stat(process: Path) -> tuple[int, ...]:
+    """The parent of a process, and the ticks it has used; nothing if it has just ended."""
+    try:
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ()
+    return (int(fields[1]), *map(int, fields[11:15]))
+
+
 def cpu_seconds_of(pids: list[int]) -> float | None:
     """User and system time of Postgres backends on this machine; None if they are elsewhere."""
     ticks = 0

@@ -6,6 +6,8 @@ Run by the bench as `python -m penstock.bench.worker`.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 
 import asyncpg
 
@@ -24,13 +26,16 @@ SELECT pid FROM pg_stat_activity
 async def main() -> None:
     parent = await Parent.connect()
     orders = await parent.orders()
+    if orders.children is not None:
+        # That jobs die is what is measured then.
+        logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     app = Penstock(orders.url, schema=orders.schema, include=[tasks])
     own = await asyncpg.connect(orders.url)
     began = await own.fetchval("SELECT clock_timestamp()")
     async with app:
         say(Ready())
         await parent.go()
-        worker = app.worker()
+        worker = app.worker(children=orders.children)
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
             watching = asyncio.create_task(meter.watch())
@@ -38,7 +43,9 @@ async def main() -> None:
             watching.cancel()
             backends = [row["pid"] for row in await own.fetch(BACKENDS, began)]
             finished = meter.finished(
-                server_cpu_seconds=usage.cpu_seconds_of(backends), stamps=tasks.stamps
+                server_cpu_seconds=usage.cpu_seconds_of(backends),
+                children_cpu_seconds=usage.cpu_seconds_below(os.getpid()),
+                stamps=tasks.stamps,
             )
     await own.close()
     say(finished)

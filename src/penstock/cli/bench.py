@@ -40,6 +40,10 @@ def bench(
     batch: Annotated[
         bool, typer.Option("--batch", help="Also drain all jobs as one batch, against plain ones.")
     ] = False,
+    isolated: Annotated[
+        bool,
+        typer.Option("--isolated", help="Also drain jobs in child processes, against plain ones."),
+    ] = False,
     place: Server,
     output: Output,
 ) -> None:
@@ -55,7 +59,8 @@ def bench(
     from penstock.cli.opening import plain_errors
     from penstock.worker.process import run
 
-    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), soak, dead, tenants, batch)
+    more = (soak, dead, tenants, batch, isolated)
+    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), *more)
     database = place.database()
     with plain_errors(database):
         document = run(measure(plan, database, Live()))

@@ -20,7 +20,8 @@ class Letters:
     subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
     tag: Annotated[str | None, option("Jobs with this tag.")] = None
     reason: Annotated[
-        str | None, option("Jobs given up for this reason: exhausted, discarded, worker_lost, …")
+        str | None,
+        option("Jobs given up for this reason: exhausted, discarded, poison, worker_lost, …"),
     ] = None
     error: Annotated[
         str | None, option("Jobs whose last error is of this type, such as ValueError.")

@@ -42,6 +42,7 @@ class Given:
     queues: tuple[str, ...]
     tenants: tuple[str, ...]
     except_tenants: tuple[str, ...]
+    children: int | None
     where: Where
     lease: float
     heartbeat: float
@@ -114,6 +115,7 @@ async def _worker(given: Given) -> AsyncIterator[Worker]:
     """The worker on its open app, told of signals from the very start."""
     app = find_app(given.target)
     given.where.lead(app)
+    given.where.pass_on()
     worker = configured(app, given)
     stop = _Stop(worker)
     on_stop_signals(stop.signalled)
@@ -131,6 +133,7 @@ def configured(app: Penstock, given: Given) -> Worker:
         queues_of(app, given.queues),
         tenants=given.tenants or None,
         except_tenants=given.except_tenants,
+        children=given.children,
         liveness=Liveness(lease=given.lease, heartbeat=given.heartbeat, exit_on_stall=True),
         stopping=Stopping(finish=given.stop_wait),
         # With a short lease, look for the lost as often as they can be found.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,3 +67,12 @@ class Where(Server):
     def lead(self, app: Penstock) -> None:
         """Lead an app there that has a database of its own; what is not given stays."""
         app.use_database(self.database_url, data_dir=self.data_dir, schema=self.schema)
+
+    def pass_on(self) -> None:
+        """Let the same app lead there in child processes, unless its code names its database."""
+        from penstock.config import DATA_DIR, DATABASE_URL, SCHEMA
+
+        if self.data_dir is not None:
+            os.environ.pop(DATABASE_URL, None)
+        given = {DATABASE_URL: self.database_url, DATA_DIR: self.data_dir, SCHEMA: self.schema}
+        os.environ.update({name: str(value) for name, value in given.items() if value is not None})

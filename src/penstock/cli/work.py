@@ -54,6 +54,17 @@ ExceptTenant = Annotated[
 Processes = Annotated[
     int, typer.Option(min=1, max=1000, help="How many worker processes.", rich_help_panel=WORK)
 ]
+Children = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=500,
+        help="How many child processes each worker may have for jobs that run isolated; as many "
+        "as the machine has processors unless given.",
+        show_default=False,
+        rich_help_panel=WORK,
+    ),
+]
 Drain = Annotated[
     bool,
     typer.Option(
@@ -128,6 +139,7 @@ StopWithStdin = Annotated[
     "penstock work shop",
     "penstock work shop:app --queue mail:5 --queue default:50 --processes 2",
     "penstock work shop --queue imports:20 --tenant acme",
+    "penstock work shop --queue parsing:4 --children 4",
     "penstock work shop --drain --for 25s --json",
 )
 @spread
@@ -138,6 +150,7 @@ def work(
     tenant: Tenant = None,
     except_tenant: ExceptTenant = None,
     processes: Processes = 1,
+    children: Children = None,
     drain: Drain = False,
     limit: Limit = None,
     longest: For = None,
@@ -173,6 +186,7 @@ def work(
         queues=tuple(queue or ()),
         tenants=tuple(tenant or ()),
         except_tenants=tuple(except_tenant or ()),
+        children=children,
         where=where,
         lease=lease,
         heartbeat=lease / 6 if heartbeat is None else heartbeat,

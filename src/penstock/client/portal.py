@@ -26,6 +26,8 @@ class Portal:
     def __init__(self, link: Link, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._link = link
         self._close = close
+        # What may still want to make calls is waited for before the app is closed here.
+        self.before_close: Callable[[], None] = _nothing
         self._begin()
         link.give_way = self.give_way
 
@@ -47,15 +49,23 @@ class Portal:
                 raise
             return _result(future)
 
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop for who has none: that of the app, else of a thread that is started for it."""
+        with self._call():
+            return self._running_loop()
+
     def close(self) -> None:
         """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
         if self._process == os.getpid():
+            self.before_close()
             with self._lock:
                 self._end()
 
     def give_way(self) -> None:
         """Close the app, if it is open here and no call is under way."""
         if self._process == os.getpid():
+            if self._loop is not None:
+                self.before_close()
             with self._lock:
                 if not self._under_way:
                     self._end()
@@ -131,3 +141,7 @@ def _result(future: Future[T]) -> T:
         # Ctrl-C and the like: nobody waits for the answer any more.
         future.cancel()
         raise
+
+
+def _nothing() -> None:
+    """Nobody is waited for."""

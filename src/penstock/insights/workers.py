@@ -20,12 +20,15 @@ class _Info(Struct, frozen=True):
     python: str | None = None
     penstock: str | None = None
     queues: dict[str, int] = {}
+    calls: dict[str, int] = {}
     tasks: tuple[str, ...] = ()
     hears: bool = True
     missing_resources: dict[str, str] = {}
     alone: str | None = None
     tenants: tuple[str, ...] | None = None
     except_tenants: tuple[str, ...] | None = None
+    children: int = 0
+    children_most: int | None = None
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -56,6 +59,8 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     penstock: str | None
     queues: dict[str, int]
     """The slots for each queue it serves."""
+    calls: dict[str, int] = {}
+    """The queues whose tasks take many jobs in one call, and so in one slot: how many at most."""
     tasks: tuple[str, ...]
     hears: bool
     """Whether it is told of new jobs at once, and need not look for them."""
@@ -66,6 +71,10 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     """The only tenants that it serves; None for all."""
     except_tenants: tuple[str, ...] | None = None
     """Those that it does not."""
+    children: int = 0
+    """The child processes that it had for isolated jobs at its last heartbeat."""
+    children_most: int | None = None
+    """How many it may have."""
     grants: tuple[Grant, ...] = ()
 
     @property
@@ -89,8 +98,13 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
         return sum(self.queues.values())
 
     @property
+    def room(self) -> int:
+        """The most jobs that it runs at once: more than its slots, where they share calls."""
+        return sum(slots * self.calls.get(queue, 1) for queue, slots in self.queues.items())
+
+    @property
     def is_busy(self) -> bool:
-        return 0 < self.slots <= self.running.number
+        return 0 < self.room <= self.running.number
 
 
 def worker_from(row: Row, most: int) -> WorkerInsight:

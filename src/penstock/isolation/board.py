@@ -49,8 +49,16 @@ class Board:
 
     def read(self, row: int) -> Allowed | None:
         """What the child is allowed; None while it is idle."""
-        began, seconds, memory, state = _ENTRY.unpack_from(self._page, row * ROW)
+        entry = _ENTRY.unpack_from(self._page, row * ROW)
+        if entry != _ENTRY.unpack_from(self._page, row * ROW):
+            return None  # It is being written at this moment.
+        began, seconds, memory, state = entry
         return None if state == IDLE else Allowed(began, seconds, memory, state == TIMEOUT)
+
+    def began(self, row: int) -> float:
+        """When it began what it does; 0 while it is idle."""
+        allowed = self.read(row)
+        return 0.0 if allowed is None else allowed.began
 
 
 def new_board() -> tuple[int, Board]:

@@ -20,13 +20,25 @@ from penstock.isolation.messages import Plan
 
 # With this a warden asks where a child is, before it kills it.
 WHERE: Final = signal.SIGUSR2
+ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 PR_SET_PDEATHSIG: Final = 1
 # If the system has no memory left, a child goes before those who look after it.
 EXPENDABLE: Final = b"500"
+# Whether this process imports a program for its children: then it must not begin to work itself.
+is_preparing = False
 
 
 def prepare(plan: Plan) -> None:
     """Import all that the plan names."""
+    global is_preparing
+    is_preparing = True
+    try:
+        _import(plan)
+    finally:
+        is_preparing = False
+
+
+def _import(plan: Plan) -> None:
     sys.path[:] = plan.path
     for name in plan.before:
         find(name)()
@@ -57,8 +69,9 @@ def begin(parent: int, trace: int) -> None:
         os._exit(0)
     # A signal to all of a service is its worker's to act on. A handler, and not SIG_IGN, which
     # programs that a job starts would inherit.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         signal.signal(number, _ignore)
+    os.register_at_fork(before=_hold, after_in_parent=_let_through, after_in_child=_heed)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):
@@ -75,6 +88,24 @@ def live(plan: Plan, channel: int, board: int, row: int) -> None:
 
 
 def _ignore(number: int, frame: object) -> None: ...
+
+
+# What a job forks can be ended as any process can; also at once, when its signals are not yet its
+# own: until then they are held back.
+
+
+def _hold() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def _let_through() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def _heed() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _let_through()
 
 
 def _write(path: str, data: bytes) -> None:

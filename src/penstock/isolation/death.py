@@ -8,20 +8,22 @@ from typing import Final, Literal
 from msgspec import Struct
 
 # Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
-# timeout and its grace, or because it was asked to.
-Cause = Literal["memory", "time", "timeout", "asked"]
+# timeout and its grace, or because it was asked to, perhaps since the child made no sense.
+Cause = Literal["memory", "time", "timeout", "asked", "confused"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
 
 
 class Death(Struct, frozen=True, kw_only=True):
-    """The end of a child: its exit status, why it was killed if it was, where it was then."""
+    """The end of a child: its exit status, why it was killed if it was, where it was then; and
+    when what it did had begun, by the system's monotonic clock, 0 if it did nothing."""
 
     status: int
     cause: Cause | None = None
     resident: int = 0
     limit: float = 0.0
+    began: float = 0.0
     trace: str = ""
 
     @property
@@ -39,32 +41,33 @@ class Death(Struct, frozen=True, kw_only=True):
         match self.cause:
             case "memory":
                 return (
-                    f"out of memory: the child process held {_megabytes(self.resident)} and may "
-                    f"hold {_megabytes(self.limit)}"
+                    f"the child process held {_megabytes(self.resident)} of memory, "
+                    f"{_megabytes(self.limit)} are allowed"
                 )
             case "time" | "timeout":
-                return f"time: the child process took longer than {self.limit:g} s"
+                return f"the child process took longer than {self.limit:g} s"
             case "asked":
                 return "the child process was told to stop and did not"
+            case "confused":
+                return (
+                    "the child process sent its worker what makes no sense: did the job write to a "
+                    "file that is not its own?"
+                )
         return _status(self.status)
 
 
 def _status(status: int) -> str:
     if status >= 0:
-        return f"exit code {status}: the child process left in the middle of the job"
+        return f"the child process left with exit code {status} in the middle of the job"
     number = -status
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    if number in SEGFAULTS:
-        return f"segfault: the child process was ended by signal {number} ({name})"
+    ended = f"signal {number} ({name}) ended the child process"
     if number == signal.SIGKILL:
-        return (
-            f"signal {number} ({name}): somebody killed the child process, most often the system "
-            "when it has no memory left"
-        )
-    return f"signal {number} ({name}) ended the child process"
+        return f"{ended}: somebody sent it, most often the system when it has no memory left"
+    return ended
 
 
 def _megabytes(size: float) -> str:

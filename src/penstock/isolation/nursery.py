@@ -63,6 +63,9 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        except OSError:
+            self._control.close()
+            raise
         finally:
             theirs.close()
             os.close(board)
@@ -113,7 +116,10 @@ class Nursery:
                 self._died(number, death)
             case Settled(forks, trouble):
                 if not forks:
-                    logger.info("Imports have started threads: child processes are not forked.")
+                    logger.info(
+                        "Imports have started threads or opened connections: child processes are "
+                        "started anew, not forked."
+                    )
                 self._settled(trouble)
 
     async def close(self) -> None:

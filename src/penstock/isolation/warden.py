@@ -2,8 +2,8 @@
 
 It imports what the children need, once, and forks them from there: a child begins in milliseconds
 and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike one
-of the worker with its threads, pools and loop. If what it imports has started threads, it starts
-children anew instead, which takes as long as the imports do.
+of the worker with its threads, pools and loop. If what it imports has started threads or opened
+connections, it starts children anew instead, which takes as long as the imports do.
 
 It looks at what each child uses, kills those that are over, and tells the worker how each ended. If
 the worker is gone, it ends with all children.
@@ -18,17 +18,16 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
 from penstock.isolation.board import Board, board_of
 from penstock.isolation.death import Cause, Death
+from penstock.isolation.forking import sockets, threads
 from penstock.isolation.messages import (
     Died,
     Kill,
@@ -65,6 +64,7 @@ class Ward:
     cause: Cause | None = None
     resident: int = 0
     limit: float = 0.0
+    began: float = 0.0
     dies_at: float = 0.0
 
 
@@ -109,7 +109,9 @@ class Warden:
         data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
         if not data:
             self._end()
-        self._channels.extend(channels)
+        for channel in channels:
+            os.set_inheritable(channel, False)
+            self._channels.append(channel)
         for message in self._frames.feed(data):
             if not hasattr(self, "_plan"):
                 self._settle(message)
@@ -130,6 +132,9 @@ class Warden:
     def _end(self) -> NoReturn:
         for ward in self._wards.values():
             _kill(ward)
+        # Who waits for the warden's end may count on theirs.
+        for ward in self._wards.values():
+            os.waitpid(ward.pid, 0)
         os._exit(0)
 
     # Children
@@ -139,27 +144,37 @@ class Warden:
         self._plan_file = scratch()
         self._plan_file.write(message)
         trouble = None
+        before = sockets()
         try:
             child.prepare(self._plan)
             child.find(self._plan.life)
         except BaseException:
             trouble = traceback.format_exc(limit=-20)
-        self._forks = _threads() == 1
+        self._forks = threads() == 1 and sockets() <= before
         gc.collect()
         gc.freeze()
         self._tell(Settled(self._forks, trouble))
 
     def _start(self, number: int, row: int, channel: int) -> None:
-        trace = scratch()
         self._board.end(row)
-        if self._forks:
-            pid = os.fork()
-            if pid == 0:
-                self._become(row, channel, trace.fileno())
+        try:
+            trace = scratch()
+            pid = (
+                self._fork(row, channel, trace) if self._forks else self._spawn(row, channel, trace)
+            )
+        except OSError as error:
+            # No process or no file can be had now: that one child is not, and the others live.
+            self._tell(Died(number, Death(status=1, trace=str(error))))
         else:
-            pid = self._spawn(row, channel, trace.fileno())
-        os.close(channel)
-        self._wards[number] = Ward(number, pid, row, trace)
+            self._wards[number] = Ward(number, pid, row, trace)
+        finally:
+            os.close(channel)
+
+    def _fork(self, row: int, channel: int, trace: IO[bytes]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            self._become(row, channel, trace.fileno())
+        return pid
 
     def _become(self, row: int, channel: int, trace: int) -> NoReturn:
         """Be a child from here on."""
@@ -181,12 +196,12 @@ class Warden:
                     stream.flush()
             os._exit(code)
 
-    def _spawn(self, row: int, channel: int, trace: int) -> int:
-        files = (self._plan_file.fileno(), channel, self._board_file, trace)
+    def _spawn(self, row: int, channel: int, trace: IO[bytes]) -> int:
+        files = (self._plan_file.fileno(), channel, self._board_file, trace.fileno())
         for file in files:
             os.set_inheritable(file, True)
-        plan, channel, board, trace = files
-        given = (self._pid, plan, channel, board, row, trace)
+        plan, channel, board, told = files
+        given = (self._pid, plan, channel, board, row, told)
         try:
             return os.posix_spawn(
                 sys.executable, program("penstock.isolation.spawned", *given), os.environ
@@ -207,6 +222,7 @@ class Warden:
                 pause = LAST_LOOK
             elif (allowed := self._board.read(ward.row)) is not None:
                 pause = min(pause, LOOK)
+                ward.began = allowed.began
                 if allowed.is_late(now):
                     cause: Cause = "timeout" if allowed.is_timeout else "time"
                     self._condemn(ward, cause, allowed.seconds)
@@ -234,6 +250,8 @@ class Warden:
             if not pid:
                 continue
             del self._wards[ward.number]
+            if ward.cause in (None, "asked"):
+                ward.began = self._board.began(ward.row)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(ward.pid, signal.SIGKILL)  # What it had started itself.
             death = Death(
@@ -241,6 +259,7 @@ class Warden:
                 cause=ward.cause,
                 resident=ward.resident,
                 limit=ward.limit,
+                began=ward.began,
                 trace=_read(ward.trace),
             )
             ward.trace.close()
@@ -264,12 +283,8 @@ def _read(trace: IO[bytes]) -> str:
     return os.pread(trace.fileno(), min(size, TRACE_LIMIT), 0).decode(errors="replace")
 
 
-def _threads() -> int:
-    try:
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-    except OSError:
-        return threading.active_count()
-
-
 def main() -> NoReturn:
-    Warden(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).run()
+    control, board = map(int, sys.argv[1:])
+    for file in (control, board):
+        os.set_inheritable(file, False)
+    Warden(socket.socket(fileno=control), board).run()

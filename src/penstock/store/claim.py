@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -37,6 +37,9 @@ class _Extra(msgspec.Struct):
     step: str | None = None
     unique_key: str | None = None
 
+
+# The kinds of errors that count as failures: the last of them are those since a new beginning.
+FAILURES: Final = ("failure", "timeout", "death")
 
 _decode_extra = msgspec.json.Decoder(_Extra).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
@@ -99,8 +102,8 @@ class Attempt:
         """How often a child process has died of it, since somebody last ran it anew."""
         if not self.failures or (extra := self.extra) is None:
             return 0
-        died = sum(error.kind == "death" for error in extra.errors or ())
-        return min(died, self.failures)
+        failed = [error.kind for error in extra.errors or () if error.kind in FAILURES]
+        return failed[-self.failures :].count("death")
 
     @property
     def stuck_since(self) -> datetime | None:

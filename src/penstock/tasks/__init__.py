@@ -1,10 +1,13 @@
 """Tasks: named handlers, their arguments as JSON, and the requests to run them."""
 
 from penstock.tasks.arguments import Arguments, Upcaster
+from penstock.tasks.batch import Batch
+from penstock.tasks.batch_context import BatchContext, SyncBatchContext
 from penstock.tasks.budget import Budget, NotNow
 from penstock.tasks.context import Context, SyncContext
 from penstock.tasks.decorator import TaskDecorator, task
 from penstock.tasks.failure import describe_error, is_retryable
+from penstock.tasks.item import Item
 from penstock.tasks.options import Options, OptionValues
 from penstock.tasks.reader import Call
 from penstock.tasks.registry import Registry
@@ -22,11 +25,14 @@ __all__ = [
     "Arguments",
     "AsyncContextTask",
     "AsyncTask",
+    "Batch",
+    "BatchContext",
     "Budget",
     "Call",
     "CatchUp",
     "Context",
     "Declaration",
+    "Item",
     "NotNow",
     "OnFailure",
     "OptionValues",
@@ -37,6 +43,7 @@ __all__ = [
     "Settings",
     "Step",
     "Suspended",
+    "SyncBatchContext",
     "SyncContext",
     "SyncContextTask",
     "SyncTask",

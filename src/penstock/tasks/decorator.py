@@ -1,21 +1,26 @@
 """`@task`: makes a task of a function."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
-from penstock.tasks.context import Context
-from penstock.tasks.settings import TaskValues
-from penstock.tasks.task import (
-    AsyncContextTask,
-    AsyncTask,
-    SyncContextTask,
-    SyncTask,
-    Task,
-    make_task,
+from penstock.tasks.batch import Batch
+from penstock.tasks.batch_context import BatchContext
+from penstock.tasks.batch_task import (
+    AsyncBatchTask,
+    AsyncContextBatchTask,
+    Said,
+    SyncBatchTask,
+    SyncContextBatchTask,
 )
+from penstock.tasks.context import Context
+from penstock.tasks.item import Item
+from penstock.tasks.making import make_task
+from penstock.tasks.settings import BatchTaskValues, TaskValues
+from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 
 P = ParamSpec("P")
 T = TypeVar("T")
+V = TypeVar("V")
 Register = Callable[[Task[..., Any]], None]
 
 
@@ -61,15 +66,55 @@ class TaskDecorator:
     def __call__(self, fn: Callable[P, T], /) -> SyncTask[P, T]: ...
     @overload
     def __call__(self, **values: Unpack[TaskValues]) -> "TaskDecorator": ...
+    @overload
+    def __call__(self, *, batch: Batch, **values: Unpack[TaskValues]) -> "BatchTaskDecorator": ...
 
     def __call__(self, fn: Callable[..., Any] | None = None, **values: Any) -> Any:
-        merged = cast(TaskValues, {**self._values, **values})
+        merged = cast(BatchTaskValues, {**self._values, **values})
         if fn is None:
-            return TaskDecorator(self._register, merged)
-        made = make_task(fn, merged)
-        if self._register is not None:
-            self._register(made)
-        return made
+            kind = BatchTaskDecorator if "batch" in merged else TaskDecorator
+            return kind(self._register, merged)
+        return _made(fn, merged, self._register)
+
+
+class BatchTaskDecorator:
+    """Makes a task of a function that takes many jobs in one call: `@task(batch=Batch(size=64))`.
+
+    A job has one argument, of the type that the items hold; its result is the outcome of its item.
+    """
+
+    def __init__(self, register: Register | None, values: TaskValues) -> None:
+        self._register = register
+        self._values = values
+
+    @overload
+    def __call__(
+        self,
+        fn: Callable[[BatchContext, list[Item[V]]], Coroutine[Any, Any, Sequence[T | Said]]],
+        /,
+    ) -> AsyncContextBatchTask[V, T]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[list[Item[V]]], Coroutine[Any, Any, Sequence[T | Said]]], /
+    ) -> AsyncBatchTask[V, T]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[BatchContext, list[Item[V]]], Sequence[T | Said]], /
+    ) -> SyncContextBatchTask[V, T]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[list[Item[V]]], Sequence[T | Said]], /
+    ) -> SyncBatchTask[V, T]: ...
+
+    def __call__(self, fn: Callable[..., Any]) -> Any:
+        return _made(fn, self._values, self._register)
+
+
+def _made(fn: Callable[..., Any], values: TaskValues, register: Register | None) -> Task[..., Any]:
+    made = make_task(fn, values)
+    if register is not None:
+        register(made)
+    return made
 
 
 task: Final = TaskDecorator()

@@ -7,17 +7,19 @@ from re import compile
 from typing import Any, Final
 
 TASK_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,200}")
+# What a script is called in itself, and in the processes that it has started.
+SCRIPT: Final = ("__main__", "__mp_main__")
 
 
 def default_name(fn: Callable[..., Any]) -> str:
     """Return `module.function`; for a script, its file's name stands for the module.
 
-    A script is `__main__` to itself and something else to a worker that imports it: its jobs
-    should have one name in both.
+    A script is `__main__` to itself, something else to a worker that imports it, and a third to
+    child processes: its jobs should have one name in all.
     """
     qualname = fn.__qualname__.replace(".<locals>", "")
     module = fn.__module__
-    return f"{_main_module(fn) if module == '__main__' else module}.{qualname}"
+    return f"{_main_module(fn) if module in SCRIPT else module}.{qualname}"
 
 
 def place_of(fn: Callable[..., Any]) -> str:
@@ -27,7 +29,7 @@ def place_of(fn: Callable[..., Any]) -> str:
 
 
 def _main_module(fn: Callable[..., Any]) -> str:
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    spec = getattr(sys.modules.get(fn.__module__), "__spec__", None)
     if spec is not None:
         return str(spec.name.removesuffix(".__main__"))
     file = getattr(fn, "__globals__", {}).get("__file__")

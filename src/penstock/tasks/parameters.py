@@ -17,13 +17,14 @@ BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 class Parameters:
     """Binds a call's arguments to the names of a handler's parameters."""
 
+    context: type[Any] = Context
+
     def __init__(self, task: str, fn: Callable[..., Any]) -> None:
         self.task = task
         self.fn = fn
         every = list(inspect.signature(fn).parameters.values())
-        self.takes_context = bool(every) and _is_context(task, fn, every[0])
-        self.all = every[1:] if self.takes_context else every
-        self._refuse_variable()
+        self.takes_context = bool(every) and self._is_context(every[0])
+        self.all = self._arguments(every[1:] if self.takes_context else every)
         named = [one for one in self.all if one.kind is not Parameter.VAR_KEYWORD]
         self.positional = tuple(one.name for one in named if one.kind in BY_POSITION)
         self.keyword_only = tuple(one.name for one in named if one.kind not in BY_POSITION)
@@ -88,8 +89,9 @@ class Parameters:
             raise TypeError(f"The task {self.task!r} cannot be called so: {error}.") from None
         raise TypeError(f"The task {self.task!r} got two values for one name.")
 
-    def _refuse_variable(self) -> None:
-        for one in self.all:
+    def _arguments(self, given: list[Parameter]) -> list[Parameter]:
+        """The arguments of a job, of what the handler takes beside the context."""
+        for one in given:
             if one.kind is Parameter.VAR_POSITIONAL:
                 raise ConfigError(
                     f"{self.task}(*{one.name})",
@@ -97,23 +99,24 @@ class Parameters:
                     "parameters with a name, since arguments are stored by name; "
                     "take a list instead",
                 )
+        return given
 
-
-def _is_context(task: str, fn: Callable[..., Any], first: Parameter) -> bool:
-    if first.kind not in BY_POSITION:
-        return False
-    try:
-        hint = _resolved(fn, first)
-    except Exception:
-        # A type that is defined later is no context; a context that is not imported is a mistake.
-        if str(first.annotation).rpartition(".")[2] == Context.__name__:
-            raise ConfigError(
-                f"{task}({first.name})",
-                first.annotation,
-                "the class Context, imported at run time and not only under TYPE_CHECKING",
-            ) from None
-        return False
-    return isinstance(hint, type) and issubclass(hint, Context)
+    def _is_context(self, first: Parameter) -> bool:
+        if first.kind not in BY_POSITION:
+            return False
+        try:
+            hint = _resolved(self.fn, first)
+        except Exception:
+            # A type that is defined later is no context; one that is not imported is a mistake.
+            name = self.context.__name__
+            if str(first.annotation).rpartition(".")[2] == name:
+                raise ConfigError(
+                    f"{self.task}({first.name})",
+                    first.annotation,
+                    f"the class {name}, imported at run time and not only under TYPE_CHECKING",
+                ) from None
+            return False
+        return isinstance(hint, type) and issubclass(hint, self.context)
 
 
 def _resolved(fn: Callable[..., Any], parameter: Parameter) -> Any:

@@ -15,6 +15,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._tasks: dict[str, AnyTask] = {}
+        # The tasks that take many jobs in one call, and how many at most: looked at for every job.
+        self.batched: dict[str, int] = {}
 
     def add(self, *tasks: AnyTask) -> None:
         """Register tasks. One that is registered already may come again."""
@@ -22,6 +24,12 @@ class Registry:
             known = self._tasks.setdefault(task.name, task)
             if not known.is_same(task):
                 raise DuplicateTask(task.name, known.place, task.place)
+            if known.settings.batch is not None:
+                self.batched[known.name] = known.settings.batch.size
+
+    def around(self, task: AnyTask) -> AnyTask:
+        """Return the task as it is run here: with what surrounds every handler, if anything."""
+        return task
 
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
         """Register tasks one by one, from a list, or all those of a module."""
@@ -37,6 +45,14 @@ class Registry:
     def find(self, name: str) -> AnyTask | None:
         """Return the task of this name, or None."""
         return self._tasks.get(name)
+
+    def widest(self, queue: str) -> int:
+        """The most items that a call of a task on this queue takes; 0 if its jobs share none."""
+        sizes = (self.batched[name] for name in self.batched if self._queue_of(name) == queue)
+        return max(sizes, default=0)
+
+    def _queue_of(self, name: str) -> str:
+        return self._tasks[name].defaults.queue
 
     def names(self) -> list[str]:
         """Return the names of all tasks in order."""

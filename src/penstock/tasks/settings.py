@@ -9,6 +9,7 @@ from msgspec import Struct
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError
 from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
+from penstock.tasks.batch import Batch
 from penstock.tasks.isolate import Process, isolation_of
 from penstock.tasks.name import TASK_NAME, default_name
 from penstock.tasks.options import Options, matching, whole
@@ -44,6 +45,12 @@ class TaskValues(TypedDict, total=False):
     args_limit: int
 
 
+class BatchTaskValues(TaskValues, total=False):
+    """What `@task(...)` takes with `batch`, which makes it a decorator of another type."""
+
+    batch: Batch
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Checked settings of one task."""
 
@@ -58,17 +65,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     args_version: int = 1
     upcasters: Mapping[int, Upcaster] = {}
     args_limit: int = ARGS_LIMIT
+    batch: Batch | None = None
 
 
 def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
     """Return the settings of a task from what its decorator was given."""
     given: dict[str, Any] = dict(values)
-    if unknown := given.keys() - TaskValues.__optional_keys__:
-        known = ", ".join(sorted(TaskValues.__optional_keys__))
+    if unknown := given.keys() - BatchTaskValues.__optional_keys__:
+        known = ", ".join(sorted(BatchTaskValues.__optional_keys__))
         raise TypeError(f"A task has no setting {sorted(unknown)[0]!r}; it has {known}.")
     defaults = {name: given.pop(name) for name in JOB_DEFAULTS & given.keys()}
     name = given.pop("name", None)
     checked = {setting: CHECKS[setting](setting, value) for setting, value in given.items()}
+    if checked.get("batch") and checked.get("isolate"):
+        raise ConfigError("isolate", given["isolate"], "None or False, where batch is set")
     return Settings(
         name=matching("name", default_name(fn) if name is None else name, TASK_NAME),
         defaults=Options().updated(defaults),
@@ -95,6 +105,12 @@ def _classes(parent: type, allowed: str) -> Callable[[str, Any], tuple[type, ...
     return check
 
 
+def _batch(setting: str, value: Any) -> Batch:
+    if isinstance(value, Batch):
+        return value
+    raise ConfigError(setting, value, "a Batch, such as Batch(size=64, linger=0.05)")
+
+
 def _upcasters(setting: str, value: Any) -> Mapping[int, Upcaster]:
     if not isinstance(value, Mapping) or not all(callable(one) for one in value.values()):
         raise ConfigError(setting, value, "a dict of functions, such as {1: lift_from_1_to_2}")
@@ -110,4 +126,5 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "args_version": lambda setting, value: whole(setting, value, 1, NEWEST_VERSION),
     "upcasters": _upcasters,
     "args_limit": lambda setting, value: whole(setting, value, 1, LARGEST_LIMIT),
+    "batch": _batch,
 }

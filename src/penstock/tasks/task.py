@@ -1,6 +1,5 @@
 """A named handler with its defaults. It is still the function it was: calling it runs it here."""
 
-import inspect
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
@@ -13,14 +12,13 @@ from penstock.outcome import Failed
 from penstock.tasks.arguments import Arguments
 from penstock.tasks.context import Context
 from penstock.tasks.failure import describe_error, is_retryable
-from penstock.tasks.limits import check_keys, with_keys
+from penstock.tasks.limits import with_keys
 from penstock.tasks.name import place_of
 from penstock.tasks.options import OptionValues
-from penstock.tasks.parameters import Parameters
 from penstock.tasks.reader import Call
 from penstock.tasks.request import Request
-from penstock.tasks.settings import Settings, TaskValues, settings_of
-from penstock.tasks.unique_key import check_args, with_key
+from penstock.tasks.settings import Settings
+from penstock.tasks.unique_key import with_key
 
 logger = logging.getLogger(__name__)
 
@@ -159,26 +157,3 @@ class SyncContextTask(Task[P, T_co]):
     def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> T_co:
         result: T_co = self.fn(ctx, *args, **kwargs)
         return result
-
-
-KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
-    (kind.is_async, kind.takes_context): kind
-    for kind in (AsyncTask, AsyncContextTask, SyncTask, SyncContextTask)
-}
-
-
-def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
-    """Return the task of a function, of the class that says how it is called."""
-    if not inspect.isfunction(fn):
-        raise ConfigError("task", fn, "a function, def or async def")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise ConfigError("task", fn, "a function that returns; this one is a generator")
-    settings = settings_of(fn, values)
-    parameters = Parameters(settings.name, fn)
-    check_keys(settings.defaults, parameters)
-    check_args(settings.defaults.unique, parameters)
-    arguments = Arguments(
-        parameters, settings.args_version, settings.upcasters, settings.args_limit
-    )
-    kind = KINDS[inspect.iscoroutinefunction(fn), parameters.takes_context]
-    return kind(fn, settings, arguments)

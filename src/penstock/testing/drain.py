@@ -119,6 +119,7 @@ class _Draining:
             app.resources,
             # A test fires a schedule itself: app.run_schedule.
             Timetable(),
+            app._pools,
             queues=dict.fromkeys(queues, self._slots),
             name="test",
             liveness=Liveness(),

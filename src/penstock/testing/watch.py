@@ -12,10 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, Protocol
 
+from msgspec.structs import replace
+
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Registry, SyncContextTask, Task
+from penstock.tasks.batch_task import BATCH_KINDS
 from penstock.tasks.suspended import suspension
+from penstock.testing.watch_items import around_async, around_sync
 from penstock.worker.context import AttemptContext
 from penstock.worker.run import Run
 
@@ -71,21 +75,31 @@ class Watch:
 
     def _watched(self, task: AnyTask) -> AnyTask:
         """The task with a handler around its own, which always asks for the context."""
+        if task.settings.batch is not None:
+            return self._watched_items(task)
         around = self._around_async(task) if task.is_async else self._around_sync(task)
         watched = task.handled_by(around)
+        # What is watched runs here: a child process would not know of it.
+        watched.settings = replace(task.settings, isolate=False)
         watched.__class__ = AsyncContextTask if task.is_async else SyncContextTask
+        return watched
+
+    def _watched_items(self, task: AnyTask) -> AnyTask:
+        around = around_async(self, task) if task.is_async else around_sync(self, task)
+        watched = task.handled_by(around)
+        watched.__class__ = BATCH_KINDS[task.is_async, True]
         return watched
 
     def _around_async(self, task: AnyTask) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def handler(ctx: AttemptContext, *args: Any, **kwargs: Any) -> Any:
-            call = self._begin(task, ctx)
+            call = self.begin(task, ctx)
             try:
-                await self._befall(call, "start")
+                await self.befall(call, "start")
                 value = await task.fn(*_given(task, ctx, args), **kwargs)
-                await self._befall(call, "end")
+                await self.befall(call, "end")
             except BaseException as error:
-                if self._is_failure(call, error):
-                    self._note(call, error)
+                if self.is_failure(call, error):
+                    self.note(call, error)
                     self.on_raise()
                 raise
             self.returned.append((call, value))
@@ -95,37 +109,40 @@ class Watch:
 
     def _around_sync(self, task: AnyTask) -> Callable[..., Any]:
         def handler(ctx: AttemptContext, *args: Any, **kwargs: Any) -> Any:
-            call = self._begin(task, ctx)
+            call = self.begin(task, ctx)
             try:
-                self._from_thread(call, "start")
+                self.befall_from_thread(call, "start")
                 value = task.fn(*_given(task, ctx, args), **kwargs)
-                self._from_thread(call, "end")
+                self.befall_from_thread(call, "end")
             except BaseException as error:
-                if self._is_failure(call, error):
-                    self._note(call, error)
-                    self._loop.call_soon_threadsafe(self.on_raise)
+                if self.is_failure(call, error):
+                    self.note(call, error)
+                    self.on_raise_from_thread()
                 raise
             self.returned.append((call, value))
             return value
 
         return handler
 
-    def _begin(self, task: AnyTask, ctx: AttemptContext) -> Call:
+    def begin(self, task: AnyTask, ctx: AttemptContext) -> Call:
         with self._lock:
             self.calls[task.name] += 1
             call = Call(task, self.calls[task.name], ctx)
             self.places[call.place] = call
         return call
 
-    async def _befall(self, call: Call, point: Point) -> None:
+    async def befall(self, call: Call, point: Point) -> None:
         for disturbance in self._disturbances:
             await disturbance.befall(call, point)
 
-    def _from_thread(self, call: Call, point: Point) -> None:
+    def befall_from_thread(self, call: Call, point: Point) -> None:
         if self._disturbances:
-            asyncio.run_coroutine_threadsafe(self._befall(call, point), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self.befall(call, point), self._loop).result()
 
-    def _is_failure(self, call: Call, error: BaseException) -> bool:
+    def on_raise_from_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self.on_raise)
+
+    def is_failure(self, call: Call, error: BaseException) -> bool:
         """Not if a fault brought it about, or if it is how a handler stops when it is told to, or
         when it has to wait."""
         if suspension(error) is not None:
@@ -134,7 +151,7 @@ class Watch:
         told_to_stop = isinstance(error, asyncio.CancelledError | StaleAttempt)
         return not call.struck and not (told_to_stop and call.run.stopped is not None)
 
-    def _note(self, call: Call, error: BaseException) -> None:
+    def note(self, call: Call, error: BaseException) -> None:
         error.add_note(call.note())
         self.raised.append((call, error))
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
+from typing import Protocol
 
 from penstock.store import Pool, Store, failures
 from penstock.store.limits import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.bridge import LOOK, Bridge
-from penstock.worker.run import Run
+from penstock.worker.run import StopReason
 
 logger = logging.getLogger("penstock.worker")
 
@@ -88,12 +90,13 @@ class Budgets:
         self._shares[key] = known + NEWS * (share - known)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
-        """Give back what the start of one job took of each key."""
+        """Give back what starts took: one of a key for each time that it is named."""
+        starts = Counter(keys)
         try:
             async with self._turn:
-                await self._limits.take(self._pool, dict.fromkeys(keys, -1))
+                await self._limits.take(self._pool, {key: -n for key, n in starts.items()})
         except Exception as error:
-            logger.warning("A start was not given back to %s: %r", ", ".join(keys), error)
+            logger.warning("Starts were not given back to %s: %r", ", ".join(starts), error)
 
     def put_off(self, key: str, wait: float) -> NotNow:
         """What ends an attempt that must wait."""
@@ -103,11 +106,18 @@ class Budgets:
         return wait + self._rng.random() * wait * SPREAD
 
 
+class Stoppable(Protocol):
+    """An attempt, or a call of several: what may be told to stop."""
+
+    @property
+    def stopped(self) -> StopReason | None: ...
+
+
 class BudgetBlock:
     """One block of a handler, with its part of a budget."""
 
     def __init__(
-        self, budgets: Budgets, run: Run, key: str, units: float, wait: float | timedelta
+        self, budgets: Budgets, run: Stoppable, key: str, units: float, wait: float | timedelta
     ) -> None:
         self._budgets = budgets
         self._run = run

@@ -35,6 +35,8 @@ class Child:
         self.number = born.number
         self.jobs = 0
         self.is_up = False
+        self.is_confused = False
+        self.is_doomed = False
         # What it runs at the moment: for the one who gave it.
         self.place: Any = None
         self._channel = born.channel

@@ -81,6 +81,8 @@ class Crew:
         self._pace = pace
         self._upkeep = upkeep
         self.states = states
+        for state in states.values():
+            state.gathering.expected = tasks.widest(state.name)
         self._tally = tally
         self.quota = quota
         places = Places(tasks, resources)
@@ -137,7 +139,7 @@ class Crew:
             store,
             self.session,
             health,
-            most=sum(state.slots.limit for state in states.values()),
+            most=_most_jobs(states, tasks),
             ahead_most=2 * pace.claim_most,
             room=self._go_on,
         )
@@ -148,6 +150,7 @@ class Crew:
             self.limiter,
             self.mover.move,
             states.values(),
+            tasks.batched,
             self._wants,
             self._make_alone,
             upkeep.isolation_wait,
@@ -242,6 +245,8 @@ class Crew:
             "hears": self.listener.is_listening,
             "missing_resources": self.opened.troubles,
             "alone": None if alone is None else str(alone),
+            "children": self.isolation.count,
+            "children_most": self.isolation.most,
         }
 
     # Claims
@@ -391,6 +396,12 @@ def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
             tracing.ran(run.attempt, run.seconds, settlement.transition)
 
 
+def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
+    """How many jobs may run at once, as limits count them: a call holds many in one slot."""
+    widest = max(tasks.batched.values(), default=1)
+    return widest * sum(state.slots.limit for state in states.values())
+
+
 def _info(
     states: dict[str, QueueState], tenants: Tenants, tasks: Registry, timetable: Timetable
 ) -> dict[str, Any]:
@@ -401,6 +412,7 @@ def _info(
         "python": platform.python_version(),
         "penstock": version("penstock"),
         "queues": {name: state.slots.limit for name, state in states.items()},
+        "calls": {name: size for name in states if (size := tasks.widest(name))},
         "tenants": None if tenants.only is None else sorted(tenants.only),
         "except_tenants": sorted(tenants.excepted),
         "tasks": tasks.names(),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Container
 from uuid import UUID
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
+from penstock.worker.gatherer import Gatherer
+from penstock.worker.item_run import Call
 from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
@@ -35,6 +37,7 @@ class Dispatcher:
         limiter: Limiter,
         move: Callable[[Attempt, str], None],
         states: Collection[QueueState],
+        batched: Container[str],
         wants: Callable[[QueueState], None],
         make_alone: Callable[[], Awaitable[None]],
         wait: float,
@@ -43,9 +46,11 @@ class Dispatcher:
         self._limiter = limiter
         self._move = move
         self._states = states
+        self._batched = batched
         self._wants = wants
         self._make_alone = make_alone
         self._wait = wait
+        self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump)
         self._solitude = Solitude(wait)
         self._loop = asyncio.get_running_loop()
         self._pumping = False
@@ -88,21 +93,63 @@ class Dispatcher:
 
     def _start_some(self, state: QueueState) -> int:
         left, slots, hand = STARTS, state.slots, state.hand
+        gathering, batched = state.gathering, self._batched
         if hand:
             state.is_wary = False
         while left and slots.used < slots.limit and not self.closed:
+            if gathering.size and gathering.slots_due(self._loop.time()) >= slots.free:
+                break
             attempt = hand.take()
             if attempt is None:
                 break
             left -= 1
-            if attempt.row["losses"] and not self._executor.isolates(attempt):
+            losses = attempt.row["losses"]
+            is_isolated = losses and self._executor.isolates(attempt)
+            if losses and not is_isolated:
                 if self._solitude.grant():
                     self._set_apart(state, attempt)
                     return left
             else:
                 self._solitude.end()
-            self._start(state, attempt)
+            if attempt.task in batched and not is_isolated:
+                self._begin(state, attempt)
+                self._gatherer.add(state, attempt)
+                if gathering.is_crowded:
+                    break
+            else:
+                gathering.expected = 0
+                self._start(state, attempt)
+        if gathering.size and not self.closed and self._gatherer.start(state):
+            left = 0
         return 0 if hand.is_limited and self._move_on(state) else left
+
+    # Calls that items share
+
+    def _call_began(self, call: Call) -> bool:
+        """Know of the call of some items; False if it is over already."""
+        assert call.future is not None
+        if call.future.done():
+            self._call_left(call)
+            return False
+        for run in call.runs:
+            self.running[run.attempt.id] = run
+        self._empty.clear()
+        call.future.add_done_callback(lambda _: self._call_ended(call))
+        return True
+
+    def _call_ended(self, call: Call) -> None:
+        self._call_left(call)
+        if self.is_reserved:
+            self._run_apart()
+        else:
+            self.pump(call.state)
+
+    def _call_left(self, call: Call) -> None:
+        for run in call.runs:
+            self._left(run)
+        call.state.slots.give_back(call.seconds, len(call.runs))
+
+    # Limits
 
     def _move_on(self, state: QueueState) -> bool:
         """What holds up its line goes to the one it belongs in, or back if it has long to wait."""
@@ -129,6 +176,8 @@ class Dispatcher:
         for run in self.running.values():
             self._limiter.recount(run.attempt, runs=True)
         for _, attempt in self._apart:
+            self._limiter.recount(attempt, runs=True)
+        for attempt in self._gatherer:
             self._limiter.recount(attempt, runs=True)
         for state in self._states:
             state.hand.hold_none()
@@ -157,18 +206,22 @@ class Dispatcher:
         run.future.add_done_callback(lambda _: self._ended(run))
         return run
 
-    def _ended(self, run: Run) -> None:
+    def _left(self, run: Run) -> None:
+        """An attempt is over: nothing of it stays here."""
         if run.timer is not None:
             run.timer.cancel()
         if not run.is_settled:
             self._executor.never_ran(run)
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
-        run.state.slots.give_back(run.seconds)
         if run.attempt.allowances:
             self._limiter.end(run.attempt)
         if not self.running:
             self._empty.set()
+
+    def _ended(self, run: Run) -> None:
+        self._left(run)
+        run.state.slots.give_back(run.seconds)
         if run is self._alone:
             self._alone = None
             self._after_alone()
@@ -226,8 +279,8 @@ class Dispatcher:
     # What a worker needs to know and do
 
     def jobs(self) -> list[int]:
-        """All jobs that are here: running, fetched, set apart."""
-        held = [attempt.id for state in self._states for attempt in state.hand]
+        """All jobs that are here: running, fetched, gathered, set apart."""
+        held = [attempt.id for state in self._states for attempt in (*state.hand, *state.gathering)]
         return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
 
     def release_fetched(self) -> None:
@@ -236,6 +289,7 @@ class Dispatcher:
             for attempt in state.hand.clear():
                 self._limiter.dismiss(attempt)
                 self._executor.release(attempt)
+        self._gatherer.give_back()
 
     def release_shut(self) -> None:
         """What was fetched and may not begin for a while, its key being closed, goes back."""
@@ -262,9 +316,9 @@ class Dispatcher:
         self.stop_all("lost")
 
     def _take_unstarted(self) -> list[Attempt]:
-        apart = [attempt for _, attempt in self._apart]
+        begun = [*(attempt for _, attempt in self._apart), *self._gatherer.clear()]
         self._apart.clear()
-        for attempt in apart:
+        for attempt in begun:
             self._limiter.end(attempt)
         unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
         if self._apart_timer is not None:
@@ -272,7 +326,7 @@ class Dispatcher:
             self._apart_timer = None
         for attempt in unstarted:
             self._limiter.dismiss(attempt)
-        return [*apart, *unstarted]
+        return [*begun, *unstarted]
 
     def cancel(self, job: int, token: UUID) -> None:
         """An attempt was cancelled: stop it if it runs, forget it if it has not begun."""
@@ -290,6 +344,9 @@ class Dispatcher:
                 if attempt.token == token:
                     self._drop(state, attempt)
                     self._wants(state)
+            for attempt in tuple(state.gathering):
+                if attempt.token == token:
+                    self._gatherer.cancel(state, attempt)
 
     def stop_all(self, reason: StopReason) -> None:
         for run in tuple(self.running.values()):

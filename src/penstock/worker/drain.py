@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from penstock.local_pool import LocalPools
 from penstock.store import failures
 from penstock.worker.crew import Crew
 
@@ -17,12 +18,12 @@ HAND_WAIT = 0.001
 AGAIN = (0.05, 0.5, 2.0)
 
 
-async def run_dry(crew: Crew) -> None:
+async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
 
     What schedules have due is fired first, once: one that fires all the time must let it end. Every
     round promotes what is due, finishes batches and looks at all queues anew, so jobs that
-    came meanwhile are included.
+    came meanwhile are included. Calls in local pools are waited for: they may enqueue more.
     """
     upkeep = crew.maintenance
     while (await _surely(upkeep.scheduler.fire)).due:
@@ -34,8 +35,10 @@ async def run_dry(crew: Crew) -> None:
         ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
         await _work_off(crew)
         found = promoted or folded or any(ready) or crew.quota.claimed > before
-        if crew.quota.is_spent or not found:
+        if crew.quota.is_spent or not (found or pools.calls):
             return
+        if not found:
+            await pools.settle(pool_wait)
 
 
 async def _surely(ask: Callable[[], Awaitable[T]]) -> T:

@@ -6,25 +6,27 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from penstock.errors import ConfigError
 from penstock.events import ChildDied, Events
+from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
-from penstock.job import AttemptError
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
-from penstock.store.steps import Saved
 from penstock.tasks import Task
 from penstock.tasks.isolate import Process
 from penstock.worker.budgets import Budgets
 from penstock.worker.child import Child
 from penstock.worker.context import Report
+from penstock.worker.helping import help_with
 from penstock.worker.inside import logs
 from penstock.worker.inside.messages import (
     Asked,
@@ -34,12 +36,12 @@ from penstock.worker.inside.messages import (
     Idle,
     Leave,
     Logged,
-    Order,
     Stop,
     Told,
     Up,
 )
 from penstock.worker.journal import Journal
+from penstock.worker.place import Answered, NoProcess, NotBegun, Place, outcome_of
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.isolation")
@@ -49,7 +51,16 @@ SUSPECT: Final = Process()
 # A child that dies before its first job is tried again after these seconds, and again.
 AGAIN: Final = (0.0, 0.5, 2.0)
 LEAVE: Final = 5.0
+# How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
+# from outside, with a grace that is longer than this.
+PATIENCE: Final = 30.0
+# More that are on their way at a time would be more than a warden that still imports can be told.
+COMING: Final = 64
 MOST: Final = 500
+UNGUARDED: Final = (
+    "A child process imports the program to find its tasks, and the program starts a worker when "
+    'it is imported. Start it under `if __name__ == "__main__":`, as for multiprocessing.'
+)
 
 
 def children_of(given: int | None) -> int:
@@ -59,22 +70,6 @@ def children_of(given: int | None) -> int:
     if type(given) is not int or not 1 <= given <= MOST:
         raise ConfigError("children", given, f"a whole number from 1 to {MOST}, or None")
     return given
-
-
-class NoProcess(Exception):
-    """No child process can be had here; says why."""
-
-
-@dataclass(eq=False, slots=True)
-class Place:
-    """An attempt that waits for a child, or has one."""
-
-    run: Run
-    process: Process
-    rated: Sequence[str]
-    future: asyncio.Future[Ended | Death | None]
-    child: Child | None = None
-    timer: asyncio.TimerHandle | None = None
 
 
 class Isolation:
@@ -91,6 +86,8 @@ class Isolation:
         *,
         most: int,
     ) -> None:
+        if preparation.is_preparing:
+            raise RuntimeError(UNGUARDED)
         self._plan = plan
         self._names = names
         self._report = report
@@ -99,12 +96,25 @@ class Isolation:
         self._loop = asyncio.get_running_loop()
         self._nursery: Nursery | None = None
         self._children: dict[int, Child] = {}
-        self._leaving: set[int] = set()
+        self._leaving: dict[int, Child] = {}
+        self._left = asyncio.Event()
+        self._left.set()
         self._idle: list[Child] = []
         self._waiting: deque[Place] = deque()
         self._stillborn = 0
         self._next: asyncio.TimerHandle | None = None
-        self._calls = _calls(journal, budgets)
+        self._patience: asyncio.TimerHandle | None = None
+        self._help = help_with(journal, budgets)
+
+    @property
+    def most(self) -> int:
+        """How many children there may be."""
+        return self._most
+
+    @property
+    def count(self) -> int:
+        """How many there are; may be asked for from any thread."""
+        return len(self._children)
 
     def process_of(self, task: Task[..., Any], attempt: Attempt) -> Process | None:
         """How to isolate an attempt; None if it runs in the worker."""
@@ -114,103 +124,130 @@ class Isolation:
         is_suspect = attempt.row["losses"] and task.name in self._names
         return SUSPECT if is_suspect else None
 
-    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Ended | Death | None:
+    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Answered:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
-        Raises NoProcess if no child can be had, CancelledError if none had begun it.
+        Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
+        if none had begun it when it was told to stop.
         """
-        place = Place(run, process, rated, self._loop.create_future())
+        place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
         self._waiting.append(place)
         self._pump()
         try:
-            return await place.future
+            await place.future
         except asyncio.CancelledError:
             if place.child is None:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(place)
                 raise
-            return await self._stop(place, place.child)
+            if not place.is_answered:  # Or it was over before it could be told to stop.
+                await self._stop(place, place.child)
+        return place.result()
 
-    async def _stop(self, place: Place, child: Child) -> Ended | Death | None:
+    async def _stop(self, place: Place, child: Child) -> None:
         """Tell the handler to stop, and kill it if it does not in time."""
         place.future = self._loop.create_future()
         child.send(Stop(place.run.stopped or "cancelled"))
         place.timer = self._loop.call_later(place.process.grace_seconds, self._kill, child)
-        return await place.future
+        await place.future
 
     def _kill(self, child: Child) -> None:
-        if self._nursery is not None:
+        # Numbers are the nursery's: another one may have given the same to another child.
+        is_ours = child in (self._children.get(child.number), self._leaving.get(child.number))
+        if self._nursery is not None and is_ours:
+            child.is_doomed = True
             self._nursery.kill(child.number)
 
-    def _confused(self, child: Child, error: Exception) -> None:
-        logger.error("A child process said what makes no sense, it is killed: %s", error)
-        self._kill(child)
+    def _confused(self, child: Child, why: object) -> None:
+        if not child.is_confused:
+            logger.error("A child process said what makes no sense, it is killed: %s", why)
+            child.is_confused = True
+            self._kill(child)
 
     # Who gets which child
 
     def _pump(self) -> None:
         while self._waiting and self._idle:
             self._give(self._waiting.popleft(), self._idle.pop())
+        if self._waiting and self._patience is None:
+            self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
-        while len(self._waiting) > coming and len(self._children) < self._most:
+        most = min(len(self._waiting), COMING)
+        while coming < most and len(self._children) < self._most:
             if self._next is not None:
                 return
             self._bear()
             coming += 1
 
+    def _lose_patience(self) -> None:
+        """Give back what has waited for long: another worker may have a child for it."""
+        self._patience, now = None, self._loop.time()
+        while self._waiting and now >= self._waiting[0].since + PATIENCE:
+            place = self._waiting.popleft()
+            place.end(NotBegun())
+        if self._waiting:
+            wait = self._waiting[0].since + PATIENCE - now
+            self._patience = self._loop.call_later(wait, self._lose_patience)
+
     def _bear(self) -> None:
-        if self._nursery is None:
-            self._nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
-            self._nursery.start()
-        child = Child(self._nursery.bear(), self._heard, self._serve, self._confused)
-        self._children[child.number] = child
+        try:
+            if self._nursery is None:
+                nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
+                nursery.start()
+                self._nursery = nursery
+            born = self._nursery.bear()
+        except OSError as error:
+            # No process or no file can be had now.
+            self._was_stillborn(Death(status=1, trace=str(error)))
+            return
+        self._children[born.number] = Child(born, self._heard, self._serve, self._confused)
 
     def _give(self, place: Place, child: Child) -> None:
         if place.future.done():
             self._idle.append(child)
             return
         place.child, child.place = child, place
+        place.given = time.monotonic()
         child.jobs += 1
-        child.send(_order(place))
+        child.send(place.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
         place: Place | None = child.place
         match message:
-            case Up():
+            case Up() if not child.is_up:
                 child.is_up = True
                 self._stillborn = 0
                 self._free(child)
-            case Ended():
-                self._answer(child, place, message)
+            case Ended() if place is not None:
+                place.end(message)
                 if message.idle:
                     self._free(child, place, message.resident)
-                elif place is not None and place.timer is None:
+                elif place.timer is None:
                     place.timer = self._loop.call_later(
                         place.process.grace_seconds, self._kill, child
                     )
-            case Dropped():
-                self._answer(child, place, None)
-                if place is not None and place.run.task.is_async:
+            case Dropped() if place is not None:
+                place.end(None)
+                if place.run.task.is_async:
                     self._free(child, place)
-            case Idle(resident):
+            case Idle(resident) if place is not None and place.is_answered:
                 self._free(child, place, resident)
-            case Told(done, total, text) if place is not None:
-                self._report(place.run, done, total, text)
+            case Told(done, total, text):
+                # Perhaps from a thread that the handler has left behind.
+                if place is not None:
+                    self._report(place.run, done, total, text)
             case Logged():
                 logs.write(message)
-
-    def _answer(self, child: Child, place: Place | None, answer: Ended | Death | None) -> None:
-        if place is not None and not place.future.done():
-            place.future.set_result(answer)
+            case _:
+                self._confused(child, f"{type(message).__name__}, out of turn")
 
     def _free(self, child: Child, place: Place | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
         child.place = None
-        if child.number not in self._children:
+        if child.is_doomed or child.number not in self._children:
             return
         if place is not None:
-            if place.timer is not None:
-                place.timer.cancel()
+            place.cancel_timer()
             if place.process.is_worn(child.jobs, resident):
                 self._retire(child)
                 return
@@ -219,18 +256,25 @@ class Isolation:
 
     def _retire(self, child: Child) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
-        del self._children[child.number]
-        self._leaving.add(child.number)
-        child.send(Leave())
-        self._loop.call_later(LEAVE, self._kill, child)
+        self._dismiss(child)
         # The next job finds a warm one.
         self._bear()
+
+    def _dismiss(self, child: Child) -> None:
+        """Let a child go that has nothing to do: it closes what it has open."""
+        del self._children[child.number]
+        self._leaving[child.number] = child
+        self._left.clear()
+        child.send(Leave())
+        self._loop.call_later(LEAVE, self._kill, child)
 
     # Ends
 
     def _died(self, number: int, death: Death) -> None:
-        if number in self._leaving:
-            self._leaving.discard(number)
+        if (left := self._leaving.pop(number, None)) is not None:
+            left.close()
+            if not self._leaving:
+                self._left.set()
             return
         child = self._children.pop(number, None)
         if child is None:
@@ -238,22 +282,28 @@ class Isolation:
         child.close()
         if child in self._idle:
             self._idle.remove(child)
+        if child.is_confused:
+            death = msgspec.structs.replace(death, cause="confused")
         place: Place | None = child.place
-        if place is not None and place.timer is not None:
-            place.timer.cancel()
-        self._answer(child, place, death)
-        if child.is_up:
-            self._pump()
-        else:
+        if place is not None:
+            place.cancel_timer()
+            place.end(death if death.began >= place.given else NotBegun())
+        if not child.is_up:
             self._was_stillborn(death)
+        elif self._next is None and len(self._children) < self._most:
+            self._bear()  # The next job finds a warm one.
+        self._pump()
 
     def _was_stillborn(self, death: Death) -> None:
-        """A child died before its first job: try again a few times, then say so."""
-        if self._stillborn >= len(AGAIN):
-            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
-            self._stillborn = 0
+        """A child died before its first job: try again a few times, then say so, unless there are
+        others, which will have time for what waits."""
+        if self._next is not None:
             return
-        pause = AGAIN[self._stillborn]
+        if self._stillborn >= len(AGAIN) and not any(one.is_up for one in self._children.values()):
+            self._stillborn = 0
+            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
+            return
+        pause = AGAIN[min(self._stillborn, len(AGAIN) - 1)]
         self._stillborn += 1
         self._next = self._loop.call_later(pause, self._try_again)
 
@@ -270,8 +320,7 @@ class Isolation:
         logger.error("No job can be isolated. %s", why)
         waiting, self._waiting = list(self._waiting), deque()
         for place in waiting:
-            if not place.future.done():
-                place.future.set_exception(NoProcess(why))
+            place.end(NoProcess(why))
         self._ending = asyncio.ensure_future(self._drop_all())
 
     def _lost(self) -> None:
@@ -281,35 +330,36 @@ class Isolation:
 
     async def _drop_all(self) -> None:
         nursery, self._nursery = self._nursery, None
-        children, self._children = list(self._children.values()), {}
+        children = [*self._children.values(), *self._leaving.values()]
+        self._children, self._leaving = {}, {}
         self._idle.clear()
-        self._leaving.clear()
+        self._left.set()
         for child in children:
             child.close()
             place: Place | None = child.place
-            if place is not None and not place.future.done():
-                place.future.set_exception(NoProcess("The warden of child processes is gone."))
+            if place is not None:
+                place.end(NoProcess("The warden of child processes is gone."))
         if nursery is not None:
             await nursery.close()
 
     def outcome(self, run: Run, process: Process, death: Death) -> Died | TimedOut:
-        """What it means for an attempt that its child died."""
-        attempt, is_timeout = run.attempt, death.cause == "timeout"
-        message = str(death)
-        error = AttemptError(
-            kind="timeout" if is_timeout else "death",
-            type=death.name,
-            message=f"{message[:1].upper()}{message[1:]}.",
-            traceback=death.trace,
-            attempt=attempt.number,
-        )
+        """What it means for an attempt that its child died; told as an event, too."""
+        attempt = run.attempt
         self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
-        return TimedOut(error) if is_timeout else Died(error, process.deaths)
+        return outcome_of(run, process, death)
 
     async def close(self) -> None:
-        """Let all children go, those that work too."""
-        if self._next is not None:
-            self._next.cancel()
+        """Let all children go; those that work still, or do not leave in time, are killed."""
+        self._most = 0
+        for timer in (self._next, self._patience):
+            if timer is not None:
+                timer.cancel()
+        for child in self._idle:
+            self._dismiss(child)
+        self._idle.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE):
+                await self._left.wait()
         await self._drop_all()
 
     # What handlers ask for
@@ -318,66 +368,4 @@ class Isolation:
         place: Place | None = child.place
         if place is None:
             raise RuntimeError("The attempt has ended.")
-        return await self._calls[asked.what](place.run, *asked.args)
-
-
-def _order(place: Place) -> Order:
-    attempt, process = place.run.attempt, place.process
-    row = attempt.row
-    grace = process.grace_seconds
-    timeout = None if attempt.timeout is None else attempt.timeout + grace
-    seconds = process.seconds
-    is_timeout = timeout is not None and (seconds is None or timeout < seconds)
-    return Order(
-        attempt.id,
-        attempt.token,
-        attempt.task,
-        attempt.queue,
-        attempt.args,
-        row["args_version"],
-        row["attempt"],
-        row["failures"],
-        row["max_attempts"],
-        row["losses"],
-        attempt.timeout,
-        row["lane"],
-        row["priority"],
-        row["tenant"],
-        row["ready_at"],
-        row["created_at"],
-        attempt.batch,
-        row["extra"] if (trace := place.run.trace) is None else trace.carried(row["extra"]),
-        list(place.rated),
-        (timeout if is_timeout else seconds) or 0.0,
-        process.memory or 0,  # type: ignore[arg-type]
-        is_timeout,
-    )
-
-
-def _calls(journal: Journal, budgets: Budgets) -> dict[str, Callable[..., Awaitable[Any]]]:
-    """What a child may ask for, by name."""
-
-    async def save(run: Run, kind: str, name: str, result: str) -> float:
-        return await journal.save(run, Saved(kind, name, result))
-
-    async def share(run: Run, kind: str, name: str, result: str, key: bytes, ttl: float) -> None:
-        await journal.share(run, Saved(kind, name, result), key, ttl)
-
-    async def learn(run: Run, key: str, share: float) -> None:
-        budgets.learn(key, share)
-
-    return {
-        "read": journal.read,
-        "save": save,
-        "recall": journal.recall,
-        "share": share,
-        "sleep": journal.sleep,
-        "wait_for_event": journal.wait_for_event,
-        "parents": journal.parents,
-        "extend": journal.extend,
-        "reserve": lambda run, key, units: budgets.reserve(key, units),
-        "correct": lambda run, key, units: budgets.correct(key, units),
-        "close": lambda run, key, wait: budgets.close(key, wait),
-        "learn": learn,
-        "give_back_starts": lambda run, keys: budgets.give_back_starts(keys),
-    }
+        return await self._help[asked.what](place.run, *asked.args)

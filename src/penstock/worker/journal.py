@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from time import monotonic
 from typing import TypeVar
 
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
-from penstock.store import Pool, Store, failures
+from penstock.outcome import DONE
+from penstock.store import Pool, Settlement, Store, failures
 from penstock.store.events import Awaited, Events
 from penstock.store.refusals import refused
 from penstock.store.steps import Saved, Steps
@@ -40,6 +41,7 @@ class Journal:
 
     def __init__(self, pool: Pool, store: Store) -> None:
         self._pool = pool
+        self._store = store
         self._steps = Steps(store)
         self._events = Events(store)
         self._workflows = Workflows(store)
@@ -105,6 +107,11 @@ class Journal:
             run,
             lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, added),
         )
+
+    async def completed(self, runs: Sequence[Run]) -> set[int]:
+        """The jobs that ctx.complete has ended; of the others the transaction was rolled back."""
+        checks = [Settlement(run.attempt.id, run.attempt.token, DONE, None) for run in runs]
+        return await self._ask(runs[0], lambda: self._store.completed(self._pool, checks))
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = BACKOFF_FIRST, monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -39,8 +40,9 @@ class Places:
     def _place(self, task: Task[..., Any]) -> str | None:
         place = place_of(task.__wrapped__)
         found = _found(place)
-        is_there = isinstance(found, Task) and found.is_same(task) and found.fn is task.fn
-        return place if is_there and not self._lacks(task) else None
+        if not isinstance(found, Task) or not found.is_same(task) or self._lacks(task):
+            return None
+        return place if self._tasks.around(found).fn is task.fn else None
 
     def _lacks(self, task: Task[..., Any]) -> list[str]:
         """The resources that cannot be opened there."""
@@ -77,6 +79,7 @@ class Places:
             schema=schema,
             park_limit=park_limit,
             log_level=logging.getLogger().getEffectiveLevel(),
+            registry=place_of(type(self._tasks)),
             tasks=self.tasks,
             resources=list(self.resources.values()),
             tracing=tracing,
@@ -86,6 +89,7 @@ class Places:
             given=given,
             modules=self.modules,
             path=list(sys.path),
+            before=before_imports(),
             main=main_module() if self.is_in_main else {},
         )
 
@@ -98,6 +102,13 @@ class Places:
     @property
     def is_in_main(self) -> bool:
         return any(place.startswith(f"{MAIN}:") for place in self.tasks.values())
+
+
+def before_imports() -> list[str]:
+    """What a child calls before it imports: Django's models need its settings first."""
+    django = sys.modules.get("django.apps")
+    is_ready = django is not None and django.apps.ready
+    return ["django:setup"] if is_ready and "DJANGO_SETTINGS_MODULE" in os.environ else []
 
 
 def place_of(thing: Any) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from penstock.store import Attempt
 from penstock.store.rules import Rules
+from penstock.worker.gathering import Gathering
 from penstock.worker.hand import Hand
 from penstock.worker.marks import Marks
 from penstock.worker.slots import Slots
@@ -25,6 +26,7 @@ class QueueState:
     def __init__(self, name: str, slots: int, ahead_most: int, tenants: Tenants = ALL) -> None:
         self.name = name
         self.slots = Slots(slots, ahead_most)
+        self.gathering = Gathering(slots)
         self.marks = Marks(tenants.serves)
         self._tenants = tenants
         self._told: str | None = None
@@ -79,9 +81,19 @@ class QueueState:
         if self.is_wary:
             return 0 if at_hand else min(max(self.slots.free, 0), 1)
         ahead = self.slots.ahead
+        if (room := self._room) > at_hand:
+            # Where items come, further slots are for further calls: the next claim asks for them.
+            free = 0 if self.gathering.expected else max(self.slots.free, 0)
+            return free + ahead + room - at_hand
         if at_hand > ahead // 2:
             return self._guests(at_hand, ahead)
         return max(self.slots.free, 0) + ahead - at_hand
+
+    @property
+    def _room(self) -> int:
+        """How many items have a place in the groups that gather, or in the next that could."""
+        gathering = self.gathering
+        return gathering.room or (gathering.expected if self.slots.free > gathering.full else 0)
 
     def _guests(self, at_hand: int, ahead: int) -> int:
         """Jobs of lanes that wait in this round while enough of others is at hand: without them

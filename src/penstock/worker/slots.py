@@ -64,11 +64,11 @@ class Slots:
     def take(self) -> None:
         self.used += 1
 
-    def give_back(self, seconds: float = 0.0) -> None:
-        """A job has ended, which took so long."""
+    def give_back(self, seconds: float = 0.0, jobs: int = 1) -> None:
+        """A job has ended, or several that shared the slot, after so long."""
         self.used -= 1
-        self._finished += 1
-        self._length += (seconds - self._length) / NEWS
+        self._finished += jobs
+        self._length += (seconds / jobs - self._length) / NEWS
 
     def measure(self) -> None:
         """Once a claim: how many jobs a second have finished since the last one."""

@@ -16,6 +16,7 @@ from penstock.client import Link
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import NotAllowed
 from penstock.events import Events
+from penstock.local_pool import LocalPools
 from penstock.store import failures, refusal
 from penstock.tasks import Registry, Timetable
 from penstock.worker.crew import Crew
@@ -54,6 +55,7 @@ class Worker:
         events: Events,
         resources: Resources,
         timetable: Timetable,
+        pools: LocalPools,
         *,
         queues: Mapping[str, int] | Iterable[str] | str,
         tenants: Tenants = ALL,
@@ -69,6 +71,7 @@ class Worker:
         self._events = events
         self._resources = resources
         self._timetable = timetable
+        self._pools = pools
         self._liveness = liveness
         self._pace = pace
         self._stopping = stopping
@@ -136,7 +139,10 @@ class Worker:
         )
 
     async def stop(self) -> None:
-        """Stop claiming and let jobs finish; cancel those that do not; leave. Nothing is lost."""
+        """Stop claiming and let jobs finish; cancel those that do not; leave. No job is lost.
+
+        Before and after the jobs, the app's local pools may finish what they have.
+        """
         if self._crew is not None and self._stop is None:
             self._stop = asyncio.create_task(self._shut_down(self._crew), name="penstock stop")
         if self._stop is not None:
@@ -145,7 +151,8 @@ class Worker:
 
     async def _shut_down(self, crew: Crew) -> None:
         try:
-            await Shutdown(crew, self._events, self._stopping, self._hurry).run(self._pool)
+            shutdown = Shutdown(crew, self._pools, self._events, self._stopping, self._hurry)
+            await shutdown.run(self._pool)
         finally:
             self._crew = self._stop = None
         logger.info("Worker %s has stopped: %r.", self.name, self.tally)
@@ -188,13 +195,14 @@ class Worker:
     ) -> Tally:
         """Work off what is ready, then stop: at most so many jobs, for at most so long.
 
-        Jobs that become due meanwhile are included. For hosts driven by cron, and for tests.
+        Jobs that become due meanwhile are included, and what is in the app's local pools. For hosts
+        driven by cron, and for tests.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         await self.start(limit=limit)
         assert self._crew is not None
         ends = [
-            asyncio.ensure_future(run_dry(self._crew)),
+            asyncio.ensure_future(run_dry(self._crew, self._pools, self._stopping.pool)),
             asyncio.ensure_future(self._stop_asked.wait()),
         ]
         try:

@@ -1,5 +1,7 @@
 """Jobs that use the ORM, in threads and on the loop."""
 
+import logging
+import os
 import threading
 
 from asgiref.sync import sync_to_async
@@ -54,3 +56,11 @@ def bake_once(ctx: Context, name: str) -> None:
     with transaction.atomic():
         Bread.objects.create(name=name)
         ctx.sync.complete(connection, result=name)
+
+
+@app.task(isolate=True)
+def bake_aside(name: str) -> list[int]:
+    """In a process of its own: which one, and which process of Postgres serves it."""
+    logging.getLogger("bakery").warning("%s is baked", name)
+    Bread.objects.create(name=name)
+    return [os.getpid(), backend_of_thread()]

@@ -229,3 +229,10 @@ def test_failed_jobs(jobs: dict[tuple[str, str], int], expected: list[str]) -> N
         for (task, error), count in jobs.items()
     ]
     assert verdicts(failed.judge(found, LIMITS)) == expected
+
+
+def test_jobs_that_killed_their_processes_say_how() -> None:
+    found = [Failures("parse", "poison", "OutOfMemory", 12, 7, "It held 600 MB.")]
+    [finding] = failed.judge(found, LIMITS)
+    assert "12 of them (poison) with OutOfMemory: It held 600 MB." in finding.seen
+    assert "more memory or time" in finding.remedy

@@ -22,6 +22,7 @@ def workers_table(
     sheet.column("worker", most=max(18, width // 4))
     sheet.column("")
     sheet.column("running", right=True)
+    sheet.column("children", right=True, above=95, needed=any(each.children for each in workers))
     sheet.column("started", right=True)
     sheet.column("heartbeat", right=True)
     sheet.column("host", most=24, above=115)
@@ -34,7 +35,8 @@ def workers_table(
         sheet.row(
             worker.name,
             _mark(worker),
-            f"{worker.running}/{worker.slots:,}" if worker.slots else str(worker.running),
+            f"{worker.running}/{worker.room:,}" if worker.room else str(worker.running),
+            f"{worker.children}/{worker.children_most}" if worker.children else "",
             ago(age),
             ago(worker.silent),
             worker.host or "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from msgspec import Struct
 
@@ -12,6 +13,11 @@ from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.wording import counted
+
+POISON: Final = (
+    "Its child processes died, or its workers did. Look at one: it says how and where. Give the "
+    "task more memory or time if that is what it takes, or mend the cause, then redrive them:"
+)
 
 
 class Failures(Struct, frozen=True):
@@ -49,7 +55,7 @@ def _finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Finding:
         f"{counted(jobs, 'job', limits.sample_jobs)} of the task {task} failed for good in the "
         f"last hour; {common.jobs:,} of them ({common.reason}) with "
         f"{common.error or 'no error'}{detail}",
-        "Look at one, mend the cause, then redrive them:",
+        POISON if common.reason == "poison" else "Look at one, mend the cause, then redrive them:",
         f"penstock jobs show {common.example}",
         f"penstock dead summary --task {task}",
         f"penstock dead redrive --task {task} --rate 10/s",

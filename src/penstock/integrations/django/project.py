@@ -15,7 +15,7 @@ from penstock.client import Enqueued, Link, Portal
 from penstock.config import Database
 from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
 from penstock.integrations.django.settings import ProjectSettings, task_backends
-from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections
+from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections, surround
 from penstock.store import adapt, drive
 from penstock.tasks import TaskDecorator
 from penstock.worker import Worker
@@ -40,6 +40,7 @@ class DjangoPenstock(Penstock):
         super().__init__(NOT_ASKED_YET, schema=settings.schema)
         self.tasks = ProjectTasks()
         self.task = TaskDecorator(register=self.tasks.add)
+        self._pools.dress = surround
 
     def _link_to(self, database: Database) -> Link:
         return ProjectLink(database, self.settings.database)

@@ -1,4 +1,4 @@
-"""What happens around each handler in a worker: the care that Django takes around a request.
+"""What happens around each handler and each call: the care that Django takes around a request.
 
 Django's connections belong to threads. A worker's threads live long, so a connection that the
 database has ended, or that is older than CONN_MAX_AGE, is closed before and after each job.
@@ -14,6 +14,7 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
+from penstock.local_pool.call import Call
 from penstock.tasks import Registry, Task
 
 AnyTask = Task[..., Any]
@@ -26,15 +27,21 @@ class ProjectTasks(Registry):
     """Tasks whose handlers run as Django's code expects; what users call directly stays as is."""
 
     def add(self, *tasks: AnyTask) -> None:
-        for task in tasks:
-            known = self.find(task.name)
-            if known is None or not known.is_same(task):
-                super().add(surrounded(task))
+        super().add(*map(self.around, tasks))
+
+    def around(self, task: AnyTask) -> AnyTask:
+        known = self.find(task.name)
+        return known if known is not None and known.is_same(task) else surrounded(task)
 
 
 def surrounded(task: AnyTask) -> AnyTask:
     """The task with Django's care around its handler."""
     return task.handled_by(_async(task.fn) if task.is_async else _blocking(task.fn))
+
+
+def surround(call: Call) -> None:
+    """The same care around a call of a local pool."""
+    call.fn = _async(call.fn) if call.is_async else _blocking(call.fn)
 
 
 def _blocking(handler: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import time
@@ -14,7 +15,7 @@ from penstock.isolation.board import Allowed, Board
 from penstock.isolation.child import find
 from penstock.isolation.resident import resident
 from penstock.store import Attempt, Settlement, Store
-from penstock.tasks import Registry
+from penstock.tasks import Registry, Task
 from penstock.worker import process
 from penstock.worker.executor import Executor
 from penstock.worker.inside import logs
@@ -36,6 +37,8 @@ from penstock.worker.inside.resources import Inner
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run
 
+logger = logging.getLogger("penstock.isolation")
+
 # A handler may report each of a million rows: so often a child passes it on.
 REPORT = 0.05
 
@@ -55,11 +58,12 @@ class Life:
         self._board = board
         self._row = row
         self._given = given
-        self._tasks = Registry()
+        self._tasks: Registry = find(given.registry)()
         self._states: dict[str, QueueState] = {}
         self._run: Run | None = None
         self._stop: Stop | None = None
         self._settled = False
+        self._is_idle = True
         self._report_due = 0.0
         self._last: Told | None = None
 
@@ -105,19 +109,25 @@ class Life:
 
     def _begin(self, order: Order) -> None:
         self._run, self._stop, self._settled, self._last = None, None, False, None
-        if order.task not in self._tasks and (place := self._given.tasks.get(order.task)):
-            self._tasks.add(find(place))
-        task = self._tasks.find(order.task)
+        task = self._find(order.task)
         if task and self._resources.missing(task.settings.resources):
             self._opening = asyncio.ensure_future(self._open_first(order, task.settings.resources))
         else:
             self._start(order)
 
+    def _find(self, name: str) -> Task[..., Any] | None:
+        if name not in self._tasks and (place := self._given.tasks.get(name)):
+            try:
+                self._tasks.add(find(place))
+            except Exception:
+                # Its module is not what it was when the worker began.
+                logger.exception("The task %s is not found any more at %s.", name, place)
+        return self._tasks.find(name)
+
     async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
         """What it takes to open a resource is not the job's, but for its timeout."""
-        if order.timeout is not None:
-            allowed = Allowed(time.monotonic(), order.timeout, 0, True)
-            self._board.begin(self._row, allowed)
+        allowed = Allowed(time.monotonic(), order.timeout or 0.0, 0, True)
+        self._board.begin(self._row, allowed)
         await self._resources.need(kinds)
         self._start(order)
 
@@ -148,7 +158,7 @@ class Life:
             self._line.send(self._last)
             self._last = None
         idle = run is None or run.stopped is None or run.task.is_async
-        self._settled = True
+        self._settled, self._is_idle = True, idle
         if idle:
             self._board.end(self._row)
         self._line.send(
@@ -173,9 +183,9 @@ class Life:
         if not run.is_settled:
             self._executor.never_ran(run)
         if not self._settled:
-            self._settled = True
+            self._settled, self._is_idle = True, run.task.is_async
             self._line.send(Dropped())
-        if run.stopped is not None and not run.task.is_async:
+        if not self._is_idle:
             self._line.send(Idle(resident(os.getpid())))
         self._board.end(self._row)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -25,11 +27,19 @@ class Line:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._channel.setblocking(True)
+        # As loops want it; some make it so themselves.
+        self._channel.setblocking(False)
+        self._writable = select.poll()
+        self._writable.register(channel, select.POLLOUT)
         self._frames = Frames()
-        self._sending = threading.Lock()
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
+
+    def _begin(self) -> None:
+        """Also in what a job forks, where the lock may be held by a thread that is not there."""
+        self._sending = threading.Lock()
 
     def listen(self, heard: Callable[[FromWorker], None], gone: Callable[[], None]) -> None:
         """Hand on what the worker says, on the running loop."""
@@ -38,9 +48,13 @@ class Line:
 
     def send(self, message: FromChild) -> None:
         """Say something to the worker; waits while it has not read what was said before."""
-        data = framed(encode(message))
+        rest = memoryview(framed(encode(message)))
         with self._sending:
-            self._channel.sendall(data)
+            while rest:
+                try:
+                    rest = rest[self._channel.send(rest) :]
+                except BlockingIOError:
+                    self._writable.poll()
 
     async def ask(self, what: str, *args: Any) -> Any:
         """Have the worker do something, and return or raise what came of it."""
@@ -58,7 +72,10 @@ class Line:
         self.send(Asked(0, what, list(args)))
 
     def _hear(self) -> None:
-        data = self._channel.recv(READ)
+        try:
+            data = self._channel.recv(READ)
+        except BlockingIOError:
+            return
         if not data:
             self._gone()
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any, Final
 
 from penstock.worker.inside.line import Line
@@ -50,6 +51,11 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 def send_all(line: Line, level: int) -> None:
     """From now on the worker's handlers write what this process logs, and no others."""
     root = logging.getLogger()
+    for logger in root.manager.loggerDict.values():
+        # One that has handlers of its own has them in the worker, too.
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True
     root.handlers[:] = [Sender(line)]
     root.setLevel(level)
 
@@ -68,6 +74,8 @@ def write(logged: Logged) -> None:
                 "created": logged.created,
                 "msecs": logged.created % 1 * 1000,
                 "pathname": logged.path,
+                "filename": Path(logged.path).name,
+                "module": Path(logged.path).stem,
                 "lineno": logged.line,
                 "funcName": logged.function,
             }

@@ -23,6 +23,7 @@ class Given(Struct, frozen=True):
     schema: str
     park_limit: float
     log_level: int
+    registry: str
     tasks: dict[str, str]
     resources: list[tuple[str, str]]
     tracing: str | None = None

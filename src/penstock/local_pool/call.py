@@ -1,0 +1,96 @@
+"""A call that somebody has submitted, and how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from penstock.local_pool.home import running_loop
+from penstock.tasks import Task
+
+
+class Unawaited(TypeError):
+    """A function has returned work instead of doing it."""
+
+    def __init__(self, value: Awaitable[object]) -> None:
+        if isinstance(value, Coroutine):
+            value.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        super().__init__(
+            f"It returned a {type(value).__name__} that nobody has awaited, so its work is not "
+            "done: submit an `async def` that awaits it."
+        )
+
+
+class Call:
+    """What to call with what, in the context of the submitter."""
+
+    __slots__ = ("args", "context", "fn", "is_async", "kwargs", "loop", "task")
+
+    def __init__(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.is_async = is_async(fn)
+        self.context = copy_context()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def may_end(self) -> bool:
+        """Whether it goes on while this thread waits: its loop may stand still then, or already."""
+        if not self.is_async or self.loop is None:
+            return True
+        return self.loop.is_running() and self.loop is not running_loop()
+
+    def run(self) -> None:
+        """Make a call that does not await, in this thread."""
+        value = self.context.run(self.fn, *self.args, **self.kwargs)
+        if isinstance(value, Awaitable):
+            raise Unawaited(value)
+
+    async def run_async(self) -> None:
+        """Make a call that awaits; its task has the context already."""
+        await self.fn(*self.args, **self.kwargs)
+
+    def __repr__(self) -> str:
+        return getattr(self.fn, "__qualname__", None) or type(self.fn).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """What has become of the calls so far: `submitted` is the sum of all others."""
+
+    submitted: int = 0
+    done: int = 0
+    failed: int = 0
+    dropped: int = 0
+    waiting: int = 0
+    running: int = 0
+
+
+def is_async(fn: object) -> bool:
+    """Whether to call it on an event loop; raises TypeError for what cannot be called."""
+    if isinstance(fn, FunctionType):
+        return inspect.iscoroutinefunction(fn)
+    if isinstance(fn, Task):
+        return fn.is_async
+    if not callable(fn):
+        raise _uncallable(fn)
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
+
+
+def _uncallable(given: object) -> TypeError:
+    if isinstance(given, Coroutine):
+        given.close()
+        return TypeError(
+            "submit takes the function and its arguments, not a coroutine: "
+            "pool.submit(track, 42), not pool.submit(track(42))."
+        )
+    return TypeError(f"submit takes a function and its arguments, not {given!r}.")

@@ -1,0 +1,231 @@
+"""Runs handlers that take many jobs: one call for all, and what came of each.
+
+An error of one item must not cost the others: a call that raises is made again for each half of its
+items, until the guilty one is alone and fails with its own error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from penstock.errors import StaleAttempt
+from penstock.tasks import Context, Item, NotNow, Task
+from penstock.tasks.retry_after import retry_after
+from penstock.tasks.suspended import suspension
+from penstock.worker.bridge import Bridge
+from penstock.worker.budgets import Budgets
+from penstock.worker.call_context import CallContext
+from penstock.worker.endings import Endings
+from penstock.worker.gathering import Entry
+from penstock.worker.item_run import Call, ItemRun
+from penstock.worker.journal import Journal
+from penstock.worker.queue_state import QueueState
+from penstock.worker.resources import Offers
+from penstock.worker.run import Run
+
+logger = logging.getLogger("penstock.worker")
+
+
+class Calls:
+    """Starts calls and hands the outcomes of their items on."""
+
+    def __init__(
+        self,
+        endings: Endings,
+        context: Callable[[Run], Context],
+        threads: ThreadPoolExecutor,
+        opened: Offers,
+        budgets: Budgets,
+        journal: Journal,
+        bridge: Bridge,
+    ) -> None:
+        self._endings = endings
+        self._context = context
+        self._threads = threads
+        self._opened = opened
+        self._budgets = budgets
+        self._journal = journal
+        self._bridge = bridge
+        self._loop = asyncio.get_running_loop()
+
+    def start(
+        self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
+    ) -> Call:
+        """Start the call of some items; each is an attempt of its own with its own timeout."""
+        call = Call(task, state)
+        on_stop = partial(self._stopped, call)
+        for attempt, value in entries:
+            attempt.worker = worker
+            call.runs.append(ItemRun(attempt, value, task, state, on_stop))
+        body = self._run(call)
+        if sys.version_info >= (3, 12):
+            call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
+        else:
+            call.future = self._loop.create_task(body)
+        for run in call.runs:
+            run.future = call.future
+            if run.attempt.timeout is not None and not call.future.done():
+                run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+        return call
+
+    def _stopped(self, call: Call, run: ItemRun) -> None:
+        """One item is told to stop: it is settled, and the call ends if it was the last."""
+        if not run.is_settled:
+            self._endings.interrupted(run, asyncio.CancelledError())
+        if call.is_over and call.future is not None and not call.future.done():
+            call.future.cancel()
+
+    async def _run(self, call: Call) -> None:
+        parts: list[Sequence[ItemRun]] = [call.runs]
+        while parts:
+            part = [run for run in parts.pop() if run.is_wanted]
+            if not part:
+                continue
+            try:
+                values = await self._answers(call, part)
+            except BaseException as error:
+                if not call.is_over:
+                    parts.extend(reversed(await self._raised(call, part, error)))
+            else:
+                await self._returned(part, values)
+
+    # The handler
+
+    async def _answers(self, call: Call, part: list[ItemRun]) -> object:
+        """What the handler says of some items."""
+        given: tuple[Any, ...] = ([Item(run.value, self._context(run)) for run in part],)
+        if call.task.takes_context:
+            context = CallContext(call, len(part), self._opened, self._budgets, self._bridge)
+            given = (context, *given)
+        if call.task.is_async:
+            return await call.task.fn(*given)
+        return await self._in_thread(call, given)
+
+    async def _in_thread(self, call: Call, given: tuple[Any, ...]) -> object:
+        thread = self._threads.submit(_call, call.task.fn, given)
+        returned = asyncio.wrap_future(thread, loop=self._loop)
+        try:
+            return await asyncio.shield(returned)
+        except asyncio.CancelledError:
+            if call.is_over and not thread.cancel() and not thread.done():
+                # A thread cannot be stopped: it keeps its slot until it returns.
+                for run in call.runs:
+                    run.overdue = True
+                logger.warning(
+                    "All items of a call of %s were stopped (%s); its thread keeps its slot.",
+                    call.task.name,
+                    call.stopped,
+                )
+                await asyncio.wait([returned])
+                if not returned.cancelled():
+                    returned.exception()
+            raise
+
+    # What came of it
+
+    async def _returned(self, part: list[ItemRun], values: object) -> None:
+        if (problem := _misfit(part, values)) is not None:
+            await self._fail(part, problem)
+            return
+        assert isinstance(values, list | tuple)
+        failed: list[tuple[ItemRun, BaseException]] = []
+        for run, value in zip(part, values, strict=True):
+            if isinstance(value, BaseException):
+                failed.append((run, value))
+            elif run.is_wanted:
+                self._endings.returned(run, value)
+        for run, error in failed:
+            await self._fail([run], error)
+
+    async def _raised(
+        self, call: Call, part: list[ItemRun], error: BaseException
+    ) -> list[list[ItemRun]]:
+        """The items to call the handler for again, in parts; the others have failed."""
+        if len(part) == 1 or is_of_all(error, call.task):
+            await self._fail(part, error)
+            return []
+        if isinstance(error, StaleAttempt):
+            refused = [run for run in part if run.stopped is not None]
+            await self._fail(refused, error)
+            if refused:
+                return [[run for run in part if run.is_wanted]]
+        part = await self._uncompleted(part, error)
+        middle = (len(part) + 1) // 2
+        return [part[:middle], part[middle:]]
+
+    async def _uncompleted(self, part: list[ItemRun], error: BaseException) -> list[ItemRun]:
+        """Those that ctx.complete has not ended: its transaction may have been rolled back."""
+        claimed = [run for run in part if run.completed]
+        if not claimed:
+            return part
+        try:
+            done = await self._journal.completed(claimed)
+        except Exception as doubt:
+            # Their settle asks the same, and goes on asking while the database is away.
+            logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
+            done = {run.attempt.id for run in claimed}
+        for run in claimed:
+            if run.attempt.id in done:
+                self._endings.raised(run, error)
+            else:
+                run.completed = False
+        return [run for run in part if run.is_wanted]
+
+    async def _fail(self, part: Sequence[ItemRun], error: BaseException) -> None:
+        """All these items have failed with the error, or must wait for what it says."""
+        lanes: dict[str, list[ItemRun]] = {}
+        for run in part:
+            lanes.setdefault(run.attempt.row["lane"], []).append(run)
+        for runs in lanes.values():
+            heeded = await self._endings.heed(runs[0], error, len(runs))
+            for run in runs:
+                if run.is_wanted:
+                    self._endings.raised(run, heeded)
+
+
+def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
+    """Whether an error is about no item: an empty budget, a server that refuses, an outage.
+
+    A sleep or a wait for an event is one item's own, and found as a failure is.
+    """
+    assert task.settings.batch is not None
+    if isinstance(suspension(error), NotNow) or retry_after(error) is not None:
+        return True
+    outages = tuple(task.settings.batch.fails_all)
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(outages)[1] is None
+    return isinstance(error, outages)
+
+
+def _misfit(part: list[ItemRun], values: object) -> Exception | None:
+    """What is wrong with what a handler returned as a whole."""
+    task = part[0].task
+    if isinstance(values, Awaitable):
+        if isinstance(values, Coroutine):
+            values.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        return TypeError(
+            f"The handler of {task.name} returned a {type(values).__name__} that nobody has "
+            "awaited, so its work is not done: `await` it, in an `async def`."
+        )
+    wanted = f"it must return a list with one outcome for each of its {len(part)} items, in order"
+    if not isinstance(values, list | tuple):
+        return TypeError(
+            f"The handler of {task.name} returned a {type(values).__name__}: {wanted}."
+        )
+    if len(values) != len(part):
+        return ValueError(f"The handler of {task.name} returned {len(values)} outcomes: {wanted}.")
+    return None
+
+
+def _call(fn: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    try:
+        return fn(*given)
+    except StopIteration as error:
+        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
+        raise RuntimeError("The handler raised StopIteration.") from error

@@ -1,0 +1,72 @@
+"""The attempts that share calls of their handler, while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penstock.store import Attempt
+from penstock.tasks import Task
+from penstock.worker.queue_state import QueueState
+from penstock.worker.run import Run, StopReason
+
+
+class ItemRun(Run):
+    """One attempt among several of a call. It is stopped without the others."""
+
+    __slots__ = ("_on_stop", "value")
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        value: Any,
+        task: Task[Any, Any],
+        state: QueueState,
+        on_stop: Callable[[ItemRun], None],
+    ) -> None:
+        super().__init__(attempt, task, state)
+        self.value = value
+        self._on_stop = on_stop
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its outcome is still asked for; the fence's word alone does not settle that."""
+        return not self.is_settled and self.stopped in (None, "refused")
+
+    def stop(self, reason: StopReason) -> None:
+        """Settle it now; the handler finds its flag set, and goes on with the others."""
+        if self.stopped is None:
+            self.stopped = reason
+        elif self.stopped != "refused":
+            return
+        self._on_stop(self)
+
+
+class Call:
+    """The attempts of one slot, and the future that runs their handler for them."""
+
+    def __init__(self, task: Task[Any, Any], state: QueueState) -> None:
+        self.task = task
+        self.state = state
+        self.runs: list[ItemRun] = []
+        self.future: asyncio.Task[None] | None = None
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.monotonic() - self._began
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for an outcome any more."""
+        return not any(run.is_wanted for run in self.runs)
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """Why to stop, once all its items are told to."""
+        if any(run.stopped is None for run in self.runs):
+            return None
+        return self.runs[0].stopped

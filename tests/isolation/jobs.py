@@ -1,0 +1,303 @@
+"""What the jobs of these tests do. Children import this module."""
+
+import asyncio
+import collections
+import contextlib
+import ctypes
+import itertools
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import asyncpg
+
+from penstock import Batch, Context, Fixed, Item, Process, task
+
+AT_ONCE = Fixed(0)
+
+
+def linger() -> None:
+    """Wait for what never comes, in small naps."""
+    while True:
+        time.sleep(0.01)
+
+
+def wait_for(path: str) -> None:
+    while not is_there(path):
+        time.sleep(0.01)
+
+
+def is_there(path: str) -> bool:
+    return Path(path).exists()
+
+
+def sign(path: str, pid: int | None = None) -> None:
+    """Leave a process id for the test, whole or not at all."""
+    draft = Path(f"{path}.draft")
+    draft.write_text(str(pid or os.getpid()))
+    draft.rename(path)
+
+
+# Deaths
+
+
+@task(isolate=Process(deaths=1))
+def aborts() -> NoReturn:
+    os.abort()
+
+
+@task(isolate=Process(deaths=1))
+def segfaults() -> None:
+    ctypes.string_at(0)
+
+
+@task(isolate=Process(deaths=1, memory="256MB"))
+def bombs() -> None:
+    held = []
+    while True:
+        held.append(bytearray(4 * 2**20))
+
+
+@task(isolate=Process(deaths=1, time=0.3))
+def spins_in_c() -> None:
+    """Never gives the GIL back: neither a signal's handler nor another thread gets a turn."""
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@task(isolate=Process(deaths=1, grace=0.2), timeout=0.2, max_attempts=1)
+def spins_past_its_timeout() -> None:
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@task(isolate=Process(deaths=1))
+async def exits() -> None:
+    os._exit(7)
+
+
+@task(isolate=Process(deaths=1))
+def hangs_up() -> None:
+    os.kill(os.getpid(), signal.SIGHUP)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def waits_to_be_killed(path: str) -> None:
+    sign(path)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def writes_garbage() -> None:
+    """Writes to every socket that it finds."""
+    for file in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if file.readlink().name.startswith("socket:"):
+                os.write(int(file.name), b"\xff" * 64)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def prints_and_aborts(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    os.abort()
+
+
+@task(isolate=Process(deaths=3), retry=AT_ONCE, max_attempts=20)
+def dies_or_raises(ctx: Context, deaths: list[int]) -> int:
+    """Dies in these attempts and raises in all others but the tenth."""
+    if ctx.attempt in deaths:
+        os._exit(1)
+    if ctx.attempt < 10:
+        raise ValueError("not yet")
+    return ctx.attempt
+
+
+# What does not notice
+
+
+@task(isolate=True)
+def in_child(path: str) -> int:
+    wait_for(path)
+    return os.getpid()
+
+
+@task
+async def on_loop(path: str) -> int:
+    while not is_there(path):  # noqa: ASYNC110 - the test opens it, by a file
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+@task
+def in_thread(path: str) -> int:
+    wait_for(path)
+    return os.getpid()
+
+
+@task(isolate=True)
+def pid() -> int:
+    return os.getpid()
+
+
+@task(isolate=True)
+async def async_pid() -> int:
+    return os.getpid()
+
+
+@task
+async def plain_pid() -> int:
+    return os.getpid()
+
+
+@task(isolate=False)
+async def never_isolated() -> int:
+    return os.getpid()
+
+
+# Stops
+
+
+def deaf() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
+
+@task(isolate=Process(grace=0.1))
+async def deaf_sleeper(path: str) -> None:
+    deaf()
+    sign(path)
+    linger()
+
+
+@task(isolate=Process(grace=0.1))
+async def deaf_spinner(path: str) -> None:
+    deaf()
+    sign(path)
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@task(isolate=Process(grace=5))
+def heeds(ctx: Context, path: str) -> None:
+    sign(path)
+    while not ctx.cancelled:
+        time.sleep(0.01)
+
+
+@task(isolate=Process(grace=5))
+async def waits(path: str) -> None:
+    sign(path)
+    await asyncio.Event().wait()
+
+
+@task(isolate=Process(grace=5), timeout=0.1, max_attempts=1)
+async def late_async() -> None:
+    await asyncio.Event().wait()
+
+
+@task(isolate=Process(grace=5), timeout=0.1, max_attempts=1)
+def late_sync(ctx: Context) -> None:
+    while not ctx.cancelled:
+        time.sleep(0.01)
+
+
+@task(isolate=Process(deaths=1, grace=0.1))
+def starts_others(path: str) -> None:
+    other = subprocess.Popen(["sleep", "1000"])
+    sign(path, other.pid)
+    linger()
+
+
+# Wear
+
+
+@task(isolate=Process(retire_after=3))
+def wears_out() -> int:
+    return os.getpid()
+
+
+KEPT: list[bytearray] = []
+
+
+@task(isolate=Process(memory="512MB", retire_above="150MB"))
+def leaks() -> int:
+    KEPT.append(bytearray(32 * 2**20))
+    return os.getpid()
+
+
+@task(isolate=True)
+def signs_and_waits(note: str, gate: str) -> int:
+    sign(note)
+    wait_for(gate)
+    return os.getpid()
+
+
+@task(isolate=Process(grace=60))
+def stubborn(path: str) -> None:
+    sign(path)
+    linger()
+
+
+@task(isolate=Process(grace=60))
+def spins_until_killed(path: str) -> None:
+    sign(path)
+    collections.deque(itertools.repeat(None), maxlen=0)
+
+
+@task
+async def signs_on_loop(note: str, gate: str) -> int:
+    """Runs in the worker, unless it was lost with one."""
+    sign(note)
+    while not is_there(gate):  # noqa: ASYNC110 - the test opens it, by a file
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+@task(isolate=Process(deaths=1))
+def poisoned_once() -> int:
+    """One death would be its last."""
+    return os.getpid()
+
+
+@task(isolate=True)
+async def pays(ctx: Context, url: str) -> None:
+    """Its effect is a row in the same Postgres, written exactly once."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO public.paid VALUES ($1)", int(ctx.job.id))
+            await ctx.complete(connection)
+    finally:
+        await connection.close()
+
+
+@task(isolate=Process(deaths=2), retry=AT_ONCE)
+def kills_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(batch=Batch(size=4))
+async def many_pids(items: list[Item[int]]) -> list[int]:
+    return [os.getpid() for _ in items]
+
+
+def double(number: int) -> int:
+    logging.getLogger("tests.isolation").warning("doubling %d", number)
+    return 2 * number
+
+
+@task(isolate=Process(deaths=1, time=20))
+def uses_processes() -> list[int]:
+    fork = multiprocessing.get_context("fork")
+    for _ in range(10):
+        other = fork.Process(target=linger)
+        other.start()
+        other.terminate()
+        other.join()
+    with fork.Pool(2) as pool:
+        return pool.map(double, range(4))

@@ -1,0 +1,158 @@
+"""What handlers can do, they can do from inside a child process."""
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from penstock import Penstock, Workflow, task
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.isolation import inside, jobs
+from tests.isolation.worker import isolating, reaches
+
+HARDLY = 1e-6  # a rate at which nothing comes in
+
+
+@pytest.fixture
+async def app(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Penstock]:
+    monkeypatch.setenv(inside.URL, database.url)
+    monkeypatch.setenv(inside.FOLDER, str(tmp_path))
+    async with Penstock(database.url, include=inside.TASKS) as app:
+        app.resource(inside.Model)(inside.open_model)
+        app.resource(inside.Broken)(inside.open_broken)
+        yield app
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return tmp_path / "notes"
+
+
+def lines(notes: Path) -> list[str]:
+    return notes.read_text().splitlines()
+
+
+async def test_progress_logs_results_and_what_is_enqueued(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with isolating(app):
+        telling = await app.enqueue(inside.tells)
+        results = {kind: await app.enqueue(inside.returns, kind) for kind in ("none", "large")}
+        odd = await app.enqueue(inside.returns, "odd")
+        outside = [await app.enqueue(each) for each in (inside.enqueues, inside.enqueues_in_thread)]
+        assert await app.wait(results["none"], timeout=30) is None
+        assert await app.wait(results["large"], timeout=30) == "x" * 10**6
+        assert await app.wait(odd, timeout=30) == repr(object)
+        added = [await app.wait(job, timeout=30) for job in outside]
+        assert [await app.wait(job, timeout=30) for job in added] == [10, 11]
+        await app.wait(telling, timeout=30)
+        told = (await app.states([telling]))[telling.id]
+    assert (told.done, told.total, told.message) == (1000, 1000, "row 1000")
+    said, plain, caught = [each for each in caplog.records if "inside.py" in each.pathname]
+    assert said.getMessage() == f"[{inside.tells.name} {telling.id}#1] from inside"
+    assert (vars(said)["job_id"], vars(said)["attempt"]) == (telling.id, 1)
+    assert (vars(said)["colour"], said.filename, said.levelname) == ("blue", "inside.py", "INFO")
+    assert (plain.name, plain.getMessage(), plain.funcName) == (
+        "tests.isolation",
+        "plain 1",
+        "tells",
+    )
+    assert "ValueError: what went wrong" in caught.getMessage()
+
+
+async def test_budgets(app: Penstock, connection: asyncpg.Connection) -> None:
+    await app.set_limit("tokens", rate=HARDLY, burst=100)
+    await app.set_limit("other", rate=1)
+    await app.set_limit("api", rate=1000)
+    async with isolating(app):
+        await app.wait(await app.enqueue(inside.spends), timeout=30)
+        await app.wait(await app.enqueue(inside.spends_in_thread), timeout=30)
+        waiting = await reaches(app, await app.enqueue(inside.spends_too_much), "scheduled")
+        refused = await reaches(app, await app.enqueue(inside.is_refused), "scheduled")
+    assert (waiting.reason, waiting.failures) == ("budget:tokens", 0)
+    assert (refused.failures, refused.errors) == (0, ())
+    rows = await connection.fetch(
+        "SELECT key, level, closed_until > clock_timestamp() AS closed FROM penstock.bucket"
+    )
+    buckets = {row["key"]: row for row in rows}
+    assert buckets["tokens"]["level"] == pytest.approx(70, abs=0.1)
+    assert {key for key, row in buckets.items() if row["closed"]} == {"other", "api"}
+
+
+async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
+    flow = Workflow()
+    first = flow.add(inside.split.prepare(), name="split")
+    flow.add(inside.merge.prepare(), name="merge", after=first)
+    async with isolating(app):
+        started = await app.start_workflow(flow)
+        stepping = [await app.enqueue(each) for each in (inside.steps, inside.steps_in_thread)]
+        waiting = [
+            await app.enqueue(each) for each in (inside.waits_for_all, inside.waits_in_thread)
+        ]
+        doubled = await reaches(app, await app.enqueue(inside.twice), "failed")
+        for job in waiting:
+            await reaches(app, job, "blocked")
+            await app.send_event(f"event of {job.id}", {"job": job.id})
+        assert [await app.wait(job, timeout=30) for job in stepping] == [[8, 10], [12, 15]]
+        events = [await app.wait(job, timeout=30) for job in waiting]
+        assert await app.wait(started["split"], timeout=30) == ["part 1", "part 2"]
+        merged = await app.wait(started["merge"], timeout=30)
+    assert events == [[{"job": waiting[0].id}, "there"], {"job": waiting[1].id}]
+    assert merged == {"split": ["part 1", "part 2"], "part 1": 1, "part 2": 2}
+    assert doubled.errors[0].type == "penstock.errors.DuplicateStep"
+    done = sorted(lines(notes))
+    assert done == ["double 1", "double 4", "double 5", "look", "look", "triple 4", "triple 5"]
+
+
+async def test_a_transaction_of_the_childs_own(app: Penstock) -> None:
+    async with isolating(app):
+        done = await app.enqueue(inside.completes)
+        result = await app.wait(done, timeout=30)
+        undone = await reaches(app, await app.enqueue(inside.rolls_back), "failed")
+    assert result["by"] != os.getpid()
+    assert (await app.get(done)).errors == ()
+    assert undone.errors[0].type == "NotCommitted"
+
+
+async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
+    @task(name=inside.takes.name)
+    async def before(number: str) -> None: ...
+
+    async with isolating(app, children=1):
+        parked = await reaches(app, await app.enqueue(inside.uses_broken), "scheduled")
+        unfit = await reaches(app, await app.enqueue(before, "three"), "scheduled")
+        pids = {await app.wait(await app.enqueue(inside.uses_model), timeout=30) for _ in range(3)}
+    assert (parked.reason, parked.failures) == ("missing_resource", 0)
+    assert "Broken" in parked.errors[0].message
+    assert (unfit.reason, unfit.failures) == ("bad_arguments", 0)
+    [pid] = pids
+    assert pid != os.getpid()
+    assert lines(notes) == [f"open {pid}", f"close {pid}"]
+
+
+async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Path) -> None:
+    async with isolating(app, children=1):
+        pids = [
+            await app.wait(await app.enqueue(inside.wears_with_model), timeout=30) for _ in (1, 2)
+        ]
+        await until(lambda: len(lines(notes)) == 4, what="both to leave")
+    assert len(set(pids)) == 2
+    assert sorted(lines(notes)) == sorted(
+        f"{what} {pid}" for pid in pids for what in ("open", "close")
+    )
+
+
+async def test_handlers_may_have_processes_of_their_own(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.include(jobs.uses_processes)
+    async with isolating(app):
+        assert await app.wait(await app.enqueue(jobs.uses_processes), timeout=30) == [0, 2, 4, 6]
+    assert "doubling 3" in caplog.text

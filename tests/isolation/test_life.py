@@ -1,0 +1,145 @@
+"""Who goes with whom: workers, wardens, children."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock import Penstock
+from tests.chaos.process import Process
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.isolation import jobs
+from tests.isolation.worker import (
+    children_of,
+    gone,
+    is_alive,
+    isolating,
+    isolation_of,
+    signed,
+    warden_of,
+)
+
+
+@pytest.fixture
+async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..., Process]]:
+    """Start a worker process."""
+    started: list[Process] = []
+
+    def start(name: str, **settings: Any) -> Process:
+        common = {"url": database.url, "name": name, "folder": str(tmp_path)}
+        started.append(Process("tests.isolation.program", common | settings))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parked jobs come back soon."""
+    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
+
+
+async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
+    app: Penstock, start: Callable[..., Process], tmp_path: Path
+) -> None:
+    gate, notes = tmp_path / "gate", [tmp_path / str(number) for number in range(3)]
+    worker = start("first")
+    await worker.ready()
+    spinning = await app.enqueue(jobs.spins_until_killed, str(tmp_path / "spinner"))
+    starting = await app.enqueue(jobs.starts_others, str(tmp_path / "other"))
+    lost = [await app.enqueue(jobs.signs_on_loop, str(note), str(gate)) for note in notes[:2]]
+    child, other = await signed(tmp_path / "spinner"), await signed(tmp_path / "other")
+    assert [await signed(note) for note in notes[:2]] == [worker.pid] * 2
+    [warden] = children_of(worker.pid)
+    pids = (child, other, warden, *children_of(warden))
+    worker.kill()
+    await gone(*pids)
+    for note in notes[:2]:
+        note.unlink()
+    await app.cancel_many([spinning.id, starting.id])
+    async with isolating(app):
+        fresh = await app.enqueue(jobs.signs_on_loop, str(notes[2]), str(gate))
+        # All three run at the same time.
+        seen = [await signed(note) for note in notes]
+        gate.touch()
+        assert [await app.wait(job, timeout=30) for job in (*lost, fresh)] == seen
+    assert len(set(seen)) == 3
+    assert seen[2] == os.getpid()
+    found = await app.get(lost[0])
+    assert (found.losses, found.failures, found.attempt) == (1, 0, 2)
+
+
+async def test_what_was_lost_is_isolated_unless_its_task_says_never(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    isolated = await app.enqueue(jobs.plain_pid)
+    item = await app.enqueue(jobs.many_pids, 1)
+    never = await app.enqueue(jobs.never_isolated)
+    await connection.execute("UPDATE penstock.job SET losses = 1")
+    async with isolating(app):
+        assert await app.wait(isolated, timeout=30) != os.getpid()
+        assert await app.wait(item, timeout=30) != os.getpid()
+        assert await app.wait(never, timeout=30) == os.getpid()
+        assert await app.wait(await app.enqueue(jobs.plain_pid), timeout=30) == os.getpid()
+
+
+async def test_signals_to_all_of_a_service_let_jobs_finish(
+    app: Penstock, start: Callable[..., Process], tmp_path: Path
+) -> None:
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    worker = start("all")
+    await worker.ready()
+    job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+    child = await signed(note)
+    [warden] = children_of(worker.pid)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for pid in (child, warden):
+            os.kill(pid, number)
+    os.kill(worker.pid, signal.SIGTERM)
+    gate.touch()
+    assert await worker.ended() == 0
+    assert not any(map(is_alive, (child, warden)))
+    found = await app.get(job)
+    assert (found.state, found.result, found.attempt) == ("completed", child, 1)
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
+    app: Penstock, tmp_path: Path
+) -> None:
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    async with isolating(app) as worker:
+        job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        child, warden = await signed(note), warden_of(worker)
+        gate.touch()
+        os.kill(child, signal.SIGSTOP)
+        os.kill(warden, signal.SIGKILL)
+        await gone(child, warden)
+        assert await app.wait(job, timeout=30) != child
+        assert warden_of(worker) != warden
+    found = await app.get(job)
+    assert found.failures == 0
+    assert {error.kind for error in found.errors} <= {"parked"}
+
+
+async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
+    app: Penstock, tmp_path: Path
+) -> None:
+    async with isolating(app, children=1) as worker:
+        idle: int = await app.wait(await app.enqueue(jobs.pid), timeout=30)
+        warden = warden_of(worker)
+        os.kill(warden, signal.SIGSTOP)  # Nobody hears of the death before the job has come.
+        os.kill(idle, signal.SIGKILL)
+        job = await app.enqueue(jobs.poisoned_once)
+        await until(lambda: not isolation_of(worker)._idle, what="the job to be given")
+        os.kill(warden, signal.SIGCONT)
+        assert await app.wait(job, timeout=30) != idle
+    found = await app.get(job)
+    assert (found.attempt, found.failures, found.errors) == (2, 0, ())

@@ -1,0 +1,141 @@
+"""Jobs in children are told to stop, and killed if they do not."""
+
+import asyncio
+import select
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock import Penstock
+from tests.fixtures.until import until
+from tests.fixtures.worker import STOPPING, crew_of
+from tests.isolation import jobs
+from tests.isolation.worker import (
+    gone,
+    is_alive,
+    isolating,
+    isolation_of,
+    reaches,
+    signed,
+    warden_of,
+)
+
+
+async def test_who_does_not_heed_a_cancellation_is_killed_and_replaced(
+    app: Penstock, tmp_path: Path
+) -> None:
+    async with isolating(app) as worker:
+        for task in (jobs.deaf_sleeper, jobs.deaf_spinner, jobs.starts_others):
+            note = tmp_path / task.name
+            job = await app.enqueue(task, str(note))
+            pid = await signed(note)
+            await app.cancel(job)
+            await gone(pid)
+            found = await reaches(app, job, "cancelled")
+            assert (found.attempt, found.failures, found.errors) == (1, 0, ())
+            assert await app.wait(await app.enqueue(jobs.pid), timeout=30) != pid
+        assert worker.tally.refused == 0
+
+
+async def test_who_heeds_it_keeps_its_child(app: Penstock, tmp_path: Path) -> None:
+    async with isolating(app, children=1):
+        pids = set()
+        for task in (jobs.heeds, jobs.waits):
+            note = tmp_path / task.name
+            job = await app.enqueue(task, str(note))
+            pids.add(await signed(note))
+            await app.cancel(job)
+            await reaches(app, job, "cancelled")
+            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=30))
+        for late in (jobs.late_async, jobs.late_sync):
+            found = await reaches(app, await app.enqueue(late), "failed")
+            [error] = found.errors
+            assert (found.reason, error.kind, error.type) == ("exhausted", "timeout", "TimedOut")
+            pids.add(await app.wait(await app.enqueue(jobs.pid), timeout=30))
+    assert len(pids) == 1
+
+
+async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
+    app: Penstock, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    async with isolating(app, children=1) as worker:
+        first = await app.enqueue(jobs.in_child, str(gate))
+        second = await app.enqueue(jobs.pid)
+        await reaches(app, second, "running")
+        await app.cancel(second)
+        await until(
+            lambda: len(crew_of(worker).dispatcher.running) == 1, what="the second to be gone"
+        )
+        gate.touch()
+        await app.wait(first, timeout=30)
+
+
+async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
+    app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.isolation.PATIENCE", 0.1)
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    async with isolating(app, children=1):
+        first = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        await signed(note)
+        second = await app.enqueue(jobs.pid)
+
+        async def is_back() -> bool:
+            return (await app.get(second)).attempt > 1
+
+        await until(is_back, what="the second to be claimed again")
+        gate.touch()
+        assert await app.wait(second, timeout=30) == await app.wait(first, timeout=30)
+    found = await app.get(second)
+    assert (found.failures, found.losses, found.errors) == (0, 0, ())
+
+
+async def test_a_stop_lets_jobs_finish(app: Penstock, tmp_path: Path) -> None:
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    worker = isolating(app)
+    await worker.start()
+    job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+    pid, warden = await signed(note), warden_of(worker)
+    stopping = asyncio.ensure_future(worker.stop())
+    gate.touch()
+    await stopping
+    assert not any(map(is_alive, (pid, warden)))
+    assert (await app.get(job)).result == pid
+
+
+async def test_a_stop_gives_back_what_does_not_finish_and_nothing_runs_on(
+    app: Penstock, tmp_path: Path
+) -> None:
+    worker = isolating(app, children=4, stopping=replace(STOPPING, finish=0.05, cancel=0.3))
+    await worker.start()
+    notes = [tmp_path / str(number) for number in range(4)]
+    tasks = (jobs.heeds, jobs.waits, jobs.deaf_sleeper, jobs.stubborn)
+    running = [await app.enqueue(task, str(note)) for task, note in zip(tasks, notes, strict=True)]
+    waiting = await app.enqueue(jobs.pid)
+    pids = [await signed(note) for note in notes]
+    await worker.stop()
+    assert not any(map(is_alive, pids))
+    for job in (*running, waiting):
+        found = await app.get(job)
+        assert (found.state, found.failures, found.losses, found.errors) == ("ready", 0, 0, ())
+
+
+async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
+    app: Penstock, tmp_path: Path
+) -> None:
+    gate, note = tmp_path / "gate", tmp_path / "note"
+    async with isolating(app, children=1) as worker:
+        job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        pid = await signed(note)
+        [run] = crew_of(worker).dispatcher.running.values()
+        [child] = isolation_of(worker)._children.values()
+        gate.touch()
+        select.select(
+            [child._channel], [], [], 5
+        )  # The loop stands still until its answer is there.
+        run.stop("shutdown")
+        child._read()
+        assert await app.wait(job, timeout=30) == pid
+        assert await app.wait(await app.enqueue(jobs.pid), timeout=30) == pid

@@ -1,0 +1,83 @@
+"""Items that wait for their call: in groups, by when they are due."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from penstock import Batch, Item, task
+from penstock.worker.gathering import MOST, Entry, Gathering, Group
+
+
+def entry(number: int) -> Entry:
+    attempt: Any = SimpleNamespace(id=number)
+    return Entry(attempt, number)
+
+
+@task(batch=Batch(size=3, linger=1.0))
+async def handler(items: list[Item[int]]) -> list[None]:
+    return [None for _ in items]
+
+
+def values(group: Group | None) -> list[int]:
+    return [] if group is None else [entry.value for entry in group.entries]
+
+
+def gathered(*places: tuple[str, float], slots: int = 2) -> Gathering:
+    """Items by their key and the time at which they came."""
+    gathering = Gathering(slots)
+    for number, (key, now) in enumerate(places):
+        gathering.add(handler, key, entry(number), now)
+    return gathering
+
+
+def test_a_group_is_due_when_its_first_item_has_waited() -> None:
+    gathering = gathered(("a", 10.0), ("a", 10.9))
+    assert (gathering.next_due, len(gathering), gathering.room) == (11.0, 2, 1)
+    assert gathering.next(10.99) is None
+    assert values(gathering.next(11.0)) == [0, 1]
+    assert (gathering.next_due, len(gathering), gathering.room) == (None, 0, 0)
+
+
+def test_a_full_group_is_due_at_once_and_the_next_item_begins_another() -> None:
+    gathering = gathered(("a", 10.0), ("a", 10.1), ("a", 10.2), ("a", 10.3))
+    assert (gathering.full, gathering.room) == (1, 2)
+    assert values(gathering.next(10.2)) == [0, 1, 2]
+    assert gathering.full == 0
+    assert gathering.next(10.3) is None
+    assert values(gathering.next(11.3)) == [3]
+
+
+def test_who_has_waited_longest_is_before_those_that_are_full_since() -> None:
+    """However many calls one key could fill, another's few items have their turn."""
+    gathering = gathered(("few", 10.0), ("many", 11.5), ("many", 11.5), ("many", 11.5))
+    assert values(gathering.next(12.0)) == [0]
+    assert values(gathering.next(12.0)) == [1, 2, 3]
+
+
+def test_one_can_be_taken_out_and_an_empty_group_is_gone() -> None:
+    gathering = gathered(("a", 10.0), ("a", 10.0), ("b", 10.0))
+    first, second, third = gathering
+    gathering.remove(third)
+    assert (len(gathering), gathering.room) == (2, 1)
+    gathering.remove(first)
+    assert (list(gathering), gathering.room) == ([second], 2)
+    assert values(gathering.next(11.0)) == [1]
+    assert gathering.next(99.0) is None
+
+
+def test_one_can_be_taken_out_of_a_full_group() -> None:
+    gathering = gathered(("a", 10.0), ("a", 10.0), ("a", 10.0))
+    for attempt in tuple(gathering):
+        gathering.remove(attempt)
+    assert (len(gathering), gathering.full, gathering.room) == (0, 0, 0)
+
+
+def test_all_can_be_given_up() -> None:
+    gathering = gathered(("a", 10.0), ("a", 10.0), ("a", 10.0), ("b", 10.0))
+    assert len(gathering.clear()) == 4
+    assert (len(gathering), gathering.full, gathering.room, gathering.next_due) == (0, 0, 0, None)
+
+
+def test_with_many_keys_no_more_is_asked_for_than_a_bound() -> None:
+    gathering = gathered(*((str(number), 10.0) for number in range(MOST)))
+    assert gathering.is_crowded
+    assert gathering.room == 0
