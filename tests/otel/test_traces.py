@@ -1,5 +1,6 @@
 """A trace goes from the enqueue through every attempt, wherever that runs."""
 
+import asyncio
 import importlib
 import sys
 from typing import Any
@@ -160,6 +161,18 @@ async def test_what_a_handler_enqueues_is_in_the_same_trace(
 
     assert len({span.context.trace_id for span in telemetry.spans("process default")}) == 1
     assert len(telemetry.spans("send default")) == 2
+
+
+async def test_code_that_does_not_await_is_followed_too(
+    app: Penstock, telemetry: Telemetry
+) -> None:
+    app.include(look)
+    with telemetry.tracer.start_as_current_span("request") as request:
+        await asyncio.to_thread(app.sync.enqueue, look)
+
+    parent = telemetry.span("send default").parent
+    assert parent is not None
+    assert parent.span_id == request.get_span_context().span_id
 
 
 async def test_a_workflow_and_a_transaction_are_followed_too(

@@ -102,10 +102,12 @@ async def test_a_service_whose_database_is_silent_is_not_ready(
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.swallow()
         answer = await http.get("/readyz")
-        proxy.cut()
+        proxy.heal()
+        healed = await until(lambda: ready(http), what="the service to be ready again")
 
     assert answer.status_code == 503
     assert "has not answered" in answer.json()["detail"]
+    assert healed
 
 
 async def test_the_database_is_asked_once_however_many_probe(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Final
 
 from penstock import migrate
 from penstock.app import Penstock
 from penstock.errors import SchemaError
 from penstock.service.fresh import Fresh
+from penstock.store import Executor
 
 logger = logging.getLogger("penstock.service")
 
@@ -36,24 +38,34 @@ class Readiness:
         return told
 
     async def _look(self) -> str | None:
+        until = time.monotonic() + PATIENCE
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._ask()
+            return await self._ask()
         except SchemaError as error:
             return str(error)
-        except TimeoutError:
-            return f"The database has not answered within {PATIENCE:g} seconds."
         except Exception as error:
+            if time.monotonic() >= until:
+                return f"The database has not answered within {PATIENCE:g} seconds."
             # Anybody may ask: what the driver says of hosts and roles is for the log alone.
             logger.warning("The database cannot be asked whether all is well: %s", error)
             return "The database cannot be reached."
 
     async def _ask(self) -> str | None:
-        app = self._app
-        pool, schema = await app.pool(), app.database.schema
-        await migrate.check(pool, schema)
-        statement = app.store.statement("examine_partitions")
-        if gap := await pool.fetchrow(statement, schema, DAYS_AHEAD - 1):
+        pool = await self._app.pool()
+        # A connection whose server is silent is cut: to ask for a cancel would take a minute.
+        late = asyncio.get_running_loop().time() + PATIENCE
+        async with pool.acquire(timeout=PATIENCE) as connection:
+            watchdog = asyncio.get_running_loop().call_at(late, connection.terminate)
+            try:
+                return await self._asked(connection)
+            finally:
+                watchdog.cancel()
+
+    async def _asked(self, connection: Executor) -> str | None:
+        schema = self._app.database.schema
+        await migrate.check(connection, schema)
+        statement = self._app.store.statement("examine_partitions")
+        if gap := await connection.fetchrow(statement, schema, DAYS_AHEAD - 1):
             return (
                 f"The history has no partition for {gap['day']}: soon jobs cannot end. Is there a "
                 "worker? They make them; `penstock doctor` says more."
