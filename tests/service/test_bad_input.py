@@ -277,6 +277,9 @@ async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
         first = asyncio.create_task(http.get("/api/v1/jobs/1"))
         await has_begun.wait()
         second = await http.post("/api/v1/jobs", content=GOOD, headers=JSON)
+        other = await http.post(
+            "/api/v1/jobs", content=GOOD, headers={**JSON, "connection": "close"}
+        )
         alive = await http.get("/livez")
         let_go.set()
         assert (await first).status_code == 404
@@ -285,6 +288,7 @@ async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
     assert (second.status_code, second.json()["type"]) == (503, "urn:penstock:busy")
     assert second.headers["retry-after"] == "1"
     assert "content-security-policy" in second.headers
+    assert (other.status_code, other.json()) == (503, second.json())
     assert alive.status_code == 200
     assert third.status_code == 202
     assert json.loads(third.content)["id"]

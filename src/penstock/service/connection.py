@@ -7,12 +7,15 @@ an answer for as long as nobody takes it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from penstock.service import problem
+from penstock.service.crowd import Crowd
+from penstock.service.problem import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
 
@@ -30,12 +33,25 @@ class Sockets(Struct, frozen=True, kw_only=True):
     stalled_seconds: float = 30.0
 
 
+class _Refused:
+    """In the place of a request that is not begun: its answer is complete."""
+
+    response_complete = True
+    disconnected = False
+    message_event = asyncio.Event()
+
+
+_REFUSED: Any = _Refused()
+
+
 class Connection(HttpToolsProtocol):
     """A client that takes too much of something is cut off; the others do not notice."""
 
-    def __init__(self, sockets: Sockets, **given: Any) -> None:
+    def __init__(self, sockets: Sockets, crowd: Crowd, refusal: bytes, **given: Any) -> None:
         super().__init__(**given)
         self._sockets = sockets
+        self._crowd = crowd
+        self._refusal = refusal
         self._read = self._parsed = 0  # of the head, in bytes
         self._is_head = True
         self._is_whole = True
@@ -82,7 +98,10 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_head = False
         self._expect_nothing()
-        super().on_headers_complete()
+        if self._is_one_too_many():
+            self._refuse()
+        else:
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._is_whole = True
@@ -96,15 +115,26 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Also what is too large ends here: an error of a callback is one of the parser."""
-        found = problem.Problem(400, "bad-request", msg, headers=CLOSE)
+        found = Problem(400, "bad-request", msg, headers=CLOSE)
         if max(self._read, self._parsed) > self._sockets.head:
             told = f"A request's line and headers have at most {self._sockets.head:,} bytes."
-            found = problem.Problem(431, "head-too-large", told, headers=CLOSE)
-        response = problem.answer(found)
-        lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
-        head = STATUS_LINE[found.status] + b"".join(lines) + b"\r\n"
-        self.transport.write(head + bytes(response.body))
+            found = Problem(431, "head-too-large", told, headers=CLOSE)
+        self.transport.write(_written(found))
         self.transport.close()
+
+    def _is_one_too_many(self) -> bool:
+        """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
+        if not self._crowd.is_full:
+            return False
+        is_plain = self.parser.should_keep_alive() and not self.parser.should_upgrade()
+        before: Any = self.cycle
+        is_idle = before is None or before.response_complete
+        return is_plain and is_idle and self.url.startswith(self._crowd.prefix.encode())
+
+    def _refuse(self) -> None:
+        self.cycle = _REFUSED
+        self.transport.write(self._refusal)
+        self.on_response_complete()
 
     def _count(self, *parts: bytes) -> None:
         self._parsed += sum(map(len, parts))
@@ -136,3 +166,15 @@ class Connection(HttpToolsProtocol):
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
+
+
+def protocol(sockets: Sockets, crowd: Crowd) -> Callable[..., Connection]:
+    """What uvicorn makes connections with."""
+    return partial(Connection, sockets, crowd, _written(crowd.refusal()))
+
+
+def _written(problem: Problem) -> bytes:
+    """A whole answer as it goes over the wire."""
+    response = answer(problem)
+    lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
+    return STATUS_LINE[problem.status] + b"".join(lines) + b"\r\n" + bytes(response.body)

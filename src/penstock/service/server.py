@@ -7,12 +7,11 @@ import logging
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 
-from penstock.service.connection import Connection, Sockets
+from penstock.service.connection import Sockets, protocol
 from penstock.service.service import Service
 
 # What requests have to end after a stop was asked for; streams end by themselves.
@@ -56,11 +55,10 @@ class Server:
     ) -> None:
         self._service = service
         self._listening = listening
-        protocol: Any = partial(Connection, sockets or Sockets())
         config = uvicorn.Config(
             service,
             loop="none",
-            http=protocol,
+            http=cast(Any, protocol(sockets or Sockets(), service.crowd)),
             lifespan="off",
             log_config=None,
             access_log=access_log,

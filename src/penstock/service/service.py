@@ -13,6 +13,7 @@ from penstock.insights import Thresholds
 from penstock.service import problem, shapes
 from penstock.service.bounds import Bounded, Bounds
 from penstock.service.caller import Door
+from penstock.service.crowd import Crowd
 from penstock.service.door import Guard
 from penstock.service.entry import Entry
 from penstock.service.gate import Gate
@@ -92,6 +93,7 @@ class Service:
         logins = Logins(app, entry)
         door = door or Guard(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
+        self.crowd = Crowd(bounds.requests, PREFIX)
         self.asgi = FastAPI(
             title="Penstock",
             docs_url=None,
@@ -106,7 +108,7 @@ class Service:
         outside = [("GET", "/metrics")] if open_metrics else []
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX)
         self.asgi.add_middleware(Gate, door=door, entry=entry, open_to_all=outside)
-        self.asgi.add_middleware(Turnstile, most=bounds.requests, prefix=PREFIX)
+        self.asgi.add_middleware(Turnstile, crowd=self.crowd)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:

@@ -5,33 +5,28 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.bounds import path_below
-from penstock.service.gate import HEADERS
-from penstock.service.problem import Problem, answer
+from penstock.service.crowd import Crowd
+from penstock.service.problem import answer
 
 
 class Turnstile:
-    """Counts requests below `prefix` until they are answered; one too many is told to come again.
+    """Counts requests, and tells one too many to come again."""
 
-    Probes are outside of it: a server that is busy lives.
-    """
-
-    def __init__(self, app: ASGIApp, *, most: int, prefix: str) -> None:
+    def __init__(self, app: ASGIApp, *, crowd: Crowd) -> None:
         self._app = app
-        self._most = most
-        self._prefix = prefix
-        self._under_way = 0
+        self._crowd = crowd
+        self._refusal = answer(crowd.refusal())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not path_below(scope).startswith(self._prefix):
+        if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
             await self._app(scope, receive, send)
-        elif self._under_way >= self._most:
-            told = f"{self._most:,} requests are being answered, and no more are begun."
-            await answer(Problem(503, "busy", told, headers=HEADERS))(scope, receive, send)
+        elif self._crowd.is_full:
+            await self._refusal(scope, receive, send)
         else:
             await self._counted(scope, receive, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._under_way += 1
+        self._crowd.under_way += 1
         is_begun = False
 
         async def sending(message: Message) -> None:
@@ -39,11 +34,11 @@ class Turnstile:
             nonlocal is_begun
             if not is_begun:
                 is_begun = True
-                self._under_way -= 1
+                self._crowd.under_way -= 1
             await send(message)
 
         try:
             await self._app(scope, receive, sending)
         finally:
             if not is_begun:
-                self._under_way -= 1
+                self._crowd.under_way -= 1
