@@ -10,7 +10,7 @@ import pytest
 from opentelemetry import baggage, context
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from penstock import Penstock, Retryable, Task, Workflow
+from penstock import Batch, Item, Penstock, Retryable, Task, Workflow
 from tests.fixtures.worker import worker_of
 from tests.otel.conftest import Telemetry
 from tests.otel.followed import look, look_in_child, look_in_thread
@@ -146,6 +146,22 @@ async def test_an_enqueue_that_fails_says_so_without_its_message(
     assert sent.status.status_code is StatusCode.ERROR
     assert sent.status.description == "ReadOnlySQLTransactionError"
     assert sent.events == ()
+
+
+async def test_items_that_share_a_call_have_a_span_each(
+    app: Penstock, telemetry: Telemetry
+) -> None:
+    @app.task(batch=Batch(size=3), max_attempts=1)
+    async def double(items: list[Item[int]]) -> list[int | ValueError]:
+        return [item.value * 2 if item.value else ValueError() for item in items]
+
+    await app.enqueue_many(double.prepare(number) for number in range(3))
+    await worker_of(app).drain()
+
+    sent, attempts = telemetry.span("send default"), telemetry.spans("process default")
+    assert [span.links[0].context.span_id for span in attempts] == [sent.context.span_id] * 3
+    states = [span.attributes["penstock.state"] for span in attempts if span.attributes]
+    assert sorted(map(str, states)) == ["completed", "completed", "failed"]
 
 
 async def test_what_a_handler_enqueues_is_in_the_same_trace(
