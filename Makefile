@@ -88,7 +88,7 @@ check-style: $(STAMP)
 	$(BIN)/ruff format --check .
 
 check-types: $(STAMP)
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
 
 check-api: $(STAMP)
 ifneq ($(TYPING_TESTS),)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from benchmarks.comparison.postgres import server
 from benchmarks.http.load import Seen, load
+from penstock.bench.server import machine
 from penstock.migrate import migrate
 from penstock.worker.process import run
 
 OVERLOAD = 10
+# What a client does that is told to come again in a second: it does, or it does not listen.
+PATIENT, RUDE = 1.0, 0.01
 
 
 def main(
@@ -29,61 +33,74 @@ def main(
     ] = None,
 ) -> None:
     """Measure what the database costs, and ten times the load."""
-    run(_measure(connections, seconds, rounds, database_url))
+    typer.echo(json.dumps(run(_on_a_server(connections, seconds, rounds, database_url)), indent=1))
 
 
-async def _measure(connections: int, seconds: float, rounds: int, given: str | None) -> None:
+async def _on_a_server(
+    connections: int, seconds: float, rounds: int, given: str | None
+) -> dict[str, Any]:
     async with server(given) as postgres, postgres.database("http") as database:
-        url = database.url
-        await migrate(url)
-        async with _served(url, "stored") as stored, _served(url, "not stored") as bare:
-            await load(stored[0], connections, 1)
-            await load(bare[0], connections, 1)
-            with_database, without = [], []
-            for _ in range(rounds):
-                without.append(await load(bare[0], connections, seconds))
-                with_database.append(await load(stored[0], connections, seconds))
-            _show("without database", without, bare[1])
-            _show("stored", with_database, stored[1])
-            share = median(
-                one.rate / other.rate for one, other in zip(with_database, without, strict=True)
-            )
-            typer.echo(f"stored / without: {share:.2f}")
-            many = connections * OVERLOAD
-            patient = [await load(stored[0], many, seconds, patience=1.0) for _ in range(rounds)]
-            _show(f"{many} clients that wait when told", patient, stored[1])
-            rude = [await load(stored[0], many, seconds, patience=0.01) for _ in range(rounds)]
-            _show(f"{many} clients that do not", rude, stored[1])
+        await migrate(database.url)
+        return await measure(database.url, connections, seconds, rounds)
+
+
+async def measure(url: str, connections: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """Both servers in turns, then the one that stores under ten times as many clients."""
+    before, many = machine(), connections * OVERLOAD
+    async with _serving(url, "stored") as stored, _serving(url, "bare") as bare:
+        for each in (stored, bare):
+            await load(each.port, connections, seconds / 4)
+        turns = []
+        for _ in range(rounds):
+            without = await load(bare.port, connections, seconds)
+            turns.append((without, await load(stored.port, connections, seconds)))
+        patient = [await load(stored.port, many, seconds, patience=PATIENT) for _ in range(rounds)]
+        rude = [await load(stored.port, many, seconds, patience=RUDE) for _ in range(rounds)]
+        return {
+            "machine": before,
+            "clients": connections,
+            "without_database": _told([one for one, _ in turns]),
+            "stored": _told([other for _, other in turns]),
+            "share": round(median(other.rate / one.rate for one, other in turns), 2),
+            "ten_times_that_wait_when_told": _told(patient),
+            "ten_times_that_do_not": _told(rude),
+            "memory_mib": round(_memory(stored.process)),
+        }
+
+
+class Serving(NamedTuple):
+    """Where a server listens, and its process."""
+
+    port: int
+    process: int
 
 
 @asynccontextmanager
-async def _served(url: str, how: str) -> AsyncIterator[tuple[int, int]]:
-    """The port and the process of a server."""
+async def _serving(url: str, how: str) -> AsyncIterator[Serving]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.http.serve", url, how), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
-        yield int(await process.stdout.readline()), process.pid
+        yield Serving(int(await process.stdout.readline()), process.pid)
     finally:
         process.terminate()
         await process.wait()
 
 
-def _show(what: str, seen: list[Seen], pid: int) -> None:
-    rate = median(one.rate for one in seen)
-    middle, late = (1000 * median(one.quantile(q) for one in seen) for q in (0.5, 0.99))
-    refused = median(one.statuses[503] / one.seconds for one in seen)
-    others = {s for one in seen for s in one.statuses} - {202, 503}
-    typer.echo(
-        f"{what}: {rate:,.0f} jobs/s, p50 {middle:.1f} ms, p99 {late:.1f} ms, "
-        f"{refused:,.0f} refused/s, {_memory(pid):.0f} MiB{f', also {others}' if others else ''}"
-    )
+def _told(seen: list[Seen]) -> dict[str, float]:
+    return {
+        "jobs_a_second": round(median(one.rate for one in seen)),
+        "refused_a_second": round(median(one.statuses[503] / one.seconds for one in seen)),
+        "others": sum(sum(one.statuses.values()) - one.expected for one in seen),
+        "p50_ms": round(1000 * median(one.quantile(0.5) for one in seen), 1),
+        "p99_ms": round(1000 * median(one.quantile(0.99) for one in seen), 1),
+    }
 
 
-def _memory(pid: int) -> float:
-    found = Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split()[0]
-    return int(found) / 1024
+def _memory(process: int) -> float:
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -26,6 +26,11 @@ class Seen:
     def rate(self) -> float:
         return self.statuses[202] / self.seconds
 
+    @property
+    def expected(self) -> int:
+        """Answers that are one of those that there should be."""
+        return self.statuses[202] + self.statuses[503]
+
     def quantile(self, share: float) -> float:
         ordered = sorted(self.times) or [0.0]
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
