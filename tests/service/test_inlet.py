@@ -1,15 +1,23 @@
 """Single enqueues of the same moment share a statement, and nothing else."""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Self
 
 import httpx
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from penstock import DatabaseLost, Penstock
+from penstock.client.tracing import Requests
 from penstock.service.inlet import Inlet
 from penstock.tasks import Request
 from tests.fixtures.worker import counted
+
+who: ContextVar[str] = ContextVar("who")
 
 
 @pytest.fixture
@@ -63,6 +71,39 @@ async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: In
         assert len(plain) == 3
         assert not waiting.done()
     assert (await waiting).id == first[0].id
+
+
+class _Following:
+    """Writes who enqueues into the metadata, by the context in which that is done."""
+
+    def __init__(self, requests: Requests = ()) -> None:
+        meta = msgspec.json.encode({"who": who.get("nobody")}).decode()
+        self.requests = [replace(one, options=replace(one.options, meta=meta)) for one in requests]
+
+    def active(self) -> Self:
+        return self
+
+    @contextmanager
+    def sending(self, requests: Requests) -> Iterator[Any]:
+        yield _Following(requests)
+
+    def stored(self, ids: Sequence[int]) -> None: ...
+
+
+async def test_where_jobs_are_followed_each_keeps_its_own_trace(
+    app: Penstock, inlet: Inlet
+) -> None:
+    following: Any = _Following()
+    app.trace_with(following)
+
+    async def enqueue(place: int, request: Request[Any]) -> None:
+        who.set(str(place))
+        await inlet.enqueue(request, None)
+
+    await asyncio.gather(*(enqueue(*each) for each in enumerate(wanted(app, 9))))
+
+    jobs = (await app.list()).jobs
+    assert [job.meta["who"] for job in jobs] == [job.args["name"] for job in jobs]
 
 
 async def test_if_the_database_is_lost_all_are_told_and_none_is_tried_again(

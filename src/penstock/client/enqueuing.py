@@ -68,6 +68,11 @@ class Enqueuing(Asking):
             self._wake.follow_up(given, stored, since)
         return enqueued_from(stored)
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether somebody follows jobs from their enqueue on, by the context of who enqueues."""
+        return self._link.tracing is not None and self._link.tracing.active() is not None
+
     async def _sent(
         self, requests: Requests, store: Callable[[Requests], Awaitable[Stored]]
     ) -> Stored:

@@ -38,8 +38,10 @@ class Inlet:
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
         """Store a job durably. One whose caller is cancelled meanwhile may be stored or not."""
-        if _may_wait_for_others(request):
-            [made] = await self._client_of(tenant).enqueue_many([request])
+        client = self._client_of(tenant)
+        # A trace goes through the task that enqueues; a shared statement would mix them up.
+        if _may_wait_for_others(request) or client.is_traced:
+            [made] = await client.enqueue_many([request])
             return made
         answer: asyncio.Future[Enqueued[Any]] = asyncio.get_running_loop().create_future()
         if (waiting := self._waiting.get(tenant)) is None:
