@@ -164,4 +164,12 @@ async def test_metrics_are_described(http: httpx.AsyncClient) -> None:
     answers = document["paths"]["/metrics"]["get"]["responses"]
 
     assert set(answers) >= {"200", "401", "403", "503"}
-    assert set(answers["200"]["content"]) == {"text/plain"}
+    assert set(answers["200"]["content"]) == {"text/plain", "application/openmetrics-text"}
+
+
+async def test_who_asks_for_openmetrics_gets_it(http: httpx.AsyncClient) -> None:
+    kind = "application/openmetrics-text"
+    answer = await http.get("http://localhost/metrics", headers={"accept": kind})
+
+    assert answer.headers["content-type"].startswith(kind)
+    assert answer.text.endswith("# EOF\n")

@@ -17,7 +17,10 @@ router = APIRouter(tags=["operations"])
 PAGE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Metrics as text.",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
+        "content": {
+            kind: {"schema": {"type": "string"}}
+            for kind in ("text/plain", "application/openmetrics-text")
+        },
     }
 }
 _reader = admitted("read", everywhere=True)
