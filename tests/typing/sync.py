@@ -22,11 +22,13 @@ from penstock import (
 )
 from penstock.client import (
     Limit,
+    NewKey,
     Purged,
     QueueSettings,
     Redriven,
     Retention,
     SyncBatchHandle,
+    SyncClient,
     Tenant,
 )
 
@@ -61,6 +63,8 @@ def blocking(connection: Any) -> None:
     nights = Windows("22:00-06:00", timezone="Europe/Berlin")
     assert_type(app.sync.set_queue("reports", windows=nights, late_after=None), QueueSettings)
     assert_type(app.sync.set_limit("openai", rate="500/min"), Limit)
+    assert_type(app.sync.create_key("ci", scopes=["read"]), NewKey)
+    assert_type(app.sync.acting("ada").for_tenant("acme", confined=True), SyncClient)
     assert_type(app.sync.remove_limit("openai"), bool)
     assert_type(app.sync.tenants(plan="gold"), Sequence[Tenant])
     app.schedule("sizes", size.prepare("a"), cron="@daily", overlap="queue_one", wins="code")

@@ -113,9 +113,10 @@ async def test_a_key_of_a_tenant_needs_what_keeps_tenants_apart(database: Databa
 
 
 async def test_the_remedy_lets_an_owner_bind_keys(database: Database) -> None:
-    await migrate(database.direct_url, rls=True)
+    # Roles are the whole server's: those of this schema are nobody else's.
+    await migrate(database.direct_url, schema="guarded", rls=True)
     admin = await asyncpg.connect(database.admin_url)
-    async with Penstock(database.url) as app:
+    async with Penstock(database.url, schema="guarded") as app:
         try:
             with pytest.raises(RolesUnfit) as refused:
                 await app.create_key("acme", scopes=["read"], tenant="acme")
@@ -124,5 +125,5 @@ async def test_the_remedy_lets_an_owner_bind_keys(database: Database) -> None:
             async with Service(app) as service, asking(service, made.secret) as client:
                 assert (await client.get(f"{API}/jobs")).json()["jobs"] == []
         finally:
-            await admin.execute("REVOKE penstock_app FROM penstock")
+            await admin.execute("REVOKE guarded_app FROM penstock")
             await admin.close()
