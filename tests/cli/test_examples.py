@@ -93,6 +93,7 @@ async def prepared(
     """`penstock` on what the examples speak of, with a home."""
     async with copied(postgres, shown, request.node) as database:
         commands = Commands(tmp_path, database.url)
+        (tmp_path / "password.txt").write_text("correct horse battery\n")
         for folder in HOME:
             (tmp_path / "home" / folder).mkdir(parents=True)
         commands.environment["HOME"] = str(tmp_path / "home")

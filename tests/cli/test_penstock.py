@@ -16,6 +16,7 @@ COMMANDS = (
     *("up", "work", "serve"),
     *("enqueue", "jobs", "dead", "batches", "workflows", "schedules", "events"),
     *("queues", "lanes", "limits", "plans", "tenants", "retention"),
+    *("keys", "people", "audit"),
     *(
         "workers",
         "stats",
@@ -45,7 +46,16 @@ def test_help_names_every_command_in_order_without_boxes(bare: Commands, flag: s
     "name",
     [
         *("jobs", "dead", "batches", "workflows", "schedules", "events"),
-        *("queues", "lanes", "limits", "plans", "tenants", "retention", "db"),
+        *(
+            "queues",
+            "lanes",
+            "limits",
+            "plans",
+            "tenants",
+            "retention",
+            *("keys", "people"),
+            "db",
+        ),
     ],
 )
 def test_the_help_of_a_group_ends_with_examples(bare: Commands, name: str) -> None:

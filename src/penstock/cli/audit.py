@@ -49,7 +49,10 @@ def audit(
     where: Where,
     output: Output,
 ) -> None:
-    """Show who changed what, the latest first: settings, jobs, keys, people, logins."""
+    """Show who changed what, the latest first.
+
+    Settings, schedules, jobs, keys, people and logins; not who enqueued, which is with the job.
+    """
     from penstock.cli.access import show_audit
 
     which = {"actor": actor, "action": action, "target": target, "tenant": tenant, "since": since}

@@ -14,7 +14,7 @@ from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
 
-app = group("keys", help="Make keys for programs that use the service; replace and revoke them.")
+app = group("keys", help="Make keys for programs that use the service.")
 
 
 class ScopeName(StrEnum):

@@ -42,7 +42,7 @@ def list_people(where: Where, output: Output) -> None:
 
 
 @app.command("add", cls=Command)
-@examples("echo 'a long password' | penstock people add grace --role operator")
+@examples("penstock people add grace --role operator < password.txt")
 @spread
 def add_person(name: Name, role: Role, where: Where, output: Output) -> None:
     """Let somebody log in. The password is asked for, or read from standard input."""
@@ -63,7 +63,7 @@ def change_role(name: Name, role: Role, where: Where, output: Output) -> None:
 
 
 @app.command("password", cls=Command)
-@examples("echo 'another long password' | penstock people password ada")
+@examples("penstock people password ada < password.txt")
 @spread
 def change_password(name: Name, where: Where, output: Output) -> None:
     """Give somebody another password, who is logged out everywhere.

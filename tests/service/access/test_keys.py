@@ -51,7 +51,7 @@ async def test_without_a_key_nothing_answers(service: Service, path: str) -> Non
 )
 async def test_what_is_no_key_opens_nothing(service: Service, credentials: str) -> None:
     async with asking(service) as client:
-        answer = await client.get(JOBS, headers={"authorization": credentials.encode()})
+        answer = await client.get(JOBS, headers={b"authorization": credentials.encode()})
     assert answer.status_code == 401
 
 

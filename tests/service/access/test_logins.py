@@ -184,7 +184,8 @@ async def test_waits_grow_and_an_hour_s_rest_ends_them(connection: asyncpg.Conne
         "SELECT penstock.try_login_v1(ARRAY['\\x01'::bytea], '{2}', '{60}',"
         " timestamptz '2030-01-01' + make_interval(secs => $1))"
     )
-    waits, now = [], 0.0
+    waits: list[float] = []
+    now = 0.0
     for _ in range(11):
         assert await connection.fetchval(call, now) == 0
         waits.append(await connection.fetchval(call, now) if len(waits) >= 2 else 0.0)
