@@ -1,6 +1,8 @@
 """The client of the API against a real server: with `await` and without."""
 
 import asyncio
+import importlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
@@ -237,3 +239,12 @@ def test_the_blocking_client_has_every_call() -> None:
     calls = {name for name in vars(AsyncApi) | vars(Asking) if not name.startswith("_")}
 
     assert calls - set(vars(Api)) == set()
+
+
+def test_without_httpx_the_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("penstock.api")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[client\]'"):
+        importlib.import_module("penstock.api")

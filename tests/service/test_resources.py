@@ -111,6 +111,8 @@ async def test_a_schedule_is_made_changed_run_paused_and_removed(http: httpx.Asy
     assert unfit.status_code == 422
     misfit = await http.put("/schedule", params=name, json={**wanted, "args": {"name": 1}})
     assert misfit.json()["fields"][0]["field"] == "args.name"
+    odd = await http.put("/schedule", params=name, json={**wanted, "task": "\x8c"})
+    assert (odd.status_code, odd.json()["fields"][0]["field"]) == (422, "task")
     assert (await http.delete("/schedule", params=name)).json() == {"removed": True}
     gone = await http.get("/schedule", params=name)
     assert (gone.status_code, gone.json()["type"]) == (404, "urn:penstock:schedule-not-found")

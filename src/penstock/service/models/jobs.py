@@ -10,6 +10,7 @@ from penstock.job import State
 
 Id = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$", examples=["42"])]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,200}$", examples=["shop.send_mail"])]
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -57,7 +58,7 @@ class OptionsBody(Closed):
 class NewJob(Closed):
     """A task by its name, with arguments."""
 
-    task: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,200}$", examples=["shop.send_mail"])]
+    task: TaskName
     args: dict[str, Any] = {}
     options: OptionsBody = OptionsBody()
 

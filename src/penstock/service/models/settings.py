@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool
 
-from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds
+from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds, TaskName
 from penstock.service.problem import Problem
 from penstock.windows import Windows
 
@@ -45,7 +45,7 @@ class LimitBody(Closed):
 
 
 class ScheduleBody(Closed):
-    task: Name | None = None
+    task: TaskName | None = None
     args: dict[str, Any] | None = None
     options: OptionsBody | None = None
     cron: Annotated[str, Field(min_length=1, max_length=200)] | None = None
