@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import asyncpg
 
+from penstock.store import Store
+from penstock.store.live import Watches
 from tests.db.engine import LONG_AGO, Engine
 from tests.plans.backlog import DUE, FINAL, LATE, LIVING, OWN, RUNNING, token
 
@@ -97,6 +99,14 @@ def wait_for_event(connection: asyncpg.Connection) -> Awaitable[object]:
     )
 
 
+def watch(*ids: int) -> Call:
+    return lambda connection: Watches(Store()).jobs(connection, ids, 1000)
+
+
+def watch_owners(connection: asyncpg.Connection) -> Awaitable[object]:
+    return Watches(Store()).owners(connection, tenants=["acme"], within=None, newest=100)
+
+
 MIDDLE = datetime.now(UTC) - timedelta(seconds=500)
 OLD_TOKENS = [uuid4() for _ in RUNNING]
 
@@ -147,4 +157,11 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "delete": (function("delete_v3", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
     "overlap": (function("overlap_v1", schedule="often", overlap="skip"), {PKEY}),
     "sweep": (function("sweep_v3"), {"job_running", PKEY, HISTORY}),
+}
+
+# Asked by those who watch: a short table may be read from end to end, a long one never.
+WATCHING: dict[str, tuple[Call, set[str]]] = {
+    "watch": (watch(*RUNNING, *DUE), {PKEY}),
+    "watch what has ended": (watch(*FINAL), {PKEY, HISTORY}),
+    "watch owners": (watch_owners, {"job_running", PKEY, HISTORY}),
 }

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.fixtures.database import Database, connected, create, drop
 from tests.fixtures.server import PostgresServer
 from tests.plans import backlog
-from tests.plans.calls import HOT
+from tests.plans.calls import HOT, WATCHING
 from tests.plans.reads import Reads, reads_of
 
 pytestmark = pytest.mark.timeout(300)  # The first test fills the table.
@@ -55,7 +55,7 @@ async def measured(postgres: PostgresServer, template: Database) -> AsyncIterato
                     await owner.execute("ANALYZE penstock.job, penstock.job_history")
                 async with connected(database.url) as new:
                     for how, connection in zip(CONNECTIONS, (new, old), strict=True):
-                        for name, (call, _) in HOT.items():
+                        for name, (call, _) in (HOT | WATCHING).items():
                             reads = await reads_of(connection, call)
                             found[name, size, statistics, how] = reads
     yield found
@@ -66,7 +66,7 @@ async def measured(postgres: PostgresServer, template: Database) -> AsyncIterato
 async def prepare_all(connection: asyncpg.Connection) -> None:
     """More often than it takes Postgres to settle on a generic plan."""
     for _ in range(6):
-        for call, _ in HOT.values():
+        for call, _ in (HOT | WATCHING).values():
             await reads_of(connection, call)
 
 
@@ -88,6 +88,15 @@ def test_jobs_are_found_by_the_index_that_is_made_for_it(name: str, measured: Me
     read = {case: measured[(name, *case)] for case in CASES}
     assert {case: reads for case, reads in read.items() if reads.entries.keys() - indexes} == {}
     assert {case: reads for case, reads in read.items() if reads.rows} == {}
+
+
+@pytest.mark.parametrize("name", WATCHING)
+def test_who_watches_reads_little_of_a_long_backlog(name: str, measured: Measured) -> None:
+    _, indexes = WATCHING[name]
+    read = {case: measured[(name, *case)] for case in CASES if case[0] == SIZES[-1]}
+    assert {case: reads for case, reads in read.items() if reads.most() > FEW_ENOUGH} == {}
+    assert {case: reads for case, reads in read.items() if reads.entries.keys() - indexes} == {}
+    assert {case: reads for case, reads in read.items() if "job" in reads.rows} == {}
 
 
 async def test_the_counters_see_a_table_that_is_read_from_end_to_end(database: Database) -> None:

@@ -17,6 +17,7 @@ from penstock import (
     JobStatus,
     Page,
     Penstock,
+    Present,
     Schedule,
     Windows,
 )
@@ -53,6 +54,8 @@ def blocking(connection: Any) -> None:
     assert_type(app.sync.get(job), Job)
     assert_type(app.sync.find("5"), Job | None)
     assert_type(app.sync.states([job]), dict[str, JobStatus])
+    assert_type(app.sync.present("job", [job.id]), dict[str, Present])
+    app.sync.present("planet", ["mars"])  # type: ignore[arg-type]
     assert_type(app.sync.list(state="failed", limit=5), Page)
     assert_type(app.sync.cancel(job, reason="late"), bool)
     assert_type(app.sync.migrate(), list[str])

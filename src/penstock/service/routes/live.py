@@ -38,7 +38,10 @@ def _streams() -> dict[int | str, dict[str, Any]]:
     return answers
 
 
-@router.post("/tickets", responses={**gives(Ticket, 201), **documented(400, 401, 403, 422)})
+@router.post(
+    "/tickets",
+    responses={**gives(Ticket, 201), **documented(400, 401, 403, 408, 413, 415, 422, 503)},
+)
 async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
     subjects = [Subject.parse(text) for text in given.subjects]
