@@ -9,7 +9,7 @@ import pytest
 
 from penstock import ConfigError, Penstock, task
 from penstock.service.caller import Caller
-from penstock.service.live import Subject
+from penstock.service.live import Subject, sse
 from penstock.service.live.tickets import LASTS, Tickets
 from penstock.service.problem import Problem
 from penstock.tasks import Context
@@ -268,6 +268,18 @@ async def test_when_a_server_stops_its_streams_end_first_and_say_when_to_come_ba
     assert time.monotonic() - began < 3
     assert heard.states == ["ready"]
     assert heard.retries == 1
+
+
+async def test_a_silent_stream_shows_that_it_lives_and_ends_some_day_for_the_client_to_come_back(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "ALIVE", 0.05)
+    monkeypatch.setattr(sse, "LONGEST", 0.5)
+    job = await app.enqueue(work)
+    async with listened_to(app) as server:
+        heard = await hear(f"{server.live}/job/{job.id}")
+    assert heard.comments >= 2
+    assert heard.states == ["ready"]
 
 
 async def test_where_nobody_listens_nothing_is_asked(app: Penstock) -> None:

@@ -109,6 +109,15 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(
         assert (await client.hear())["problem"]["status"] == 429
 
 
+async def test_a_message_that_is_too_large_ends_the_socket(app: Penstock) -> None:
+    async with listened_to(app) as server, talker(server) as client:
+        await client.connection.send("x" * 100_000)
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.hear()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1009
+
+
 async def test_a_socket_needs_a_caller_or_a_ticket_and_no_page_borrows_a_login(
     app: Penstock,
 ) -> None:

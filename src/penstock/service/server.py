@@ -18,6 +18,8 @@ from penstock.service.service import Service
 GRACE: Final = 10
 BACKLOG: Final = 2048
 KEEP_ALIVE: Final = 30
+# What a client may say over a WebSocket is short.
+MESSAGE: Final = 16 * 1024
 
 
 class _Uvicorn(uvicorn.Server):
@@ -67,6 +69,7 @@ class Server:
             proxy_headers=False,  # the gate knows which proxies to believe
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE,
+            ws_max_size=MESSAGE,
             timeout_graceful_shutdown=grace,
         )
         self._uvicorn = _Uvicorn(config)
