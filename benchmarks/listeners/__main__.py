@@ -27,6 +27,7 @@ from penstock.worker.process import run
 
 FOLDER = str(BENCH / "postgres")
 COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+BATCH_LISTENERS = 5  # at each server
 # The statistics of a session are told a second after it is idle, at the latest.
 TOLD = 1.1
 
@@ -34,6 +35,7 @@ TOLD = 1.1
 def main(
     listeners: Annotated[int, typer.Option(help="How many listen, each to a job.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long nothing happens.")] = 30.0,
+    jobs: Annotated[int, typer.Option(help="How many jobs the batch has; 0: none.")] = 100_000,
     output: Annotated[
         Path | None, typer.Option("--json", help="Write one JSON document to this file.")
     ] = None,
@@ -41,29 +43,36 @@ def main(
         str | None, typer.Option(help="A server of your own.", show_default=False)
     ] = None,
 ) -> None:
-    """Let many listen to one server while nothing happens, and then end all their jobs."""
+    """Let many listen: to idle jobs on one server, and to a large batch on two."""
     database = Database.of(database_url, data_dir=None if database_url else FOLDER)
-    result = run(measure(listeners, seconds, database))
+    result = run(measure(listeners, seconds, jobs, database))
     if output is not None:
         output.write_text(json.dumps(result, indent=1) + "\n")
     Console().print(result)
 
 
-async def measure(listeners: int, seconds: float, database: Database) -> dict[str, Any]:
-    """What one server needs for its listeners, and how soon each hears of the end."""
+async def measure(listeners: int, seconds: float, jobs: int, database: Database) -> dict[str, Any]:
+    """What listeners cost, how soon they hear, and how often of a batch."""
     before = machine()
     async with open_ground(database) as ground:
-        jobs = await ground.app.enqueue_many(tasks.noop.prepare(n) for n in range(listeners))
-        ids = [job.id for job in jobs]
-        async with _server(ground) as (process, port):
-            empty = process.memory_info().rss
-            began = time.monotonic()
-            ears = await gather(port, [f"job/{id}" for id in ids])
-            connected = time.monotonic() - began
-            idle = await _idle(ground, process, seconds)
-            full = process.memory_info().rss
-            ended = await _end(ground, ears, ids)
+        idle = await _listen(ground, listeners, seconds)
+        batch = await _batch(ground, jobs) if jobs else None
         server = await Server.of(ground.connection)
+    return {**idle, "batch": batch, "machine": before, "server": server.as_dict()}
+
+
+async def _listen(ground: Ground, listeners: int, seconds: float) -> dict[str, Any]:
+    """Many on one server, each to a job that waits and then ends."""
+    jobs = await ground.app.enqueue_many(tasks.noop.prepare(n) for n in range(listeners))
+    ids = [job.id for job in jobs]
+    async with _server(ground) as (process, port):
+        empty = process.memory_info().rss
+        began = time.monotonic()
+        ears = await gather(port, [f"job/{id}" for id in ids])
+        connected = time.monotonic() - began
+        idle = await _idle(ground, process, seconds)
+        full = process.memory_info().rss
+        ended = await _end(ground, ears, ids)
     return {
         "listeners": listeners,
         "connected_s": round(connected, 2),
@@ -71,8 +80,28 @@ async def measure(listeners: int, seconds: float, database: Database) -> dict[st
         "memory_kib_a_listener": round((full - empty) / listeners / 1024, 1),
         "idle": idle,
         "ended": ended,
-        "machine": before,
-        "server": server.as_dict(),
+    }
+
+
+async def _batch(ground: Ground, jobs: int) -> dict[str, Any]:
+    """A batch that is enqueued and worked off while some listen at two servers."""
+    ground.app.include(tasks.noop)
+    async with _server(ground) as (_, one), _server(ground) as (_, two):
+        batch = await ground.app.open_batch()
+        subjects = [f"batch/{batch.id}"] * BATCH_LISTENERS
+        ears = [*await gather(one, subjects), *await gather(two, subjects)]
+        began = time.monotonic()
+        await batch.enqueue_many(tasks.noop.prepare(number) for number in range(jobs))
+        await batch.close()
+        async with ground.app.worker({"default": 100}):
+            await asyncio.gather(*(ear.end() for ear in ears))
+        took = time.monotonic() - began
+    return {
+        "jobs": jobs,
+        "seconds": round(took, 1),
+        "events_a_second_at_most": round(max(ear.events for ear in ears) / took, 2),
+        "one_end_each": all(len(ear.ended) == 1 for ear in ears),
+        "same_end": len({ear.last for ear in ears}) == 1,
     }
 
 

@@ -19,6 +19,7 @@ class Ear:
         self._port = port
         self._subject = subject
         self.events = 0
+        self.last = b""  # the version
         self.ended: list[float] = []
         self.heard = asyncio.Event()
 
@@ -26,7 +27,8 @@ class Ear:
         """Connect, and wait for the present state."""
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         path = f"/api/v1/live/{self._subject}"
-        self._writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        asked = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        self._writer.write(asked.encode())
         self._listening = asyncio.create_task(self._listen())
         async with asyncio.timeout(PATIENCE):
             await self.heard.wait()
@@ -34,6 +36,8 @@ class Ear:
     async def _listen(self) -> None:
         with suppress(ConnectionError):
             async for line in self._reader:
+                if line.startswith(b"id: "):
+                    self.last = line
                 if line.startswith(b"data: "):
                     self.events += 1
                     if b'"final":true' in line:

@@ -6,7 +6,7 @@ from tests.fixtures.database import Database
 
 
 async def test_a_hundred_listeners_cost_little_and_all_hear_the_end(database: Database) -> None:
-    found = await measure(100, 0.5, Settings(database.url))
+    found = await measure(100, 0.5, 0, Settings(database.url))
 
     assert found["ended"]["one_end_each"]
     assert found["ended"]["events"] == 200
