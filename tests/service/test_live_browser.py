@@ -33,6 +33,7 @@ class Site:
     def __init__(self, service: Service, others: str) -> None:
         self._service = service
         self._others = others
+        self.crowd = service.crowd
         self._web = Starlette(
             routes=[Route("/", self._page), Mount("/queue", service.asgi)],
         )
