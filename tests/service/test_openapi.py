@@ -1,18 +1,20 @@
 """The document says all that the API answers: schemathesis asks, and compares."""
 
 import asyncio
+import json
 import os
 import re
 import sys
 from pathlib import Path
 
+import asyncpg
 import httpx
 import pytest
 
-from penstock import Penstock
+from penstock import Penstock, Workflow
 from penstock.service import Service
-from penstock.service.bounds import Bounds
-from tests.fixtures.service import OpenDoor, serving
+from tests.fixtures.dead import dead
+from tests.fixtures.service import serving
 
 IS_LONG = bool(os.environ.get("PENSTOCK_LONG"))
 # Left out, since the document cannot say it all: a schema knows no task's signature, no cron and
@@ -23,17 +25,71 @@ LEFT_OUT = "positive_data_acceptance,ignored_auth"
 NOT_ASKED = "/live|/login|/logout"
 
 
-@pytest.mark.timeout(900 if IS_LONG else 120)
-async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
-    app: Penstock, tmp_path: Path
-) -> None:
+# What there is, so that more than 404s are seen.
+CONFIG = """
+[dictionaries]
+{dictionaries}
+
+# A queue that nobody works for is down, and says so with a 503.
+[[operations]]
+include-path = "/api/v1/health"
+checks = {{ not_a_server_error = {{ enabled = false }} }}
+
+[[operations]]
+include-path-regex = "/jobs/"
+parameters = {{ "path.id" = {{ dictionary = "jobs", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/batches/"
+parameters = {{ "path.id" = {{ dictionary = "batches", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/workflows/"
+parameters = {{ "path.id" = {{ dictionary = "workflows", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/schedule(/.*)?$"
+parameters = {{ "query.name" = {{ dictionary = "schedules", probability = 0.8 }} }}
+"""
+
+
+async def furnished(app: Penstock, connection: asyncpg.Connection) -> str:
+    """Something of each kind; the configuration that names it."""
+
     @app.task(name="greet")
     async def greet(name: str, times: int = 1) -> None: ...
 
-    async with Service(app, door=OpenDoor(), bounds=Bounds()) as service, serving(service) as url:
+    failed = await dead(connection, 10, task="greet")
+    ready = await app.enqueue_many(greet.prepare("Ada") for _ in range(10))
+    batches = [await app.open_batch("b") for _ in range(5)]
+    workflows = []
+    for _ in range(5):
+        flow = Workflow("two")
+        flow.add(greet.prepare("B"), after=flow.add(greet.prepare("A")))
+        workflows.append((await app.start_workflow(flow)).id)
+    for batch in batches:
+        await batch.enqueue_many([greet.prepare("Ada")])
+    await app.set_schedule("daily", what=greet.prepare("Ada"), cron="0 6 * * *")
+    known = {
+        "jobs": [*failed, *(job.id for job in ready)],
+        "batches": [batch.id for batch in batches],
+        "workflows": workflows,
+        "schedules": ["daily"],
+    }
+    lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in known.items()]
+    return CONFIG.format(dictionaries="\n".join(lines))
+
+
+@pytest.mark.timeout(900 if IS_LONG else 120)
+async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
+    app: Penstock, service: Service, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "schemathesis.toml").write_text(await furnished(app, connection))
+
+    async with serving(service) as url:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/v1/openapi.json"),
-            *("--max-examples", "100" if IS_LONG else "2", "--phases", "fuzzing,coverage"),
+            *("--max-examples", "100" if IS_LONG else "3", "--phases", "fuzzing,coverage"),
             *("--checks", "all", "--exclude-checks", LEFT_OUT, "--exclude-path-regex", NOT_ASKED),
             *("--no-color", "--continue-on-failure"),
             *(("--generation-database", "none") if IS_LONG else ("--generation-deterministic",)),

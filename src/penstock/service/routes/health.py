@@ -18,7 +18,12 @@ def _answers() -> dict[int | str, dict[str, object]]:
     """A queue that is down is a 503 with the same document, for those who look at codes alone."""
     errors = documented(401, 403, 503)
     down = gives(Health, 503)[503]["content"]
-    errors[503] = {**errors[503], "content": {**errors[503]["content"], **down}}
+    told = errors[503]
+    # Without the model: FastAPI would write it over the document's own schema.
+    errors[503] = {
+        "description": told["description"],
+        "content": {**told["content"], **down},
+    }
     return {**gives(Health, told="It is healthy, or degraded."), **errors}
 
 
