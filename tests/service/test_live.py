@@ -9,7 +9,7 @@ import pytest
 
 from penstock import ConfigError, Penstock, task
 from penstock.service.caller import Caller
-from penstock.service.live import Subject, sse
+from penstock.service.live import Subject, sse, watch
 from penstock.service.live.tickets import LASTS, Tickets
 from penstock.service.problem import Problem
 from penstock.tasks import Context
@@ -35,9 +35,10 @@ async def quick(number: int) -> int:
 
 
 @pytest.fixture(autouse=True)
-async def tasks(app: Penstock) -> None:
+async def tasks(app: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
     app.include(work, quick)
     _go.append(asyncio.Event())
+    monkeypatch.setitem(watch.PACES, "queue", watch.Pace(0.1, 0.2))
 
 
 async def first(server: Address, subject: str, **options: Any) -> Heard:
@@ -171,12 +172,12 @@ async def test_a_batch_of_many_jobs_gives_a_few_events_a_second_and_one_end(app:
         listening = asyncio.create_task(hear(f"{server.live}/batch/{batch.id}", heard))
         await until(lambda: heard.events)
         began = time.monotonic()
-        await batch.enqueue_many(quick.prepare(number) for number in range(2000))
+        await batch.enqueue_many(quick.prepare(number) for number in range(500))
         await batch.close()
         async with worker_of(app, {"default": 100}):
             await listening
         seconds = time.monotonic() - began
-    assert heard.last["state"]["completed"] == 2000
+    assert heard.last["state"]["completed"] == 500
     assert heard.last["state"]["state"] == "finished"
     assert [event["final"] for event in heard.events].count(True) == 1
     assert len(heard.events) <= 2 + seconds * 4

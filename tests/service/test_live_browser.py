@@ -119,6 +119,13 @@ async def test_a_page_watches_over_breaks_by_events_a_socket_and_polling(
             assert (status, told) == (404, "There is no job 999.")
 
             job = await app.enqueue(work)
+            await begin(page, f"live.watch('job/{job.id}', options)", more="token: 'ada',")
+            await sees(page, "ready")
+            assert hub.listeners == 1
+            await app.cancel(job)
+            await sees(page, "ready", "cancelled")
+
+            job = await app.enqueue(work)
             await begin(page, f"live.watch('job/{job.id}', {{...options, transport: 'poll'}})")
             await sees(page, "ready")
             await until(lambda: hub.listeners == 0)

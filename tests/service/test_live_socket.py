@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from penstock import Penstock, task
 from penstock.service.live import Hub, Listener, Subject, Told, sse, watch
@@ -53,7 +54,8 @@ async def talker(
     server: Address, query: str = "", *, caller: str | None = "ada", origin: str | None = None
 ) -> AsyncIterator[Talker]:
     headers = {"x-caller": caller} if caller else {}
-    async with connect(server.socket + query, additional_headers=headers, origin=origin) as opened:  # type: ignore[arg-type]
+    page = None if origin is None else Origin(origin)
+    async with connect(server.socket + query, additional_headers=headers, origin=page) as opened:
         yield Talker(opened)
 
 
@@ -135,6 +137,25 @@ async def test_a_socket_needs_a_caller_or_a_ticket_and_no_page_borrows_a_login(
             assert (await client.hear())["state"]["id"] == job.id
             await client.say(subscribe="queue/default")
             assert (await client.hear())["problem"]["status"] == 403
+
+
+async def test_a_page_opens_a_socket_with_the_login_of_its_person(app: Penstock) -> None:
+    job = await app.enqueue(work)
+    await app.add_person("ada", role="viewer", password_hash="none that fits")
+    login = await app.open_login("ada", "127.0.0.1", lasts=60)
+    cookie = {"cookie": f"penstock_login={login.secret}"}
+    async with listened_to(app, door=None) as server:
+        async with connect(
+            server.socket, additional_headers=cookie, origin=Origin(server.url)
+        ) as c:
+            client = Talker(c)
+            await client.say(subscribe=f"job/{job.id}")
+            assert (await client.hear())["state"]["id"] == job.id
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(
+                server.socket, additional_headers=cookie, origin=Origin("https://evil.example")
+            )
+    assert refused.value.response.status_code == 403
 
 
 async def test_a_socket_says_that_it_is_alive_and_when_its_server_stops(
