@@ -120,9 +120,11 @@ async def test_up_migrates_works_and_serves_in_one(
 
 
 async def test_the_first_key_is_told_once(penstock: Commands) -> None:
-    run, said = started(penstock, "serve", "shop")
+    before, told_before = started(penstock, "serve", "shop")
+    run, said = started(penstock, "up")
     again, told_again = started(penstock, "serve", "shop")
 
+    assert told_before["key"] is None  # what it says goes into a log
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {said['key']}"}) as http:
         answer = await http.post(
             f"{told_again['api']}/jobs", json={"task": "shop.greet", "args": {"name": "Ada"}}
@@ -131,7 +133,7 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
         scraped = await http.get(f"{told_again['address']}/metrics")
         assert 'penstock_queue_depth{queue="default",state="ready"} 1' in scraped.text
     assert told_again["key"] is None
-    for each in (run, again):
+    for each in (before, run, again):
         each.send(signal.SIGTERM)
         assert each.end() == 0
 

@@ -75,7 +75,10 @@ async def up(hosted: Hosted, make_worker: Callable[[], Worker] | None, announce:
     stops = Stops()
     with hosted.listening.bound() as bound:
         await _migrate(hosted.app)
-        async with opened(hosted.app), _served(hosted, bound, stops) as (server, key):
+        async with (
+            opened(hosted.app),
+            _served(hosted, bound, stops, makes_key=True) as (server, key),
+        ):
             if make_worker is None:
                 await _run(server, lambda: announce(_banner(hosted, bound, key)))
                 return
@@ -107,7 +110,7 @@ async def _migrate(app: Penstock) -> None:
 
 @asynccontextmanager
 async def _served(
-    hosted: Hosted, bound: socket.socket, stops: Stops
+    hosted: Hosted, bound: socket.socket, stops: Stops, *, makes_key: bool = False
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The server for an open app, and the first key if one was made."""
     listening = hosted.listening
@@ -121,12 +124,12 @@ async def _served(
             hosted.listening.host,
         )
     async with service:
-        yield server, await _first_key(hosted)
+        yield server, await _first_key(hosted, makes_key)
 
 
-async def _first_key(hosted: Hosted) -> str | None:
-    """Whoever can open a port of this machine's own is its owner, or as good as."""
-    if hosted.listening.is_local:
+async def _first_key(hosted: Hosted, makes_key: bool) -> str | None:
+    """A key for who sits at this machine; what a service in production says goes into a log."""
+    if makes_key and hosted.listening.is_local:
         return await hosted.app.first_key()
     if not await hosted.app.keys():
         logger.warning(

@@ -4,12 +4,15 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from penstock import Penstock
 from penstock.errors import ConfigError
 from penstock.service import Entry, Service
 from penstock.service.entry import name_of
 from tests.fixtures.database import Database
+from tests.fixtures.service import serving as running
 from tests.service.access.conftest import Asks, asking, served
 
 JOBS = "/api/v1/jobs"
@@ -145,3 +148,22 @@ async def test_mounted_under_a_path_it_is_closed_too(database: Database) -> None
             assert (await http.get("/queue/livez")).status_code == 200
             for path in ("/queue/api/v1/jobs", "/queue/nothing", "/queue//livez", "/queue/livez/"):
                 assert (await http.get(path)).status_code == 401, path
+
+
+async def test_a_socket_is_refused_in_the_same_words(service: Service, app: Penstock) -> None:
+    made = await app.create_key("page", scopes=["read"])
+    good = {"authorization": f"Bearer {made.secret}"}
+    async with running(service) as url:
+        address = url.replace("http", "ws", 1) + "/api/v1/live"
+        for headers, status in (
+            ({}, 401),
+            ({"authorization": "Bearer x"}, 401),
+            (good | {"origin": "https://evil.example"}, 403),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(address, additional_headers=headers):
+                    pass
+            assert refused.value.response.status_code == status
+            assert b"urn:penstock:" in refused.value.response.body
+        async with connect(address, additional_headers=good):
+            pass

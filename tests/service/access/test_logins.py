@@ -104,6 +104,19 @@ async def test_a_page_of_somebody_else_s_changes_nothing(browser: httpx.AsyncCli
     assert (await browser.post(JOBS, json=NEW, headers=own)).status_code == 202
 
 
+async def test_logins_are_in_the_audit(browser: httpx.AsyncClient, app: Penstock) -> None:
+    await browser.post(LOGIN, json=ADA | {"password": "wrong"})
+    token = await entered(browser)
+    await browser.post("/api/v1/logout", headers=token)
+    found = (await app.audit(target="ada", limit=3)).entries
+    assert [(each.actor, each.action) for each in found] == [
+        ("ada", "logout"),
+        ("ada", "login"),
+        ("ada", "login_failed"),
+    ]
+    assert found[1].detail == {"address": "127.0.0.1"}
+
+
 async def test_who_logs_out_is_out(browser: httpx.AsyncClient) -> None:
     token = await entered(browser)
     kept = dict(browser.cookies)
