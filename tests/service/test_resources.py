@@ -91,7 +91,7 @@ async def test_dead_letters_are_listed_summed_up_redriven_and_purged(
 
 
 async def test_a_schedule_is_made_changed_run_paused_and_removed(http: httpx.AsyncClient) -> None:
-    name = {"name": "daily/greeting"}
+    name = {"name": "täglich/greeting"}
     wanted = {"task": "greet", "args": {"name": "A"}, "cron": "0 6 * * *"}
 
     made = await http.put("/schedule", params=name, json=wanted)
@@ -105,7 +105,7 @@ async def test_a_schedule_is_made_changed_run_paused_and_removed(http: httpx.Asy
     assert (await http.post("/schedule/pause", params=name)).status_code == 204
     assert (await http.post("/schedule/resume", params=name)).status_code == 204
     listed = (await asked_for(http, "/schedules"))["schedules"]
-    assert [each["name"] for each in listed] == ["daily/greeting"]
+    assert [each["name"] for each in listed] == ["täglich/greeting"]
     assert (await asked_for(http, "/schedule/fires", **name))["fires"] is not None
     unfit = await http.put("/schedule", params=name, json={"cron": "never"})
     assert unfit.status_code == 422
@@ -113,6 +113,7 @@ async def test_a_schedule_is_made_changed_run_paused_and_removed(http: httpx.Asy
     assert misfit.json()["fields"][0]["field"] == "args.name"
     odd = await http.put("/schedule", params=name, json={**wanted, "task": "\x8c"})
     assert (odd.status_code, odd.json()["fields"][0]["field"]) == (422, "task")
+    assert (await http.delete("/schedule", params={"name": "a b"})).status_code == 422
     assert (await http.delete("/schedule", params=name)).json() == {"removed": True}
     gone = await http.get("/schedule", params=name)
     assert (gone.status_code, gone.json()["type"]) == (404, "urn:penstock:schedule-not-found")

@@ -20,7 +20,8 @@ from penstock.service.wiring import Keeper, Overseer, wiring_of
 
 router = APIRouter(tags=["schedules"])
 
-Name = Annotated[str, Query(pattern=r"^[\w.:@/+-]{1,200}$")]
+# Letters and digits of any script; what `\w` means differs between those who read the document.
+Name = Annotated[str, Query(pattern=r"^[\p{L}\p{N}_.:@/+-]{1,200}$")]
 READ = documented(401, 403, 404, 422, 503)
 CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
 
