@@ -38,33 +38,31 @@ async def guarded(database: Database) -> AsyncIterator[Penstock]:
         yield app
 
 
-async def rows_of(app: Penstock, tenant: str) -> set[str]:
+async def rows_of(connection: asyncpg.Connection, tenant: str) -> set[str]:
     """What the database holds of a tenant."""
-    connection = await asyncpg.connect(app.url)
-    try:
-        found: set[str] = set()
-        for row in await connection.fetch(ROWS):
-            table = row["relname"]
-            told = await connection.fetch(
-                f'SELECT t::text FROM penstock."{table}" AS t WHERE t::text LIKE $1', f"%{tenant}%"
-            )
-            found |= {f"{table} {each['t']}" for each in told}
-        return found
-    finally:
-        await connection.close()
+    tables = [row["relname"] for row in await connection.fetch(ROWS)]
+    told = " UNION ALL ".join(
+        f"SELECT '{table} ' || t::text AS told FROM penstock.\"{table}\" AS t" for table in tables
+    )
+    rows = await connection.fetch(
+        f"SELECT told FROM ({told}) AS r WHERE told LIKE $1", f"%{tenant}%"
+    )
+    return {row["told"] for row in rows}
 
 
 def test_there_is_a_call_for_every_route() -> None:
     assert routes() == set(CALLS)
 
 
-async def test_a_key_of_a_tenant_crosses_on_no_route(guarded: Penstock) -> None:
+async def test_a_key_of_a_tenant_crosses_on_no_route(
+    guarded: Penstock, connection: asyncpg.Connection
+) -> None:
     theirs = await make_things(guarded, "globex")
     theirs.names["key"] = (await guarded.create_key("theirs", scopes=["read"])).key.id
     theirs.names["person"] = "grace"
     await guarded.add_person("grace", role="viewer", password_hash="x")
     made = await guarded.create_key("acme", scopes=["read", "enqueue", "operate"], tenant="acme")
-    before = await rows_of(guarded, "globex")
+    before = await rows_of(connection, "globex")
     assert len(before) > 15
     answers = {}
     async with Service(guarded) as service, asking(service, made.secret) as client:
@@ -76,7 +74,8 @@ async def test_a_key_of_a_tenant_crosses_on_no_route(guarded: Penstock) -> None:
                 answers[verb, path] = answer.status_code
                 assert MARK not in answer.text, (verb, path)
                 assert answer.status_code < 500, (verb, path, answer.text)
-                assert await rows_of(guarded, "globex") == before, (verb, path)
+            if verb != "GET":
+                assert await rows_of(connection, "globex") == before, (verb, path)
     named = [
         (route, status)
         for route, status in answers.items()
