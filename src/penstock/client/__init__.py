@@ -10,10 +10,11 @@ from penstock.client.events import KeptEvent, SentEvent
 from penstock.client.letters import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
 from penstock.client.link import Link
 from penstock.client.opening import BatchOptions
-from penstock.client.people import LoggedIn, Person
+from penstock.client.people import Credentials, LoggedIn, NewLogin, Person
 from penstock.client.portal import Portal
 from penstock.client.present import JobNow, Kind, OwnerNow, Present
 from penstock.client.schedules import Fire, Schedule
+from penstock.client.scopes import Role, Scope
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.client.sync import SyncClient
 from penstock.client.sync_batch import SyncBatchHandle
@@ -38,6 +39,7 @@ __all__ = [
     "BatchStatus",
     "Callback",
     "Client",
+    "Credentials",
     "DeadFilter",
     "DeadGroup",
     "DeadSummary",
@@ -54,6 +56,7 @@ __all__ = [
     "Link",
     "LoggedIn",
     "NewKey",
+    "NewLogin",
     "OwnerNow",
     "Page",
     "Person",
@@ -64,7 +67,9 @@ __all__ = [
     "QueueSettings",
     "Redriven",
     "Retention",
+    "Role",
     "Schedule",
+    "Scope",
     "SentEvent",
     "Started",
     "SyncBatchHandle",
