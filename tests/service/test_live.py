@@ -14,7 +14,7 @@ from penstock.service.live.tickets import LASTS, Tickets
 from penstock.service.problem import Problem
 from penstock.tasks import Context
 from tests.fixtures.database import Database
-from tests.fixtures.live import Address, Heard, hear, listened_to
+from tests.fixtures.live import Address, Heard, hear, listened_to, order_of
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
@@ -62,7 +62,7 @@ async def test_a_job_is_told_from_its_present_state_to_its_end(app: Penstock) ->
     assert heard.last["state"]["result"] == "done it"
     assert heard.last_id == heard.last["version"]
     assert [event["final"] for event in heard.events].count(True) == 1
-    moments = [int(event["version"].split("-")[0]) for event in heard.events]
+    moments = [order_of(event["version"]) for event in heard.events]
     assert moments == sorted(moments)
 
 
@@ -102,7 +102,7 @@ async def test_a_version_never_falls_and_another_state_has_another(app: Penstock
     await look()
     versions = [present.version for present in seen]
     assert len(set(versions)) == len(versions)
-    moments = [int(version.split("-")[0]) for version in versions]
+    moments = [order_of(version) for version in versions]
     assert moments == sorted(moments)
     again = (await app.present("job", [job.id]))[job.id]
     assert again == seen[-1]
@@ -281,6 +281,20 @@ async def test_a_silent_stream_shows_that_it_lives_and_ends_some_day_for_the_cli
         heard = await hear(f"{server.live}/job/{job.id}")
     assert heard.comments >= 2
     assert heard.states == ["ready"]
+
+
+async def test_a_server_that_has_enough_listeners_takes_no_more(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.service.live.hub.MOST_LISTENERS", 1)
+    job = await app.enqueue(work)
+    heard = Heard()
+    async with listened_to(app) as server:
+        listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
+        await until(lambda: heard.events)
+        refused = await first(server, f"job/{job.id}")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    await listening
 
 
 async def test_where_nobody_listens_nothing_is_asked(app: Penstock) -> None:

@@ -17,7 +17,7 @@ import penstock
 from penstock import Penstock
 from penstock.service.server import listening_at
 from tests.fixtures.database import Database
-from tests.fixtures.live import Heard, hear_on
+from tests.fixtures.live import Heard, hear_on, order_of
 from tests.fixtures.until import until
 from tests.service.live_program import held, quick
 
@@ -124,7 +124,7 @@ async def test_every_client_sees_the_same_end_over_kills_and_restarts(
 
     for heard in everybody:
         assert [event["final"] for event in heard.events].count(True) == 1
-        moments = [int(event["version"].split("-")[0]) for event in heard.events]
+        moments = [order_of(event["version"]) for event in heard.events]
         assert moments == sorted(moments)
     assert of_job[0].last == of_job[1].last == of_job[2].last
     assert of_job[0].last["state"]["result"] == "released"

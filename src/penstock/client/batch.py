@@ -176,7 +176,7 @@ def status_from(row: Mapping[str, Any]) -> BatchStatus:
     """The status that a row of `get_batches.sql` tells of."""
     pending, rate = row["pending"], row["rate"]
     plain = dict(row)
-    del plain["changed_at"]  # for those who watch
+    del plain["changed_at"], plain["changes"]  # for those who watch
     for name in ("failure_job", "success_job", "end_job"):
         plain[name] = None if row[name] is None else str(row[name])
     plain["meta"] = json.loads(row["meta"]) if row["meta"] else {}

@@ -77,9 +77,10 @@ class OwnerNow(Struct, frozen=True, kw_only=True):
 class Present(Struct, frozen=True, kw_only=True):
     """A subject as it is now.
 
-    `version` begins with a time of the database's that never falls, and ends with a digest of the
-    state: the same version is the same state. Of a job or a batch that time is its last change, the
-    same for all who look; a queue, a tenant or a user is counted, and it is that of the count.
+    `version` is `time.number-digest`: a time of the database's and a number, which never fall, and
+    a digest of the state, so that the same version is the same state. Of a job or a batch the time
+    is that of its last change, and the number counts what was reported or has ended since; they are
+    the same for all who look. A queue, a tenant or a user is counted, and the time is the count's.
     """
 
     version: str
@@ -94,34 +95,37 @@ class Present(Struct, frozen=True, kw_only=True):
 def job_now(row: Mapping[str, Any]) -> Present:
     """A job from a row of `watch_jobs.sql`."""
     fields = dict(row)
-    changed_at = fields.pop("changed_at")
+    changed = fields.pop("changed_at"), fields.pop("changes")
     for name in _IDS:
         fields[name] = None if row[name] is None else str(row[name])
     for name in ("error", "result"):
         fields[name] = None if row[name] is None else msgspec.json.decode(row[name])
     state = JobNow(**fields)
-    return Present(version=_version(changed_at, state), state=state, is_final=state.state in FINAL)
+    return Present(version=_version(state, *changed), state=state, is_final=state.state in FINAL)
 
 
 def batch_now(row: Mapping[str, Any]) -> Present:
     """A batch from a row of `get_batches.sql`; its rate fades all the time, which is no news."""
     state = status_from(row)
-    version = _version(row["changed_at"], replace(state, rate=0.0, eta=None))
+    facts = replace(state, rate=0.0, eta=None)
+    version = _version(facts, row["changed_at"], row["changes"])
     return Present(version=version, state=state, is_final=state.is_finished)
 
 
 def queue_now(queue: QueueInsight, moment: datetime) -> Present:
     """A queue; that its oldest job has waited a moment longer is no news."""
     facts = replace(queue, waited=None, window=replace(queue.window, changes_in=None))
-    return Present(version=_version(moment, facts), state=queue)
+    return Present(version=_version(facts, moment), state=queue)
 
 
 def owner_now(row: Mapping[str, Any], of: int) -> Present:
     """A tenant or a user from a row of `watch_owners.sql`."""
     fields = {name: row[name] for name in OwnerNow.__struct_fields__ if name != "of"}
     state = OwnerNow(**fields, of=of)
-    return Present(version=_version(row["now"], state), state=state)
+    return Present(version=_version(state, row["now"]), state=state)
 
 
-def _version(moment: datetime, facts: Struct) -> str:
-    return f"{(moment - _EPOCH) // timedelta(microseconds=1)}-{zlib.crc32(_encode(facts)):08x}"
+def _version(facts: Struct, moment: datetime, changes: int = 0) -> str:
+    """`changes` are those since the moment that left no time of their own."""
+    microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
+    return f"{microseconds}.{changes}-{zlib.crc32(_encode(facts)):08x}"

@@ -15,12 +15,12 @@ SELECT b.id, b.tenant, b.name, b.meta::text, b.created_at, b.closed_at, b.cancel
        b.completed + d.completed AS completed, b.failed + d.failed AS failed, b.cancelled + d.cancelled AS cancelled,
        (b.rate * a.fading + (1 - a.fading) * greatest(0, d.completed + d.failed + d.cancelled) / a.seconds)
            / (b.rate_weight * a.fading + 1 - a.fading) AS rate,
-       greatest(b.created_at, b.closed_at, b.cancelled_at, b.folded_at, b.finished_at) AS changed_at
+       greatest(b.created_at, b.closed_at, b.cancelled_at, b.folded_at, b.finished_at) AS changed_at, d.changes
   FROM :"schema".batch AS b
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(e.total), 0) AS total, coalesce(sum(e.pending), 0) AS pending,
               coalesce(sum(e.completed), 0) AS completed, coalesce(sum(e.failed), 0) AS failed,
-              coalesce(sum(e.cancelled), 0) AS cancelled, min(e.created_at) AS since
+              coalesce(sum(e.cancelled), 0) AS cancelled, min(e.created_at) AS since, count(*) AS changes
          FROM :"schema".batch_delta AS e WHERE e.batch = b.id) AS d
  CROSS JOIN LATERAL (
        SELECT greatest(0.001, extract(epoch FROM statement_timestamp() - CASE WHEN b.pending = 0
