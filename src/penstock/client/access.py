@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
 from penstock.client.asking import Asking
 from penstock.client.scopes import SCOPES, Scope
@@ -104,6 +105,7 @@ class AccessCalls(Asking):
 
     async def get_key(self, key: str) -> Key:
         """A key by its id, or by its name while it is in use."""
+        filters.texts(key=key)
         row = await self._ask(lambda on: Access(self.store).row(on, "find_key", key))
         if row is None:
             raise KeyNotFound(key)
@@ -138,6 +140,7 @@ class AccessCalls(Asking):
 
         Services know within five seconds.
         """
+        filters.texts(key=key)
         actor = self._actor(by)
         rows = await self._ask(lambda on: Access(self.store).rows(on, "revoke_key", key, actor))
         if not rows:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from penstock.client import filters
 from penstock.client.asking import Asking
 from penstock.errors import ConfigError, JobNotFound
 from penstock.store import key_of
@@ -55,7 +56,8 @@ class AuditCalls(Asking):
         whole("limit", limit, 1, LONGEST_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        values = (actor, action, target, tenant, since, _place(after), limit)
+        texts = filters.texts(actor=actor, action=action, target=target, tenant=tenant)
+        values = (*texts, since, _place(after), limit)
         rows = await self._ask(lambda on: Access(self.store).rows(on, "list_audit", *values))
         entries = tuple(_entry(row) for row in rows)
         return AuditPage(entries, entries[-1].id if len(entries) == limit else None)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from penstock.client import filters
 from penstock.client.asking import Asking
 from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import hash_of
@@ -93,6 +94,7 @@ class PeopleCalls(Asking):
         by: str | None = None,
     ) -> Person:
         """Change a person; whose password changes, or who is disabled, is logged out everywhere."""
+        filters.texts(name=name)
         if role is not None:
             _check(name, role)
         actor = self._actor(by)
@@ -112,6 +114,7 @@ class PeopleCalls(Asking):
 
     async def find_person(self, name: str) -> Credentials | None:
         """A person who may log in, with what the password is compared with."""
+        filters.texts(name=name)
         row = await self._ask(lambda on: Access(self.store).row(on, "find_person", name))
         return None if row is None else Credentials(**row)
 

@@ -278,3 +278,18 @@ async def test_a_short_password_is_refused(admin: httpx.AsyncClient) -> None:
     answer = await admin.post("/api/v1/people", json=given)
     assert answer.status_code == 422
     assert "short" not in answer.text
+
+
+async def test_text_that_no_database_takes_is_refused(
+    browser: httpx.AsyncClient, asks: Asks
+) -> None:
+    for name in ('"a\\u0000"', '"\\ud800"'):
+        body = f'{{"name": {name}, "password": "x"}}'
+        headers = {"content-type": "application/json"}
+        answer = await browser.post(LOGIN, content=body, headers=headers)
+        assert answer.status_code in (400, 422), answer.text
+    admin = await asks()
+    for query in ({"actor": "a\x00"}, {"target": "\x00"}):
+        assert (await admin.get("/api/v1/audit", params=query)).status_code == 422
+    given = {"name": "x", "scopes": ["read"], "tenant": "a\x00"}
+    assert (await admin.post("/api/v1/keys", json=given)).status_code in (409, 422)

@@ -22,7 +22,7 @@ class KeyBody(Closed):
 
     name: KeyName
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
-    tenant: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    tenant: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")] | None = None
     expires: Life | None = None
 
 
@@ -48,5 +48,5 @@ class PersonChange(Closed):
 
 
 class LoginBody(Closed):
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
     password: Annotated[str, Field(min_length=1, max_length=1000)]
