@@ -11,11 +11,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from penstock.client import Client, Enqueued
 from penstock.errors import DatabaseLost, NotAllowed, SchemaError
 from penstock.tasks import Request
 
 BATCH: Final = 500
+# So many that wait are not left to wait for the statement before them: another begins beside it.
+MANY: Final = 16
+BESIDE: Final = 2
 # Of these errors the database is the cause, not one of the requests.
 COMMON: Final = (DatabaseLost, SchemaError, NotAllowed)
 
@@ -23,6 +28,17 @@ COMMON: Final = (DatabaseLost, SchemaError, NotAllowed)
 class _Waiting(NamedTuple):
     request: Request[Any]
     answer: asyncio.Future[Enqueued[Any]]
+
+
+class _Lane(Struct):
+    """What one tenant's callers wait for, and how many statements are under way for them."""
+
+    waiting: list[_Waiting] = []
+    flushes: int = 0
+
+    @property
+    def wants_flush(self) -> bool:
+        return self.flushes == 0 or (len(self.waiting) >= MANY and self.flushes < BESIDE)
 
 
 class Inlet:
@@ -33,7 +49,7 @@ class Inlet:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._waiting: dict[str | None, list[_Waiting]] = {}
+        self._lanes: dict[str | None, _Lane] = {}
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
@@ -44,12 +60,13 @@ class Inlet:
             [made] = await client.enqueue_many([request])
             return made
         answer: asyncio.Future[Enqueued[Any]] = asyncio.get_running_loop().create_future()
-        if (waiting := self._waiting.get(tenant)) is None:
-            self._waiting[tenant] = waiting = []
-            flush = asyncio.create_task(self._flush(tenant, waiting), name="penstock inlet")
+        lane = self._lanes.setdefault(tenant, _Lane())
+        lane.waiting.append(_Waiting(request, answer))
+        if lane.wants_flush:
+            lane.flushes += 1
+            flush = asyncio.create_task(self._flush(tenant, lane), name="penstock inlet")
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
-        waiting.append(_Waiting(request, answer))
         return await answer
 
     async def drained(self) -> None:
@@ -57,16 +74,15 @@ class Inlet:
         while self._flushes:
             await asyncio.wait(self._flushes)
 
-    async def _flush(self, tenant: str | None, waiting: list[_Waiting]) -> None:
+    async def _flush(self, tenant: str | None, lane: _Lane) -> None:
         try:
-            while waiting:
-                some = waiting[:BATCH]
-                del waiting[:BATCH]
+            while some := lane.waiting[:BATCH]:
+                del lane.waiting[:BATCH]
                 await self._store(tenant, [one for one in some if not one.answer.done()])
         finally:
-            del self._waiting[tenant]
-            for one in waiting:
-                one.answer.cancel()
+            lane.flushes -= 1
+            if not lane.flushes:
+                del self._lanes[tenant]
 
     async def _store(self, tenant: str | None, some: Sequence[_Waiting]) -> None:
         if not some:
