@@ -109,7 +109,7 @@ def name_of(host: str) -> str:
 
 def is_https(connection: HTTPConnection, entry: Entry) -> bool:
     """Whether the caller came by https, to us or to a proxy in front."""
-    if connection.url.scheme in ("https", "wss"):
+    if connection.scope["scheme"] in ("https", "wss"):
         return True
     if not entry.trusts(peer_of(connection)):
         return False

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,7 +40,8 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-HSTS: Final = "max-age=31536000"
+SEAL: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+HSTS: Final = b"max-age=31536000"
 
 
 class Gate:
@@ -130,28 +130,28 @@ class Gate:
             },
         )
 
-    def _sealing(self, connection: HTTPConnection) -> dict[str, str]:
+    def _sealing(self, connection: HTTPConnection) -> list[tuple[bytes, bytes]]:
         """The headers of every answer to this connection."""
-        headers = dict(HEADERS)
+        headers = list(SEAL)
         origin = connection.headers.get("origin")
-        if origin in self._entry.origins:
-            headers["access-control-allow-origin"] = str(origin)
-            headers["access-control-expose-headers"] = "location, retry-after"
+        if origin is not None and origin in self._entry.origins:
+            headers.append((b"access-control-allow-origin", origin.encode()))
+            headers.append((b"access-control-expose-headers", b"location, retry-after"))
         else:
-            headers["cross-origin-resource-policy"] = "same-origin"
+            headers.append((b"cross-origin-resource-policy", b"same-origin"))
         if self._entry.origins:
-            headers["vary"] = "origin"
+            headers.append((b"vary", b"origin"))
         # A browser would never again ask other services of its own machine without TLS.
         is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
-        if is_https(connection, self._entry) and not is_here:
-            headers["strict-transport-security"] = HSTS
+        if not is_here and is_https(connection, self._entry):
+            headers.append((b"strict-transport-security", HSTS))
         return headers
 
 
 class _Sealed:
     """Sends answers on with the headers that each has, unless a route has set them itself."""
 
-    def __init__(self, send: Send, headers: dict[str, str]) -> None:
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
         self._send = send
         self._headers = headers
         self.has_begun = False
@@ -159,10 +159,9 @@ class _Sealed:
     async def __call__(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.has_begun = True
-            message.setdefault("headers", [])
-            headers = MutableHeaders(scope=message)
-            for name, value in self._headers.items():
-                headers.setdefault(name, value)
+            given = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in given}
+            message["headers"] = given + [each for each in self._headers if each[0] not in names]
         await self._send(message)
 
 
