@@ -11,7 +11,7 @@ from uuid import UUID
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
 from penstock.worker.gatherer import Gatherer
-from penstock.worker.item_run import Call
+from penstock.worker.item_run import SharedCall
 from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
@@ -97,7 +97,7 @@ class Dispatcher:
         if hand:
             state.is_wary = False
         while left and slots.used < slots.limit and not self.closed:
-            if gathering.size and gathering.slots_due(self._loop.time()) >= slots.free:
+            if gathering.size and gathering.slots_due(self._loop.time(), slots.free) >= slots.free:
                 break
             attempt = hand.take()
             if attempt is None:
@@ -125,7 +125,7 @@ class Dispatcher:
 
     # Calls that items share
 
-    def _call_began(self, call: Call) -> bool:
+    def _call_began(self, call: SharedCall) -> bool:
         """Know of the call of some items; False if it is over already."""
         assert call.future is not None
         if call.future.done():
@@ -137,14 +137,14 @@ class Dispatcher:
         call.future.add_done_callback(lambda _: self._call_ended(call))
         return True
 
-    def _call_ended(self, call: Call) -> None:
+    def _call_ended(self, call: SharedCall) -> None:
         self._call_left(call)
         if self.is_reserved:
             self._run_apart()
         else:
             self.pump(call.state)
 
-    def _call_left(self, call: Call) -> None:
+    def _call_left(self, call: SharedCall) -> None:
         for run in call.runs:
             self._left(run)
         call.state.slots.give_back(call.seconds, len(call.runs))
@@ -199,7 +199,7 @@ class Dispatcher:
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
             if attempt.allowances:
-                self._limiter.end(attempt)
+                (self._limiter.end if run else self._limiter.undo)(attempt)
             return None
         self.running[attempt.id] = run
         self._empty.clear()
@@ -215,7 +215,7 @@ class Dispatcher:
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
         if run.attempt.allowances:
-            self._limiter.end(run.attempt)
+            (self._limiter.end if run.has_begun else self._limiter.undo)(run.attempt)
         if not self.running:
             self._empty.set()
 
@@ -319,7 +319,7 @@ class Dispatcher:
         begun = [*(attempt for _, attempt in self._apart), *self._gatherer.clear()]
         self._apart.clear()
         for attempt in begun:
-            self._limiter.end(attempt)
+            self._limiter.undo(attempt)
         unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
         if self._apart_timer is not None:
             self._apart_timer.cancel()
@@ -337,7 +337,7 @@ class Dispatcher:
         for place in tuple(self._apart):
             if place[1].token == token:
                 self._apart.remove(place)
-                self._limiter.end(place[1])
+                self._limiter.undo(place[1])
                 self._after_alone()
         for state in self._states:
             for attempt in tuple(state.hand):

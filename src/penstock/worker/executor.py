@@ -32,7 +32,7 @@ from penstock.worker.endings import Endings, Settle
 from penstock.worker.gathering import Entry, Group, group_key
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation
-from penstock.worker.item_run import Call as ItemsCall
+from penstock.worker.item_run import SharedCall
 from penstock.worker.journal import Journal
 from penstock.worker.place import NoProcess, NotBegun
 from penstock.worker.queue_state import QueueState
@@ -136,7 +136,7 @@ class Executor:
         state.gathering.add(task, key, Entry(attempt, value), self._loop.time())
         return True
 
-    def start_call(self, group: Group, state: QueueState) -> ItemsCall:
+    def start_call(self, group: Group, state: QueueState) -> SharedCall:
         """Start the call of items that were gathered."""
         return self._calls.start(group.task, group.entries, state, self._worker)
 
@@ -200,8 +200,10 @@ class Executor:
         try:
             answer = await self._isolation.run(run, process, self._endings.rated(run))
         except asyncio.CancelledError as error:
+            run.has_begun = False
             self._endings.interrupted(run, error)
         except NotBegun:
+            run.has_begun = False
             run.stopped = run.stopped or "shutdown"
             self._endings.interrupted(run, asyncio.CancelledError())
         except NoProcess as error:
