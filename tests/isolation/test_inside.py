@@ -67,6 +67,17 @@ async def test_progress_logs_results_and_what_is_enqueued(
     assert "ValueError: what went wrong" in caught.getMessage()
 
 
+async def test_what_is_told_may_be_no_text(app: Penstock, caplog: pytest.LogCaptureFixture) -> None:
+    async with isolating(app):
+        job = await app.enqueue(inside.tells_oddly)
+        await app.wait(job, timeout=30)
+        told = (await app.states([job]))[job.id]
+    assert (told.done, told.message) == (2, "caf\ufffd.pdf")
+    [said] = [each for each in caplog.records if "inside.py" in each.pathname]
+    assert said.getMessage() == "read caf?.pdf"
+    assert (vars(said)["path"], vars(said)["size"]) == ("caf?.pdf", str(2**70))
+
+
 async def test_budgets(app: Penstock, connection: asyncpg.Connection) -> None:
     await app.set_limit("tokens", rate=HARDLY, burst=100)
     await app.set_limit("other", rate=1)
@@ -109,6 +120,38 @@ async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
     assert doubled.errors[0].type == "penstock.errors.DuplicateStep"
     done = sorted(lines(notes))
     assert done == ["double 1", "double 4", "double 5", "look", "look", "triple 4", "triple 5"]
+
+
+async def test_what_a_handler_leaves_behind_does_nothing_to_the_next_job(
+    app: Penstock, tmp_path: Path, connection: asyncpg.Connection
+) -> None:
+    gate = str(tmp_path / "gate")
+    async with isolating(app, children=1):
+        first = await app.enqueue(inside.leaves_a_task_behind, gate)
+        await app.wait(first, timeout=30)
+        second = await app.enqueue(inside.has_no_steps, gate)
+        told = await app.wait(second, timeout=30)
+        states = await app.states([second])
+    assert told == f"stale {first.id}\n"
+    assert await connection.fetchval("SELECT count(*) FROM penstock.step") == 0
+    assert states[second.id].message is None
+
+
+async def test_a_filter_that_raises_loses_a_line_and_not_what_comes_after(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise ValueError("a filter of the user's")
+
+    caplog.set_level(logging.INFO)
+    quiet = logging.getLogger("tests.isolation")
+    quiet.addFilter(refuse)
+    try:
+        async with isolating(app):
+            await app.wait(await app.enqueue(inside.tells), timeout=30)
+    finally:
+        quiet.removeFilter(refuse)
+    assert "a filter of the user's" in caplog.text
 
 
 async def test_a_transaction_of_the_childs_own(app: Penstock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -20,10 +21,12 @@ from penstock.worker.inside.messages import (
 )
 from penstock.worker.inside.troubles import trouble
 
+logger = logging.getLogger("penstock.isolation")
+
 # The largest result, or all steps that a job may keep, and something more.
 LONGEST: Final = 64 * 2**20
 
-Serve = Callable[["Child", Asked], Awaitable[Any]]
+Serve = Callable[[Any, Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
 Confused = Callable[["Child", Exception], None]
 
@@ -89,26 +92,32 @@ class Child:
             self._loop.remove_reader(self._channel)
             return
         try:
-            messages = [read_from_child(message) for message in self._frames.feed(data)]
+            for message in self._frames.feed(data):
+                self._hear(read_from_child(message))
         except (TooLong, msgspec.MsgspecError) as error:
             # Somebody else speaks through it, or writes over its memory.
             self._loop.remove_reader(self._channel)
             self._confused(self, error)
-            return
-        for message in messages:
+
+    def _hear(self, message: FromChild) -> None:
+        try:
             self._take(message)
+        except Exception:
+            # A filter of a log, say: what comes after it must be heard all the same.
+            logger.exception("What a child process said was not heard: %s", type(message).__name__)
 
     def _take(self, message: FromChild) -> None:
         if isinstance(message, Asked):
-            task = self._loop.create_task(self._answer(message))
+            # For what it runs now: in a moment that may be another attempt.
+            task = self._loop.create_task(self._answer(message, self.place))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
         else:
             self._heard(self, message)
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: Asked, place: Any) -> None:
         try:
-            answer = Answer(asked.call, await self._serve(self, asked))
+            answer = Answer(asked.call, await self._serve(place, asked))
         except Exception as error:
             answer = Answer(asked.call, None, trouble(error))
         if asked.call:

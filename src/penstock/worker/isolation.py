@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
@@ -232,9 +232,9 @@ class Isolation:
                     self._free(child, place)
             case Idle(resident) if place is not None and place.is_answered:
                 self._free(child, place, resident)
-            case Told(done, total, text):
-                # Perhaps from a thread that the handler has left behind.
-                if place is not None:
+            case Told(token, done, total, text):
+                # Perhaps from a thread that another handler has left behind.
+                if place is not None and place.is_of(token):
                     self._report(place.run, done, total, text)
             case Logged():
                 logs.write(message)
@@ -364,8 +364,8 @@ class Isolation:
 
     # What handlers ask for
 
-    async def _serve(self, child: Child, asked: Asked) -> Any:
-        place: Place | None = child.place
-        if place is None:
-            raise RuntimeError("The attempt has ended.")
+    async def _serve(self, place: Place | None, asked: Asked) -> Any:
+        if place is None or not place.is_of(asked.token):
+            # From a task or a thread that a handler has left behind; it knows which it is.
+            raise StaleAttempt("", 0)
         return await self._help[asked.what](place.run, *asked.args)

@@ -133,7 +133,7 @@ class Life:
     def _start(self, order: Order) -> None:
         row = msgspec.structs.asdict(order)
         attempt = Attempt(row, order.queue)  # type: ignore[arg-type]
-        self._budgets.now_rated(order.rated)
+        self._budgets.now_for(attempt, order.rated)
         state = self._states.get(order.queue)
         if state is None:
             state = self._states[order.queue] = QueueState(order.queue, 1, 1)
@@ -189,7 +189,9 @@ class Life:
         self._board.end(self._row)
 
     def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
-        told = Told(float(done), None if total is None else float(total), message)
+        told = Told(
+            run.attempt.token, float(done), None if total is None else float(total), message
+        )
         now = time.monotonic()
         if now >= self._report_due:
             self._report_due = now + REPORT

@@ -114,8 +114,9 @@ class Dropped(Struct, tag=True, array_like=True):
 
 
 class Told(Struct, tag=True, array_like=True):
-    """How far the handler is."""
+    """How far the handler of an attempt is."""
 
+    token: UUID
     done: float
     total: float | None
     message: str | None
@@ -135,9 +136,10 @@ class Logged(Struct, tag=True, array_like=True):
 
 
 class Asked(Struct, tag=True, array_like=True):
-    """A call that only the worker can answer."""
+    """A call that only the worker can answer, for the attempt with this token."""
 
     call: int
+    token: UUID
     what: str
     args: list[Any]
 
