@@ -14,6 +14,7 @@ import msgspec
 from penstock.isolation.board import Allowed, Board
 from penstock.isolation.child import find
 from penstock.isolation.resident import resident
+from penstock.job import storable
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Registry, Task
 from penstock.worker import process
@@ -34,6 +35,7 @@ from penstock.worker.inside.messages import (
     Up,
 )
 from penstock.worker.inside.resources import Inner
+from penstock.worker.progress import MESSAGE_LIMIT
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run
 
@@ -189,9 +191,9 @@ class Life:
         self._board.end(self._row)
 
     def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
-        told = Told(
-            run.attempt.token, float(done), None if total is None else float(total), message
-        )
+        text = None if message is None else storable(str(message), MESSAGE_LIMIT)
+        most = None if total is None else float(total)
+        told = Told(run.attempt.token, float(done), most, text)
         now = time.monotonic()
         if now >= self._report_due:
             self._report_due = now + REPORT
