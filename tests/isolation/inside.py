@@ -235,12 +235,25 @@ class Broken:
 async def open_model() -> AsyncIterator[Model]:
     note(f"open {os.getpid()}")
     yield Model()
+    await asyncio.sleep(0.3)
     note(f"close {os.getpid()}")
 
 
 @asynccontextmanager
 async def open_broken() -> AsyncIterator[Broken]:
     raise ConnectionError("no such thing")
+    yield Broken()
+
+
+@asynccontextmanager
+async def never_opens() -> AsyncIterator[Model]:
+    await asyncio.Event().wait()
+    yield Model()
+
+
+@asynccontextmanager
+async def cancels() -> AsyncIterator[Broken]:
+    raise asyncio.CancelledError
     yield Broken()
 
 

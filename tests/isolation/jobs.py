@@ -213,6 +213,13 @@ def starts_others(path: str) -> None:
     linger()
 
 
+def life(channel: object, board: object, row: int, path: str) -> None:
+    """Not a job: all that a child does."""
+    other = subprocess.Popen(["sleep", "1000"])
+    sign(path, other.pid)
+    linger()
+
+
 # Wear
 
 
@@ -247,6 +254,28 @@ def stubborn(path: str) -> None:
 def spins_until_killed(path: str) -> None:
     sign(path)
     collections.deque(itertools.repeat(None), maxlen=0)
+
+
+LEFT: list[asyncio.Task[None]] = []
+
+
+@task(isolate=True)
+async def leaves_what_blocks() -> int:
+    """Ends, and something of it keeps its child from hearing anything."""
+
+    async def block() -> None:
+        linger()
+
+    LEFT.append(asyncio.create_task(block()))
+    return os.getpid()
+
+
+@task(batch=Batch(size=4), timeout=0.1, max_attempts=1)
+async def goes_on(items: list[Item[str]]) -> None:
+    """Does not mind that all its items are told to stop."""
+    while not all(is_there(item.value) for item in items):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
 
 
 @task

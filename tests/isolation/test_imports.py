@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +41,20 @@ if os.environ.get("TEST_ISOLATION_OWNER") != str(os.getpid()):
 def pid() -> int:
     logging.getLogger().warning("from a thread")
     return os.getpid()
+
+@task(name="crash", isolate=Process(deaths=1))
+async def crash() -> None:
+    os.abort()
+"""
+SIGNALLED = """
+import os, signal
+from penstock import Process, task
+
+if os.environ["TEST_ISOLATION_OWNER"] != str(os.getpid()):
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
 
 @task(name="crash", isolate=Process(deaths=1))
 async def crash() -> None:
@@ -144,6 +159,18 @@ async def test_children_are_not_forked_if_imports_start_threads(
     assert os.getpid() not in pids
     assert (crash.reason, crash.errors[0].message[:18]) == ("poison", "Signal 6 (SIGABRT)")
     assert "in crash" in crash.errors[0].traceback
+
+
+async def test_what_imports_do_to_signals_does_not_matter(app: Penstock, module: Any) -> None:
+    signalled = module("signalled_tasks", SIGNALLED)
+    app.include(signalled)
+    async with isolating(app) as worker:
+        first = await reaches(app, await app.enqueue(signalled.crash), "failed")
+        warden = warden_of(worker)
+        os.kill(warden, signal.SIGTERM)
+        second = await reaches(app, await app.enqueue(signalled.crash), "failed")
+        assert warden_of(worker) == warden
+    assert [each.errors[0].type for each in (first, second)] == ["Killed", "Killed"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, Workflow, task
+from penstock.worker.inside.resources import Inner
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.isolation import inside, jobs
@@ -182,14 +183,21 @@ async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
 
 async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Path) -> None:
     async with isolating(app, children=1):
-        pids = [
-            await app.wait(await app.enqueue(inside.wears_with_model), timeout=30) for _ in (1, 2)
-        ]
+        wearing = [await app.enqueue(inside.wears_with_model) for _ in (1, 2)]
+        pids = [await app.wait(job, timeout=30) for job in wearing]
         await until(lambda: len(lines(notes)) == 4, what="both to leave")
     assert len(set(pids)) == 2
-    assert sorted(lines(notes)) == sorted(
-        f"{what} {pid}" for pid in pids for what in ("open", "close")
-    )
+    # One after the other: until it is gone, one that leaves counts.
+    assert lines(notes) == [f"{what} {pid}" for pid in pids for what in ("open", "close")]
+
+
+async def test_a_resource_that_does_not_open_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    inner = Inner({inside.Model: inside.never_opens, inside.Broken: inside.cancels})
+    await inner.need([inside.Broken, inside.Model], 0.01)
+    assert inner.missing([inside.Broken, inside.Model]) == ["Broken", "Model"]
+    assert "Broken could not be opened in a child process: CancelledError" in caplog.text
+    assert "Model takes longer than 0.01 s to open" in caplog.text
+    await inner.close()
 
 
 async def test_handlers_may_have_processes_of_their_own(

@@ -55,7 +55,7 @@ class Nursery:
     def start(self) -> None:
         """Start the warden; what it has to say comes later."""
         self._control, theirs = socket.socketpair()
-        board, _ = new_board()
+        board, self._board = new_board()
         try:
             self._process = subprocess.Popen(
                 program("penstock.isolation.warden", theirs.fileno(), board),
@@ -82,6 +82,10 @@ class Nursery:
             self._say(Start(self._numbers, row), [theirs.fileno()])
         ours.setblocking(False)
         return Born(self._numbers, ours)
+
+    def give(self, number: int, seconds: float) -> None:
+        """A child is given something, which it must begin within so many seconds."""
+        self._board.give(self._rows[number], seconds)
 
     def kill(self, number: int) -> None:
         """Have a child killed."""
@@ -129,6 +133,7 @@ class Nursery:
             return
         self._loop.remove_reader(self._control)
         self._control.close()
+        self._board.close()
         await asyncio.to_thread(_end, process)
 
 

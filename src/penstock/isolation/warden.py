@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
-from penstock.isolation.board import Board, board_of
+from penstock.isolation.board import BUSY, GIVEN, TIMEOUT, Board, board_of
 from penstock.isolation.death import Cause, Death
 from penstock.isolation.forking import sockets, threads
 from penstock.isolation.messages import (
@@ -51,6 +51,7 @@ LAST_WORDS: Final = 0.1
 LAST_LOOK: Final = 0.005
 TRACE_LIMIT: Final = 16 * 1024
 FDS: Final = 16
+LATE: Final[dict[int, Cause]] = {BUSY: "time", TIMEOUT: "timeout", GIVEN: "late"}
 
 
 @dataclass
@@ -89,24 +90,40 @@ class Warden:
 
     def run(self) -> NoReturn:
         """Serve until the worker is gone."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        self._set_signals()
+        try:
+            self._serve()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            self._end()
+
+    def _set_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def _serve(self) -> NoReturn:
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select(self._watch()):
-                    if key.fileobj is self._control:
-                        self._hear()
-                    else:
-                        self._bury()
+                ready = [key.fileobj for key, _ in selector.select(self._watch())]
+                if self._control in ready:
+                    self._hear()
+                # Also if nothing was ready: a signal may be lost to a library that takes them all.
+                if self._woken in ready or not ready:
+                    self._bury()
 
     # The worker
 
     def _hear(self) -> None:
-        data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+        channels: list[int] = []
+        try:
+            data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+        except OSError:
+            data = b""  # The worker died and has not read all that it was told.
         if not data:
             self._end()
         for channel in channels:
@@ -134,7 +151,8 @@ class Warden:
             _kill(ward)
         # Who waits for the warden's end may count on theirs.
         for ward in self._wards.values():
-            os.waitpid(ward.pid, 0)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(ward.pid, 0)
         os._exit(0)
 
     # Children
@@ -150,6 +168,8 @@ class Warden:
             child.find(self._plan.life)
         except BaseException:
             trouble = traceback.format_exc(limit=-20)
+        # Imports may have set handlers of their own.
+        self._set_signals()
         self._forks = threads() == 1 and sockets() <= before
         gc.collect()
         gc.freeze()
@@ -224,8 +244,7 @@ class Warden:
                 pause = min(pause, LOOK)
                 ward.began = allowed.began
                 if allowed.is_late(now):
-                    cause: Cause = "timeout" if allowed.is_timeout else "time"
-                    self._condemn(ward, cause, allowed.seconds)
+                    self._condemn(ward, LATE[allowed.state], allowed.seconds)
                 elif allowed.memory and (held := resident(ward.pid)) > allowed.memory:
                     ward.resident = held
                     self._condemn(ward, "memory", allowed.memory)

@@ -54,6 +54,8 @@ LEAVE: Final = 5.0
 # How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
 # from outside, with a grace that is longer than this.
 PATIENCE: Final = 30.0
+# How long a child has to begin what it is given.
+BEGIN: Final = 10.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
@@ -173,11 +175,14 @@ class Isolation:
             self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
         most = min(len(self._waiting), COMING)
-        while coming < most and len(self._children) < self._most:
-            if self._next is not None:
-                return
+        while coming < most and self._has_room:
             self._bear()
             coming += 1
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether there may be one more; those that leave are not gone yet."""
+        return self._next is None and len(self._children) + len(self._leaving) < self._most
 
     def _lose_patience(self) -> None:
         """Give back what has waited for long: another worker may have a child for it."""
@@ -206,9 +211,12 @@ class Isolation:
         if place.future.done():
             self._idle.append(child)
             return
+        assert self._nursery is not None
         place.child, child.place = child, place
         place.given = time.monotonic()
         child.jobs += 1
+        # Something that another job has left behind may keep the child from hearing of it.
+        self._nursery.give(child.number, BEGIN)
         child.send(place.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
@@ -226,10 +234,9 @@ class Isolation:
                     place.timer = self._loop.call_later(
                         place.process.grace_seconds, self._kill, child
                     )
-            case Dropped() if place is not None:
+            case Dropped(resident) if place is not None:
                 place.end(None)
-                if place.run.task.is_async:
-                    self._free(child, place)
+                self._free(child, place, resident)
             case Idle(resident) if place is not None and place.is_answered:
                 self._free(child, place, resident)
             case Told(token, done, total, text):
@@ -257,8 +264,13 @@ class Isolation:
     def _retire(self, child: Child) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
         self._dismiss(child)
-        # The next job finds a warm one.
-        self._bear()
+        self._replace()
+
+    def _replace(self) -> None:
+        """One is gone: the next job finds a warm one."""
+        if self._has_room:
+            self._bear()
+        self._pump()
 
     def _dismiss(self, child: Child) -> None:
         """Let a child go that has nothing to do: it closes what it has open."""
@@ -275,6 +287,7 @@ class Isolation:
             left.close()
             if not self._leaving:
                 self._left.set()
+            self._replace()
             return
         child = self._children.pop(number, None)
         if child is None:
@@ -287,12 +300,15 @@ class Isolation:
         place: Place | None = child.place
         if place is not None:
             place.cancel_timer()
-            place.end(death if death.began >= place.given else NotBegun())
-        if not child.is_up:
+            has_begun = death.began >= place.given
+            if not has_begun:
+                logger.warning("%r was not begun and is given back: %s.", place.run, death)
+            place.end(death if has_begun else NotBegun())
+        if child.is_up:
+            self._replace()
+        else:
             self._was_stillborn(death)
-        elif self._next is None and len(self._children) < self._most:
-            self._bear()  # The next job finds a warm one.
-        self._pump()
+            self._pump()
 
     def _was_stillborn(self, death: Death) -> None:
         """A child died before its first job: try again a few times, then say so, unless there are

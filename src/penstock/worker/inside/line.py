@@ -77,6 +77,8 @@ class Line:
             data = self._channel.recv(READ)
         except BlockingIOError:
             return
+        except OSError:
+            data = b""
         if not data:
             self._gone()
             return

@@ -92,7 +92,7 @@ class Up(Struct, tag=True, array_like=True):
 
 
 class Ended(Struct, tag=True, array_like=True):
-    """What became of the attempt. Not idle: its thread still runs."""
+    """What became of the attempt. Not idle: its handler still runs."""
 
     transition: Transition
     result: str | None
@@ -104,13 +104,15 @@ class Ended(Struct, tag=True, array_like=True):
 
 
 class Idle(Struct, tag=True, array_like=True):
-    """The thread of a stopped attempt has returned."""
+    """The handler of a stopped attempt has returned."""
 
     resident: int
 
 
 class Dropped(Struct, tag=True, array_like=True):
     """The attempt has ended, and nobody asks how."""
+
+    resident: int
 
 
 class Told(Struct, tag=True, array_like=True):
