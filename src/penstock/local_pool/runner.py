@@ -108,9 +108,13 @@ class Runner:
         self.start(self._ended(call, how))
 
     def _task_ended(self, call: Call, task: asyncio.Task[None]) -> None:
-        """If it has not said how, it was cancelled, and not by us: its loop is about to end."""
-        if self._ledger.is_running(call) and call.loop is not None:
+        """If it has not said how, it was cancelled, and not by us: by itself, or with its loop."""
+        if not self._ledger.is_running(call) or call.loop is None:
+            return
+        if _is_ending(call.loop):
             self._lose(call.loop)
+        else:
+            self.start(self._ended(call, "dropped"))
 
     # Which loop
 
@@ -173,6 +177,11 @@ def _is_told_to_stop() -> bool:
     awaits, and then it is an error like others."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _is_ending(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop that has cancelled a task is about to end: then it has cancelled all."""
+    return all(task.cancelling() for task in asyncio.all_tasks(loop))
 
 
 def _cancel(calls: Iterable[Call]) -> None:
