@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.retry_after import retry_after
 from penstock.tasks.suspended import suspension
+from penstock.tasks.unawaited import unawaited
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.call_context import CallContext
@@ -28,6 +29,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
 
@@ -108,7 +110,7 @@ class Calls:
         return await self._in_thread(call, given)
 
     async def _in_thread(self, call: SharedCall, given: tuple[Any, ...]) -> object:
-        thread = self._threads.submit(_call, call.task.fn, given)
+        thread = self._threads.submit(in_thread, call.task.fn, *given)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             return await asyncio.shield(returned)
@@ -208,12 +210,8 @@ def _outcomes(part: list[ItemRun], values: Any) -> list[Any]:
     """What a handler returned, as an outcome for each item; raises what is wrong with the whole."""
     task = part[0].task
     if isinstance(values, Awaitable):
-        if isinstance(values, Coroutine):
-            values.close()  # Or Python warns of it, wherever the garbage collector finds it.
-        raise TypeError(
-            f"The handler of {task.name} returned a {type(values).__name__} that nobody has "
-            "awaited, so its work is not done: `await` it, in an `async def`."
-        )
+        remedy = "`await` it, in an `async def`"
+        raise TypeError(unawaited(f"The handler of {task.name}", values, remedy))
     wanted = f"it must return a list with one outcome for each of its {len(part)} items, in order"
     if not _is_list(values):
         raise TypeError(f"The handler of {task.name} returned a {type(values).__name__}: {wanted}.")
@@ -233,11 +231,3 @@ def _is_list(values: object) -> bool:
     if isinstance(values, str | bytes | bytearray | memoryview) or hasattr(values, "keys"):
         return False
     return isinstance(values, Sized) and hasattr(values, "__getitem__")
-
-
-def _call(fn: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    try:
-        return fn(*given)
-    except StopIteration as error:
-        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
-        raise RuntimeError("The handler raised StopIteration.") from error

@@ -9,17 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from penstock.backoff import Exponential
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
-from penstock.outcome import (
-    Parked,
-    Released,
-)
+from penstock.outcome import Parked, Released
 from penstock.store import Attempt, Store
 from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.isolate import Process
@@ -38,12 +33,9 @@ from penstock.worker.place import NoProcess, NotBegun
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
-
-_NO_POLICY = Exponential()
-# Limits of a whole queue, lane or task.
-OURS = ("queue:", "lane:", "task:")
 
 
 class Executor:
@@ -175,7 +167,7 @@ class Executor:
         args, kwargs = call
         if run.task.takes_context:
             args = (self._context(run), *args)
-        thread = self._threads.submit(_call, run.task.fn, args, kwargs)
+        thread = self._threads.submit(in_thread, run.task.fn, *args, **kwargs)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
@@ -252,14 +244,6 @@ def _note(kind: str, names: list[str]) -> AttemptError:
         type=kind,
         message=f"The worker could not open {', '.join(names)}; the job waits until it can.",
     )
-
-
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    try:
-        return fn(*args, **kwargs)
-    except StopIteration as error:
-        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
-        raise RuntimeError("The handler raised StopIteration.") from error
 
 
 def _forget(thread: asyncio.Future[Any]) -> None:
