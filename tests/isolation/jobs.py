@@ -18,6 +18,7 @@ from typing import NoReturn
 import asyncpg
 
 from penstock import Batch, Context, Fixed, Item, Process, task
+from penstock.isolation.forking import sockets
 
 AT_ONCE = Fixed(0)
 
@@ -95,10 +96,17 @@ def waits_to_be_killed(path: str) -> None:
 @task(isolate=Process(deaths=1))
 def writes_garbage() -> None:
     """Writes to every socket that it finds."""
-    for file in Path("/proc/self/fd").iterdir():
+    for file in sockets():
         with contextlib.suppress(OSError):
-            if file.readlink().name.startswith("socket:"):
-                os.write(int(file.name), b"\xff" * 64)
+            os.write(file, b"\xff" * 64)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def hangs_up_on_its_worker() -> None:
+    """Closes every socket that it finds."""
+    for file in sockets():
+        os.close(file)
     linger()
 
 

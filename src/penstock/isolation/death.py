@@ -56,12 +56,12 @@ class Death(Struct, frozen=True, kw_only=True):
                     "the child process sent its worker what makes no sense: did the job write to a "
                     "file that is not its own?"
                 )
-        return _status(self.status)
+        return _status(self.status, "in the middle of the job" if self.began else "without a job")
 
 
-def _status(status: int) -> str:
+def _status(status: int, when: str) -> str:
     if status >= 0:
-        return f"the child process left with exit code {status} in the middle of the job"
+        return f"the child process left with exit code {status} {when}"
     number = -status
     try:
         name = signal.Signals(number).name

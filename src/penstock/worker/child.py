@@ -25,10 +25,12 @@ logger = logging.getLogger("penstock.isolation")
 
 # The largest result, or all steps that a job may keep, and something more.
 LONGEST: Final = 64 * 2**20
+# How long a warden may take to tell of a death.
+DYING: Final = 1.0
 
 Serve = Callable[[Any, Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
-Confused = Callable[["Child", Exception], None]
+Confused = Callable[["Child", object], None]
 
 
 class Child:
@@ -88,8 +90,9 @@ class Child:
         except OSError:
             data = b""
         if not data:
-            # The warden tells how it ended.
+            # The warden tells how it ended, unless a job has only closed what is not its own.
             self._loop.remove_reader(self._channel)
+            self._loop.call_later(DYING, self._hung_up)
             return
         try:
             for message in self._frames.feed(data):
@@ -98,6 +101,10 @@ class Child:
             # Somebody else speaks through it, or writes over its memory.
             self._loop.remove_reader(self._channel)
             self._confused(self, error)
+
+    def _hung_up(self) -> None:
+        if self._is_open:
+            self._confused(self, "it closed its channel and lives")
 
     def _hear(self, message: FromChild) -> None:
         try:

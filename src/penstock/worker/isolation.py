@@ -50,6 +50,8 @@ logger = logging.getLogger("penstock.isolation")
 SUSPECT: Final = Process()
 # A child that dies before its first job is tried again after these seconds, and again.
 AGAIN: Final = (0.0, 0.5, 2.0)
+# What has kept children from starting is not tried again before so many seconds have passed.
+HOPELESS: Final = 10.0
 LEAVE: Final = 5.0
 # How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
 # from outside, with a grace that is longer than this.
@@ -104,6 +106,8 @@ class Isolation:
         self._idle: list[Child] = []
         self._waiting: deque[Place] = deque()
         self._stillborn = 0
+        self._why, self._hopeless_until = "", 0.0
+        self._endings: set[asyncio.Future[None]] = set()
         self._next: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._help = help_with(journal, budgets)
@@ -132,6 +136,8 @@ class Isolation:
         Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
         if none had begun it when it was told to stop.
         """
+        if self._loop.time() < self._hopeless_until:
+            raise NoProcess(self._why)
         place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
         self._waiting.append(place)
         self._pump()
@@ -161,7 +167,8 @@ class Isolation:
             self._nursery.kill(child.number)
 
     def _confused(self, child: Child, why: object) -> None:
-        if not child.is_confused:
+        is_leaving = self._leaving.get(child.number) is child
+        if not child.is_confused and not is_leaving:
             logger.error("A child process said what makes no sense, it is killed: %s", why)
             child.is_confused = True
             self._kill(child)
@@ -332,17 +339,23 @@ class Isolation:
             self._give_up(f"Child processes cannot import what the worker has:\n{trouble}")
 
     def _give_up(self, why: str) -> None:
-        """Nothing can be run now; the next attempt tries anew."""
+        """Nothing can be run now; after a while the next attempt tries anew."""
         logger.error("No job can be isolated. %s", why)
+        self._why, self._hopeless_until = why, self._loop.time() + HOPELESS
         waiting, self._waiting = list(self._waiting), deque()
         for place in waiting:
             place.end(NoProcess(why))
-        self._ending = asyncio.ensure_future(self._drop_all())
+        self._end_all()
 
     def _lost(self) -> None:
         """The warden is gone, and its children with it; a new one is started when needed."""
-        self._ending = asyncio.ensure_future(self._drop_all())
+        self._end_all()
         self._loop.call_soon(self._pump)
+
+    def _end_all(self) -> None:
+        ending = asyncio.ensure_future(self._drop_all())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     async def _drop_all(self) -> None:
         nursery, self._nursery = self._nursery, None
@@ -376,7 +389,7 @@ class Isolation:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE):
                 await self._left.wait()
-        await self._drop_all()
+        await asyncio.gather(self._drop_all(), *self._endings)
 
     # What handlers ask for
 

@@ -118,6 +118,8 @@ def _found(place: str) -> Any:
     module, _, path = place.partition(":")
     if module not in sys.modules or "<locals>" in path:
         return None
+    if module == MAIN and not main_module():
+        return None  # It was typed in, or given with -c: there is nothing to import.
     try:
         return find(place)
     except AttributeError:
