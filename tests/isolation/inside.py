@@ -1,7 +1,9 @@
 """What handlers can do from inside a child process. Children import this module."""
 
+import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import asyncpg
 import httpx
 
-from penstock import Cache, Context, Fixed, Penstock, Process, Workflow, task
+from penstock import Cache, Context, Fixed, Penstock, Process, StaleAttempt, Workflow, task
 from penstock.tasks import Task
 
 logger = logging.getLogger("tests.isolation")
@@ -40,6 +42,14 @@ def tells(ctx: Context) -> None:
         raise ValueError("what went wrong")
     except ValueError:
         logger.exception("caught")
+
+
+@task(isolate=True)
+def tells_oddly(ctx: Context) -> None:
+    logger.warning("read %s", "caf\udce9.pdf", extra={"path": "caf\udce9.pdf", "size": 2**70})
+    for done in range(3):
+        ctx.progress(done, 3, Path("plain"))  # type: ignore[arg-type]
+        ctx.progress(done, 3, "caf\udce9.pdf")
 
 
 # Budgets
@@ -126,6 +136,33 @@ async def twice(ctx: Context) -> None:
     await ctx.step("one", double, 1)
 
 
+LEFT: list[asyncio.Task[None]] = []
+
+
+@task(isolate=True)
+async def leaves_a_task_behind(ctx: Context, gate: str) -> None:
+    async def late() -> None:
+        while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240 - the test opens it, by a file
+            await asyncio.sleep(0.01)
+        ctx.progress(1, 2, "late")
+        try:
+            await ctx.step("late", double, 1)
+        except StaleAttempt as error:
+            note(f"stale {error.job_id}")
+
+    LEFT.append(asyncio.create_task(late()))
+
+
+@task(isolate=True)
+def has_no_steps(ctx: Context, gate: str) -> str:
+    """Opens the gate of another, and waits for what comes of that."""
+    Path(gate).touch()
+    notes = Path(os.environ[FOLDER]) / "notes"
+    while "stale" not in (told := notes.read_text() if notes.exists() else ""):
+        time.sleep(0.01)
+    return told
+
+
 # Workflows
 
 
@@ -198,12 +235,25 @@ class Broken:
 async def open_model() -> AsyncIterator[Model]:
     note(f"open {os.getpid()}")
     yield Model()
+    await asyncio.sleep(0.3)
     note(f"close {os.getpid()}")
 
 
 @asynccontextmanager
 async def open_broken() -> AsyncIterator[Broken]:
     raise ConnectionError("no such thing")
+    yield Broken()
+
+
+@asynccontextmanager
+async def never_opens() -> AsyncIterator[Model]:
+    await asyncio.Event().wait()
+    yield Model()
+
+
+@asynccontextmanager
+async def cancels() -> AsyncIterator[Broken]:
+    raise asyncio.CancelledError
     yield Broken()
 
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 import asyncpg
 
 from penstock import Batch, Context, Fixed, Item, Process, task
+from penstock.isolation.forking import sockets
 
 AT_ONCE = Fixed(0)
 
@@ -95,10 +96,17 @@ def waits_to_be_killed(path: str) -> None:
 @task(isolate=Process(deaths=1))
 def writes_garbage() -> None:
     """Writes to every socket that it finds."""
-    for file in Path("/proc/self/fd").iterdir():
+    for file in sockets():
         with contextlib.suppress(OSError):
-            if file.readlink().name.startswith("socket:"):
-                os.write(int(file.name), b"\xff" * 64)
+            os.write(file, b"\xff" * 64)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def hangs_up_on_its_worker() -> None:
+    """Closes every socket that it finds."""
+    for file in sockets():
+        os.close(file)
     linger()
 
 
@@ -213,6 +221,13 @@ def starts_others(path: str) -> None:
     linger()
 
 
+def life(channel: object, board: object, row: int, path: str) -> None:
+    """Not a job: all that a child does."""
+    other = subprocess.Popen(["sleep", "1000"])
+    sign(path, other.pid)
+    linger()
+
+
 # Wear
 
 
@@ -247,6 +262,28 @@ def stubborn(path: str) -> None:
 def spins_until_killed(path: str) -> None:
     sign(path)
     collections.deque(itertools.repeat(None), maxlen=0)
+
+
+LEFT: list[asyncio.Task[None]] = []
+
+
+@task(isolate=True)
+async def leaves_what_blocks() -> int:
+    """Ends, and something of it keeps its child from hearing anything."""
+
+    async def block() -> None:
+        linger()
+
+    LEFT.append(asyncio.create_task(block()))
+    return os.getpid()
+
+
+@task(batch=Batch(size=4), timeout=0.1, max_attempts=1)
+async def goes_on(items: list[Item[str]]) -> None:
+    """Does not mind that all its items are told to stop."""
+    while not all(is_there(item.value) for item in items):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
 
 
 @task

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +41,21 @@ if os.environ.get("TEST_ISOLATION_OWNER") != str(os.getpid()):
 def pid() -> int:
     logging.getLogger().warning("from a thread")
     return os.getpid()
+
+@task(name="crash", isolate=Process(deaths=1))
+async def crash() -> None:
+    os.abort()
+"""
+SIGNALLED = """
+import io, os, signal, sys
+from penstock import Process, task
+
+if os.environ["TEST_ISOLATION_OWNER"] != str(os.getpid()):
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    sys.stdout = sys.stderr = io.StringIO()
 
 @task(name="crash", isolate=Process(deaths=1))
 async def crash() -> None:
@@ -146,11 +162,28 @@ async def test_children_are_not_forked_if_imports_start_threads(
     assert "in crash" in crash.errors[0].traceback
 
 
+async def test_what_imports_do_to_signals_and_streams_does_not_matter(
+    app: Penstock, module: Any
+) -> None:
+    signalled = module("signalled_tasks", SIGNALLED)
+    app.include(signalled)
+    async with isolating(app) as worker:
+        first = await reaches(app, await app.enqueue(signalled.crash), "failed")
+        warden = warden_of(worker)
+        os.kill(warden, signal.SIGTERM)
+        second = await reaches(app, await app.enqueue(signalled.crash), "failed")
+        assert warden_of(worker) == warden
+    assert [each.errors[0].type for each in (first, second)] == ["Killed", "Killed"]
+
+
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
         ('raise ImportError("a library is missing")', "a library is missing"),
-        ("os.register_at_fork(after_in_child=lambda: os._exit(9))", "with exit code 9"),
+        (
+            "os.register_at_fork(after_in_child=lambda: os._exit(9))",
+            "code 9 without a job",
+        ),
     ],
     ids=["import", "start"],
 )
@@ -164,6 +197,7 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
 ) -> None:
     monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
     monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
+    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 0.4)
     flag = tmp_path / "flag"
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(flag))
     broken = module("broken_tasks", BROKEN.format(trouble=trouble))
@@ -178,11 +212,27 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
     assert (await app.get(job)).failures == 0
 
 
+async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
+    app: Penstock, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_ISOLATION_FLAG", str(tmp_path / "flag"))
+    tries = tmp_path / "tries"
+    trouble = f"open({str(tries)!r}, 'a').write('x'); raise ImportError('missing')"
+    broken = module("forgetful_tasks", BROKEN.format(trouble=trouble))
+    app.include(broken)
+    async with isolating(app):
+        for _ in range(3):
+            parked = await reaches(app, await app.enqueue(broken.pid), "scheduled")
+            assert "missing" in parked.errors[0].message
+    assert tries.read_text() == "x"
+
+
 async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
     monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
+    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 0.4)
     async with isolating(app):
         with monkeypatch.context() as patch:
             patch.setattr("penstock.isolation.nursery.program", lambda *_: ["/no/such/python"])
@@ -229,6 +279,20 @@ async def test_a_task_that_a_child_could_not_find_is_refused(app: Penstock) -> N
     @app.task(isolate=True)
     async def hidden() -> None: ...
 
+    with pytest.raises(ConfigError, match="a function of a module, at its top level"):
+        await isolating(app).start()
+
+
+async def test_a_task_that_was_typed_in_is_refused(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def typed() -> None: ...
+
+    main = sys.modules["__main__"]
+    monkeypatch.delattr(main, "__file__", raising=False)
+    monkeypatch.setattr(main, "__spec__", None)
+    typed.__module__, typed.__qualname__ = "__main__", "typed"
+    monkeypatch.setattr(main, "typed", app.task(isolate=True)(typed), raising=False)
     with pytest.raises(ConfigError, match="a function of a module, at its top level"):
         await isolating(app).start()
 

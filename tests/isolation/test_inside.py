@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, Workflow, task
+from penstock.worker.inside.resources import Inner
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.isolation import inside, jobs
@@ -67,6 +68,17 @@ async def test_progress_logs_results_and_what_is_enqueued(
     assert "ValueError: what went wrong" in caught.getMessage()
 
 
+async def test_what_is_told_may_be_no_text(app: Penstock, caplog: pytest.LogCaptureFixture) -> None:
+    async with isolating(app):
+        job = await app.enqueue(inside.tells_oddly)
+        await app.wait(job, timeout=30)
+        told = (await app.states([job]))[job.id]
+    assert (told.done, told.message) == (2, "caf\ufffd.pdf")
+    [said] = [each for each in caplog.records if "inside.py" in each.pathname]
+    assert said.getMessage() == "read caf?.pdf"
+    assert (vars(said)["path"], vars(said)["size"]) == ("caf?.pdf", str(2**70))
+
+
 async def test_budgets(app: Penstock, connection: asyncpg.Connection) -> None:
     await app.set_limit("tokens", rate=HARDLY, burst=100)
     await app.set_limit("other", rate=1)
@@ -111,6 +123,38 @@ async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
     assert done == ["double 1", "double 4", "double 5", "look", "look", "triple 4", "triple 5"]
 
 
+async def test_what_a_handler_leaves_behind_does_nothing_to_the_next_job(
+    app: Penstock, tmp_path: Path, connection: asyncpg.Connection
+) -> None:
+    gate = str(tmp_path / "gate")
+    async with isolating(app, children=1):
+        first = await app.enqueue(inside.leaves_a_task_behind, gate)
+        await app.wait(first, timeout=30)
+        second = await app.enqueue(inside.has_no_steps, gate)
+        told = await app.wait(second, timeout=30)
+        states = await app.states([second])
+    assert told == f"stale {first.id}\n"
+    assert await connection.fetchval("SELECT count(*) FROM penstock.step") == 0
+    assert states[second.id].message is None
+
+
+async def test_a_filter_that_raises_loses_a_line_and_not_what_comes_after(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise ValueError("a filter of the user's")
+
+    caplog.set_level(logging.INFO)
+    quiet = logging.getLogger("tests.isolation")
+    quiet.addFilter(refuse)
+    try:
+        async with isolating(app):
+            await app.wait(await app.enqueue(inside.tells), timeout=30)
+    finally:
+        quiet.removeFilter(refuse)
+    assert "a filter of the user's" in caplog.text
+
+
 async def test_a_transaction_of_the_childs_own(app: Penstock) -> None:
     async with isolating(app):
         done = await app.enqueue(inside.completes)
@@ -139,14 +183,21 @@ async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
 
 async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Path) -> None:
     async with isolating(app, children=1):
-        pids = [
-            await app.wait(await app.enqueue(inside.wears_with_model), timeout=30) for _ in (1, 2)
-        ]
+        wearing = [await app.enqueue(inside.wears_with_model) for _ in (1, 2)]
+        pids = [await app.wait(job, timeout=30) for job in wearing]
         await until(lambda: len(lines(notes)) == 4, what="both to leave")
     assert len(set(pids)) == 2
-    assert sorted(lines(notes)) == sorted(
-        f"{what} {pid}" for pid in pids for what in ("open", "close")
-    )
+    # One after the other: until it is gone, one that leaves counts.
+    assert lines(notes) == [f"{what} {pid}" for pid in pids for what in ("open", "close")]
+
+
+async def test_a_resource_that_does_not_open_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    inner = Inner({inside.Model: inside.never_opens, inside.Broken: inside.cancels})
+    await inner.need([inside.Broken, inside.Model], 0.01)
+    assert inner.missing([inside.Broken, inside.Model]) == ["Broken", "Model"]
+    assert "Broken could not be opened in a child process: CancelledError" in caplog.text
+    assert "Model takes longer than 0.01 s to open" in caplog.text
+    await inner.close()
 
 
 async def test_handlers_may_have_processes_of_their_own(

@@ -1,7 +1,9 @@
 """Who goes with whom: workers, wardens, children."""
 
+import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
+from penstock.isolation.messages import Plan
+from penstock.isolation.nursery import Nursery
 from tests.chaos.process import Process
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -143,3 +147,17 @@ async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
         assert await app.wait(job, timeout=30) != idle
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
+
+
+async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
+    plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
+    nursery = Nursery(plan, lambda *_: None, lambda *_: None, lambda: None)
+    nursery.start()
+    asyncio.get_running_loop().remove_reader(nursery._control)
+    with nursery.bear().channel:
+        other = await signed(tmp_path / "pid")
+        process, nursery._process = nursery._process, None
+        assert process is not None
+        nursery._control.close()
+        assert await asyncio.to_thread(process.wait, 10) == 0
+        await gone(other)

@@ -5,6 +5,7 @@ import select
 from dataclasses import replace
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from penstock import Penstock
@@ -139,3 +140,28 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
         child._read()
         assert await app.wait(job, timeout=30) == pid
         assert await app.wait(await app.enqueue(jobs.pid), timeout=30) == pid
+
+
+async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_back(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.isolation.BEGIN", 0.3)
+    async with isolating(app, children=1):
+        blocked = await app.wait(await app.enqueue(jobs.leaves_what_blocks), timeout=30)
+        job = await app.enqueue(jobs.poisoned_once)
+        assert await app.wait(job, timeout=10) != blocked
+    found = await app.get(job)
+    assert (found.attempt, found.failures, found.errors) == (2, 0, ())
+
+
+async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
+    app: Penstock, tmp_path: Path, connection: asyncpg.Connection
+) -> None:
+    gate = tmp_path / "gate"
+    job = await app.enqueue(jobs.goes_on, str(gate))
+    await connection.execute("UPDATE penstock.job SET losses = 1")
+    async with isolating(app, children=1) as worker:
+        await reaches(app, job, "failed")
+        assert not isolation_of(worker)._idle
+        gate.touch()
+        await until(lambda: isolation_of(worker)._idle, what="the handler to end")

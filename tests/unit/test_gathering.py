@@ -53,6 +53,34 @@ def test_who_has_waited_longest_is_before_those_that_are_full_since() -> None:
     assert values(gathering.next(12.0)) == [1, 2, 3]
 
 
+def test_slots_are_kept_for_the_groups_that_are_due() -> None:
+    places = [("a", 10.0), ("b", 12.0), ("c", 10.5), ("d", 13.0), ("e", 10.9), ("b", 12.0)]
+    gathering = gathered(*places)
+    gathering.expected = 0  # What came last shares no calls.
+    due = [gathering.slots_due(now, 9) for now in (10.9, 11.0, 12.0, 13.0, 14.0)]
+    assert due == [0, 1, 3, 4, 5]
+    assert gathering.slots_due(14.0, 2) == 2
+    gathering.remove(next(iter(gathering)))
+    assert gathering.slots_due(14.0, 9) == 4
+
+
+def test_jobs_that_start_beside_many_groups_do_not_look_at_each() -> None:
+    looks = 0
+
+    class Counted(float):
+        def __le__(self, other: float) -> bool:
+            nonlocal looks
+            looks += 1
+            return float.__le__(self, other)
+
+    gathering = gathered(*((str(number), Counted(number)) for number in range(1000)))
+    gathering.expected = 0
+    gathering._due = [(Counted(due), place, group) for due, place, group in gathering._due]
+    assert gathering.slots_due(3.0, 9) == 3
+    assert gathering.slots_due(2000.0, 5) == 5
+    assert looks < 30
+
+
 def test_one_can_be_taken_out_and_an_empty_group_is_gone() -> None:
     gathering = gathered(("a", 10.0), ("a", 10.0), ("b", 10.0))
     first, second, third = gathering

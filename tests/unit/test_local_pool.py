@@ -196,7 +196,7 @@ async def test_the_lock_is_free_while_others_code_runs() -> None:
     handler.emit = ask_in_a_thread  # type: ignore[method-assign]
     logger = logging.getLogger("penstock.local_pool")
     logger.addHandler(handler)
-    pool._events.subscribe(CallsDropped, ask_in_a_thread)
+    pool._life.host.events.subscribe(CallsDropped, ask_in_a_thread)
     try:
         async with pool:
             with all_busy(pool):
@@ -212,7 +212,7 @@ async def test_a_signal_handler_may_submit_in_the_middle_of_a_submit() -> None:
     async with LocalPool(workers=2, slots=2) as pool:
         before = signal.signal(signal.SIGUSR1, lambda *_: pool.submit(int))
         try:
-            with pool._ledger._lock:
+            with pool._life.ledger._lock:
                 signal.raise_signal(signal.SIGUSR1)
         finally:
             signal.signal(signal.SIGUSR1, before)
@@ -307,7 +307,7 @@ async def test_drops_are_told_at_most_once_a_minute(
     monkeypatch.setattr("penstock.local_pool.drops.time.monotonic", lambda: now)
     pool = LocalPool("track", workers=1, slots=0)
     told: list[CallsDropped] = []
-    pool._events.subscribe(CallsDropped, told.append)
+    pool._life.host.events.subscribe(CallsDropped, told.append)
     with caplog.at_level(logging.WARNING, "penstock"):
         with all_busy(pool):
             for _ in range(5):

@@ -20,7 +20,7 @@ async def test_a_drain_takes_no_more_and_finishes_what_it_has() -> None:
     pool.submit(go_on.wait)
     pool.submit(int)
     draining = asyncio.ensure_future(pool.drain())
-    await until(lambda: pool._ledger.closed)
+    await until(lambda: pool._life.ledger.closed)
     assert not pool.submit(int)
     assert pool.counts == PoolCounts(submitted=3, dropped=1, waiting=1, running=1)
     go_on.set()
@@ -52,7 +52,7 @@ async def test_what_is_left_after_the_time_is_dropped_and_counted() -> None:
 
 
 async def test_a_task_that_will_not_stop_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.local_pool.pool.CLEAN_UP", 0.05)
+    monkeypatch.setattr("penstock.local_pool.life.CLEAN_UP", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -75,7 +75,7 @@ async def test_whoever_gives_up_draining_drops_the_rest() -> None:
     pool = LocalPool()
     pool.submit(asyncio.Event().wait)
     draining = asyncio.ensure_future(pool.drain())
-    await until(lambda: pool._ledger.closed)
+    await until(lambda: pool._life.ledger.closed)
     draining.cancel()
     with pytest.raises(asyncio.CancelledError):
         await draining
@@ -125,6 +125,25 @@ def test_calls_on_a_loop_that_ends_are_dropped_with_it() -> None:
     assert pool.counts == PoolCounts(submitted=7, done=2, dropped=5)
 
 
+async def test_a_call_that_is_cancelled_alone_takes_no_other_with_it() -> None:
+    go_on = asyncio.Event()
+
+    async def give_up() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    async with LocalPool(workers=2) as pool:
+        for call in (go_on.wait, give_up, asyncio.sleep):
+            pool.submit(call, *([0] if call is asyncio.sleep else []))
+        await until(lambda: pool.counts.done == 1, what="the one that waited")
+        assert pool.counts == PoolCounts(submitted=3, done=1, dropped=1, running=1)
+        go_on.set()
+        await pool.idle(5)
+        assert pool.counts == PoolCounts(submitted=3, done=2, dropped=1)
+
+
 def test_calls_that_had_not_begun_when_their_loop_ended_are_dropped() -> None:
     pool = LocalPool(workers=2)
 
@@ -146,7 +165,7 @@ def test_calls_on_a_loop_that_was_only_closed_are_dropped() -> None:
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave())
     assert pool.counts == PoolCounts(submitted=1, running=1)  # it might run again
-    [call] = pool._ledger._running
+    [call] = pool._life.ledger._running
     call.task._log_destroy_pending = False  # type: ignore[union-attr]
     loop.close()
     assert pool.counts == PoolCounts(submitted=1, dropped=1)
@@ -166,6 +185,45 @@ def test_a_program_without_a_loop_has_one_started() -> None:
         assert pool.counts == PoolCounts(submitted=50, done=50)
     assert len(set(loops)) == 1
     assert not pool.submit(where)
+
+
+def test_where_no_loop_can_be_started_calls_are_dropped_and_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("asyncio.runners.events.new_event_loop", refuse)
+        with LocalPool(workers=1) as pool:
+            for _ in range(3):
+                pool.submit(asyncio.sleep, 0)
+            assert pool.sync.drain(5) == 0
+    assert pool.counts == PoolCounts(submitted=3, dropped=3)
+    assert "Too many open files" in caplog.text
+
+
+def test_a_pool_can_be_drained_while_its_loop_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+    make = asyncio.new_event_loop
+
+    def slow() -> asyncio.AbstractEventLoop:
+        asked.set()
+        go_on.wait(5)
+        return make()
+
+    monkeypatch.setattr("asyncio.runners.events.new_event_loop", slow)
+    pool = LocalPool()
+    pool.submit(asyncio.sleep, 0)
+    assert asked.wait(5)
+    began = time.monotonic()
+    assert pool.sync.drain(0) == 1
+    assert time.monotonic() - began < 3
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "penstock local loop":
+            thread.join(5)
+            assert not thread.is_alive()
 
 
 def test_a_program_without_a_loop_ends_in_time() -> None:
@@ -209,10 +267,10 @@ async def test_a_signal_of_a_loop_is_heard_by_all_who_wait() -> None:
             pool.idle(5),
         ]
         waiting = asyncio.gather(*waits)
-        await until(lambda: len(pool._ledger._waits) == 3)
+        await until(lambda: len(pool._life.ledger._waits) == 3)
         go_on.set()
         await waiting
-        assert pool._ledger._waits == []
+        assert pool._life.ledger._waits == []
 
 
 def run_script(text: str) -> str:
@@ -252,7 +310,7 @@ pool = LocalPool(workers=1)
 release = threading.Event()
 pool.submit(release.wait)
 pool.submit(print, "of the parent", flush=True)
-with pool._ledger._lock:
+with pool._life.ledger._lock:
     child = os.fork()
 if not child:
     assert pool.counts.submitted == 0

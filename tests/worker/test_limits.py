@@ -9,9 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import Penstock, Process
 from penstock.worker import Worker
+from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
+from penstock.worker.place import NotBegun
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, worker_of
@@ -476,6 +478,22 @@ async def test_tokens_that_are_not_used_at_once_go_back(
         await until(lambda: allowance.tokens == 0, 1.0, what="tokens to go back")
         await until(lambda: level_is(connection, 7), what="tokens to be back")
         await expect_nothing_counted(worker)
+
+
+async def test_a_job_that_no_child_had_time_for_has_used_no_start(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none_is_free(self: Isolation, *_: object) -> None:
+        raise NotBegun
+
+    monkeypatch.setattr(Isolation, "process_of", lambda *_: Process())
+    monkeypatch.setattr(Isolation, "run", none_is_free)
+    meter = Meter(app, limits="openai")
+    await app.set_limit("openai", rate=0.001, burst=3)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue(meter.task)
+        await until(lambda: worker.tally.released, what="the job to go back")
+    await until(lambda: level_is(connection, 3), what="the start to be back")
 
 
 async def level_is(connection: asyncpg.Connection, level: int) -> bool:

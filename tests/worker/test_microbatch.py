@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,6 +52,19 @@ class Calls:
 
     def of(self, *numbers: int, **options: Any) -> list[Any]:
         return [self.task.options(**options).prepare(number) for number in numbers]
+
+
+class Rows:
+    """What an array looks like: it has a length and places, and is no sequence to Python."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: int) -> Any:
+        return self._rows[place]
 
 
 # Groups
@@ -125,6 +139,15 @@ async def test_a_key_that_cannot_be_made_is_the_failure_of_its_item(app: Penstoc
     async with worker_of(app):
         assert (await reaches(app, bad, "failed")).errors[0].type == "ZeroDivisionError"
         assert await app.wait(good, timeout=5) == 2
+
+
+async def test_a_key_that_cannot_be_compared_says_what_to_do(app: Penstock) -> None:
+    calls = Calls(app, Batch(size=2, linger=0, key=lambda number: [number]), max_attempts=1)
+    job = await app.enqueue(calls.task, 1)
+    await worker_of(app).drain()
+    message = (await app.get(job)).errors[0].message
+    assert "batch.key of double made a list" in message
+    assert "it must be hashable" in message
 
 
 async def test_a_task_with_another_setting_has_calls_of_its_own(app: Penstock) -> None:
@@ -260,6 +283,9 @@ async def test_each_item_may_come_to_something_else(app: Penstock) -> None:
         ({1: 2, 3: 4}, "returned a dict"),
         (None, "returned a NoneType"),
         ("ab", "returned a str"),
+        (b"ab", "returned a bytes"),
+        ({1, 2}, "returned a set"),
+        (deque([1, 2, 3]), "returned 3 outcomes"),
     ],
 )
 async def test_what_is_no_list_of_outcomes_is_a_failure_of_all(
@@ -277,6 +303,19 @@ async def test_what_is_no_list_of_outcomes_is_a_failure_of_all(
     assert calls == [2]
     for job in jobs:
         assert told in (await app.get(job)).errors[0].message
+
+
+@pytest.mark.parametrize("kind", [tuple, deque, Rows])
+async def test_what_has_outcomes_in_order_is_as_good_as_a_list(
+    app: Penstock, kind: Callable[[list[Any]], Any]
+) -> None:
+    @app.task(batch=Batch(size=2, linger=LONG), max_attempts=1)
+    async def embed(items: list[Item[int]]) -> Any:
+        return kind([[item.value, 0.5] for item in items])
+
+    jobs = await app.enqueue_many([embed.prepare(1), embed.prepare(2)])
+    await worker_of(app).drain()
+    assert [(await app.get(job)).result for job in jobs] == [[1, 0.5], [2, 0.5]]
 
 
 async def test_a_sync_handler_runs_in_a_thread(app: Penstock) -> None:

@@ -38,6 +38,14 @@ async def test_several_guilty_ones_fail_each_with_its_own_error(app: Penstock) -
     assert told == ["{0} in 1 items", "{9} in 1 items", "{15} in 1 items"]
 
 
+async def test_if_all_are_guilty_each_is_alone_once(app: Penstock) -> None:
+    calls = Calls(app, Batch(size=8, linger=LONG), max_attempts=1)
+    calls.bad = set(range(8))
+    await app.enqueue_many(calls.of(*range(8)))
+    assert (await worker_of(app).drain()).failed == 8
+    assert len(calls.made) == 2 * 8 - 1
+
+
 async def test_a_call_of_a_sync_handler_is_halved_as_well(app: Penstock) -> None:
     calls: list[int] = []
 

@@ -138,6 +138,19 @@ async def test_items_that_wait_are_given_back_at_once_by_a_stop(app: Penstock) -
     assert calls.made == []
 
 
+@pytest.mark.parametrize("key", ["openai", "queue:default"])
+async def test_items_that_wait_and_are_given_back_have_used_no_starts(
+    app: Penstock, connection: asyncpg.Connection, key: str
+) -> None:
+    await app.set_limit(key, rate=0.001, burst=3)
+    calls = Calls(app, Batch(size=9, linger=LONG), limits="openai")
+    async with worker_of(app, lease=60, heartbeat=1) as worker:
+        await app.enqueue_many(calls.of(1, 2, 3))
+        await until(lambda: len(worker.states["default"].gathering) == 3, what="items")
+        assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 0
+    assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 3
+
+
 async def test_a_call_may_finish_before_the_worker_leaves(app: Penstock) -> None:
     held = Held(app, 2)
     worker = worker_of(app, finish=10)

@@ -1,6 +1,7 @@
 """A page of memory that a warden shares with its children: what each is allowed at the moment.
 
-A child writes when it begins and ends a job; nobody has to be told. The clock is the system's
+A worker writes when it gives a job, a child when it begins and ends it; nobody has to be told. The
+clock is the system's
 monotonic one, the same in all processes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
 from typing import Final, NamedTuple
 
 from penstock.isolation.scratch import scratch
@@ -17,20 +19,26 @@ MOST: Final = 1024
 _ENTRY: Final = struct.Struct("=ddqq")
 ROW: Final = 64
 SIZE: Final = MOST * ROW
-IDLE, BUSY, TIMEOUT = range(3)
+# Nothing; a job that has begun; the same, and its seconds are those of its own timeout; one that
+# was given and has not begun.
+IDLE, BUSY, TIMEOUT, GIVEN = range(4)
 
 
 class Allowed(NamedTuple):
-    """Seconds since a moment, and bytes; 0 is no limit. `is_timeout`: the seconds are those that
-    a job was asked to take, and its grace."""
+    """Seconds since a moment, and bytes; 0 is no limit."""
 
-    began: float
+    since: float
     seconds: float
     memory: int
-    is_timeout: bool
+    state: int
+
+    @property
+    def began(self) -> float:
+        """When the job began; 0 if it has not."""
+        return 0.0 if self.state == GIVEN else self.since
 
     def is_late(self, now: float) -> bool:
-        return self.seconds > 0 and now > self.began + self.seconds
+        return self.seconds > 0 and now > self.since + self.seconds
 
 
 class Board:
@@ -40,9 +48,14 @@ class Board:
         self._page = page
 
     def begin(self, row: int, allowed: Allowed) -> None:
-        began, seconds, memory, is_timeout = allowed
-        state = TIMEOUT if is_timeout else BUSY
-        _ENTRY.pack_into(self._page, row * ROW, began, seconds, memory, state)
+        _ENTRY.pack_into(self._page, row * ROW, *allowed)
+
+    def give(self, row: int, seconds: float) -> None:
+        """Something was given to the child, which has so long to begin it."""
+        self.begin(row, Allowed(time.monotonic(), seconds, 0, GIVEN))
+
+    def close(self) -> None:
+        self._page.close()
 
     def end(self, row: int) -> None:
         _ENTRY.pack_into(self._page, row * ROW, 0.0, 0.0, 0, IDLE)
@@ -52,11 +65,10 @@ class Board:
         entry = _ENTRY.unpack_from(self._page, row * ROW)
         if entry != _ENTRY.unpack_from(self._page, row * ROW):
             return None  # It is being written at this moment.
-        began, seconds, memory, state = entry
-        return None if state == IDLE else Allowed(began, seconds, memory, state == TIMEOUT)
+        return None if entry[-1] == IDLE else Allowed(*entry)
 
     def began(self, row: int) -> float:
-        """When it began what it does; 0 while it is idle."""
+        """When it began what it does; 0 while it does nothing."""
         allowed = self.read(row)
         return 0.0 if allowed is None else allowed.began
 

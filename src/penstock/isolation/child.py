@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from multiprocessing import spawn
@@ -75,8 +76,10 @@ def begin(parent: int, trace: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):
-        # What is printed before a crash must not be lost with it.
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        # What is printed before a crash must not be lost with it. Imports may have put something
+        # else in a stream's place.
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(line_buffering=True)
     faulthandler.enable(trace)
     faulthandler.register(WHERE, trace)
 
@@ -85,6 +88,15 @@ def live(plan: Plan, channel: int, board: int, row: int) -> None:
     """Live the life of the plan, and end with it."""
     life: Callable[..., None] = find(plan.life)
     life(socket.socket(fileno=channel), board_of(board), row, plan.given)
+
+
+def confess(trace: int) -> None:
+    """Say what error ends this process, also where its warden finds it."""
+    told = traceback.format_exc()
+    with contextlib.suppress(OSError):
+        os.write(trace, told.encode(errors="replace"))
+    with contextlib.suppress(Exception):
+        sys.stderr.write(told)
 
 
 def _ignore(number: int, frame: object) -> None: ...

@@ -8,8 +8,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 # Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
-# timeout and its grace, or because it was asked to, perhaps since the child made no sense.
-Cause = Literal["memory", "time", "timeout", "asked", "confused"]
+# timeout and its grace, because it did not begin what it was given, or because it was asked to,
+# perhaps since the child made no sense.
+Cause = Literal["memory", "time", "timeout", "late", "asked", "confused"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
@@ -46,6 +47,8 @@ class Death(Struct, frozen=True, kw_only=True):
                 )
             case "time" | "timeout":
                 return f"the child process took longer than {self.limit:g} s"
+            case "late":
+                return f"the child process did not begin the job within {self.limit:g} s"
             case "asked":
                 return "the child process was told to stop and did not"
             case "confused":
@@ -53,12 +56,12 @@ class Death(Struct, frozen=True, kw_only=True):
                     "the child process sent its worker what makes no sense: did the job write to a "
                     "file that is not its own?"
                 )
-        return _status(self.status)
+        return _status(self.status, "in the middle of the job" if self.began else "without a job")
 
 
-def _status(status: int) -> str:
+def _status(status: int, when: str) -> str:
     if status >= 0:
-        return f"the child process left with exit code {status} in the middle of the job"
+        return f"the child process left with exit code {status} {when}"
     number = -status
     try:
         name = signal.Signals(number).name

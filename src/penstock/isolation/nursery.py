@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing import spawn
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from penstock.isolation.board import MOST, new_board
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Died, Kill, Plan, Settled, Start, encode, read_news
 from penstock.isolation.program import program
+from penstock.isolation.scratch import scratch
 from penstock.isolation.wire import READ, Frames, framed
 
 logger = logging.getLogger("penstock.isolation")
@@ -54,44 +56,54 @@ class Nursery:
 
     def start(self) -> None:
         """Start the warden; what it has to say comes later."""
-        self._control, theirs = socket.socketpair()
-        board, _ = new_board()
-        try:
+        with ExitStack() as undo, ExitStack() as given:
+            self._control, theirs = socket.socketpair()
+            undo.callback(self._control.close)
+            given.callback(theirs.close)
+            board, self._board = new_board()
+            undo.callback(self._board.close)
+            given.callback(os.close, board)
+            plan = given.enter_context(scratch())
+            plan.write(encode(self._plan))
+            files = (theirs.fileno(), board, plan.fileno())
             self._process = subprocess.Popen(
-                program("penstock.isolation.warden", theirs.fileno(), board),
-                pass_fds=[theirs.fileno(), board],
+                program("penstock.isolation.warden", *files),
+                pass_fds=files,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError:
-            self._control.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(board)
-        self._control.sendall(framed(encode(self._plan)))
+            undo.pop_all()
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._hear)
 
     def bear(self) -> Born:
-        """Ask for a child."""
+        """Ask for a child; raises OSError if that cannot be."""
         ours, theirs = socket.socketpair()
-        self._numbers += 1
-        row = self._rows[self._numbers] = self._free.pop()
-        with theirs:
-            self._say(Start(self._numbers, row), [theirs.fileno()])
+        number, row = self._numbers + 1, self._free.pop()
+        try:
+            with theirs:
+                self._say(Start(number, row), [theirs.fileno()])
+        except OSError:
+            ours.close()
+            self._free.add(row)
+            raise
+        self._numbers, self._rows[number] = number, row
         ours.setblocking(False)
-        return Born(self._numbers, ours)
+        return Born(number, ours)
+
+    def give(self, number: int, seconds: float) -> None:
+        """A child is given something, which it must begin within so many seconds."""
+        self._board.give(self._rows[number], seconds)
 
     def kill(self, number: int) -> None:
         """Have a child killed."""
+        # A warden that does not read is stopped or gone: its end is heard of by itself.
         if number in self._rows:
-            self._say(Kill(number), [])
+            with contextlib.suppress(OSError):
+                self._say(Kill(number), [])
 
     def _say(self, order: Start | Kill, channels: list[int]) -> None:
-        # A warden that does not read is stopped or gone: its end is heard of by itself.
-        with contextlib.suppress(OSError):
-            socket.send_fds(self._control, [framed(encode(order))], channels)
+        socket.send_fds(self._control, [framed(encode(order))], channels)
 
     def _hear(self) -> None:
         try:
@@ -129,6 +141,7 @@ class Nursery:
             return
         self._loop.remove_reader(self._control)
         self._control.close()
+        self._board.close()
         await asyncio.to_thread(_end, process)
 
 

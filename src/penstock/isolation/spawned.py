@@ -11,7 +11,11 @@ from penstock.isolation.messages import read_plan
 
 def main() -> None:
     parent, plan, channel, board, row, trace = map(int, sys.argv[1:])
-    child.begin(parent, trace)
-    told = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
-    child.prepare(told)
-    child.live(told, channel, board, row)
+    try:
+        child.begin(parent, trace)
+        told = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
+        child.prepare(told)
+        child.live(told, channel, board, row)
+    except BaseException:
+        child.confess(trace)
+        sys.exit(1)

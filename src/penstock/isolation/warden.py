@@ -25,13 +25,12 @@ from dataclasses import dataclass
 from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
-from penstock.isolation.board import Board, board_of
+from penstock.isolation.board import BUSY, GIVEN, TIMEOUT, Board, board_of
 from penstock.isolation.death import Cause, Death
 from penstock.isolation.forking import sockets, threads
 from penstock.isolation.messages import (
     Died,
     Kill,
-    Plan,
     Settled,
     Start,
     encode,
@@ -51,6 +50,8 @@ LAST_WORDS: Final = 0.1
 LAST_LOOK: Final = 0.005
 TRACE_LIMIT: Final = 16 * 1024
 FDS: Final = 16
+HAS_WAITID: Final = hasattr(os, "waitid")
+LATE: Final[dict[int, Cause]] = {BUSY: "time", TIMEOUT: "timeout", GIVEN: "late"}
 
 
 @dataclass
@@ -66,20 +67,21 @@ class Ward:
     limit: float = 0.0
     began: float = 0.0
     dies_at: float = 0.0
+    said: int = 0
 
 
 class Warden:
     """Starts children, watches them, kills them, tells of their ends."""
 
-    def __init__(self, control: socket.socket, board: int) -> None:
+    def __init__(self, control: socket.socket, board: int, plan: int) -> None:
         self._control = control
         self._board_file = board
         self._board: Board = board_of(board)
         self._frames = Frames()
         self._channels: deque[int] = deque()
         self._wards: dict[int, Ward] = {}
-        self._plan: Plan
-        self._plan_file: IO[bytes]
+        self._plan_file = plan
+        self._plan = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
         self._forks = True
         self._wake, woken = socket.socketpair()
         self._wake.setblocking(False)
@@ -89,33 +91,47 @@ class Warden:
 
     def run(self) -> NoReturn:
         """Serve until the worker is gone."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        self._set_signals()
+        try:
+            self._settle()
+            self._serve()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            self._end()
+
+    def _set_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def _serve(self) -> NoReturn:
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select(self._watch()):
-                    if key.fileobj is self._control:
-                        self._hear()
-                    else:
-                        self._bury()
+                ready = [key.fileobj for key, _ in selector.select(self._watch())]
+                if self._control in ready:
+                    self._hear()
+                # Also if nothing was ready: a signal may be lost to a library that takes them all.
+                if self._woken in ready or not ready:
+                    self._bury()
 
     # The worker
 
     def _hear(self) -> None:
-        data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+        channels: list[int] = []
+        try:
+            data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+        except OSError:
+            data = b""  # The worker died and has not read all that it was told.
         if not data:
             self._end()
         for channel in channels:
             os.set_inheritable(channel, False)
             self._channels.append(channel)
         for message in self._frames.feed(data):
-            if not hasattr(self, "_plan"):
-                self._settle(message)
-                continue
             match read_orders(message):
                 case Start(number, row):
                     self._start(number, row, self._channels.popleft())
@@ -134,15 +150,13 @@ class Warden:
             _kill(ward)
         # Who waits for the warden's end may count on theirs.
         for ward in self._wards.values():
-            os.waitpid(ward.pid, 0)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(ward.pid, 0)
         os._exit(0)
 
     # Children
 
-    def _settle(self, message: bytes) -> None:
-        self._plan = read_plan(message)
-        self._plan_file = scratch()
-        self._plan_file.write(message)
+    def _settle(self) -> None:
         trouble = None
         before = sockets()
         try:
@@ -150,6 +164,8 @@ class Warden:
             child.find(self._plan.life)
         except BaseException:
             trouble = traceback.format_exc(limit=-20)
+        # Imports may have set handlers of their own.
+        self._set_signals()
         self._forks = threads() == 1 and sockets() <= before
         gc.collect()
         gc.freeze()
@@ -183,13 +199,14 @@ class Warden:
             signal.set_wakeup_fd(-1)
             for ward in self._wards.values():
                 ward.trace.close()
-            for other in (self._control, self._wake, self._woken, self._plan_file):
+            for other in (self._control, self._wake, self._woken):
                 other.close()
+            os.close(self._plan_file)
             child.begin(self._pid, trace)
             child.live(self._plan, channel, self._board_file, row)
             code = 0
         except BaseException:
-            traceback.print_exc()
+            child.confess(trace)
         finally:
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
@@ -197,7 +214,7 @@ class Warden:
             os._exit(code)
 
     def _spawn(self, row: int, channel: int, trace: IO[bytes]) -> int:
-        files = (self._plan_file.fileno(), channel, self._board_file, trace.fileno())
+        files = (self._plan_file, channel, self._board_file, trace.fileno())
         for file in files:
             os.set_inheritable(file, True)
         plan, channel, board, told = files
@@ -224,8 +241,7 @@ class Warden:
                 pause = min(pause, LOOK)
                 ward.began = allowed.began
                 if allowed.is_late(now):
-                    cause: Cause = "timeout" if allowed.is_timeout else "time"
-                    self._condemn(ward, cause, allowed.seconds)
+                    self._condemn(ward, LATE[allowed.state], allowed.seconds)
                 elif allowed.memory and (held := resident(ward.pid)) > allowed.memory:
                     ward.resident = held
                     self._condemn(ward, "memory", allowed.memory)
@@ -246,14 +262,11 @@ class Warden:
             while self._woken.recv(4096):
                 pass
         for ward in list(self._wards.values()):
-            pid, status = os.waitpid(ward.pid, os.WNOHANG)
-            if not pid:
+            if (status := _reaped(ward.pid)) is None:
                 continue
             del self._wards[ward.number]
             if ward.cause in (None, "asked"):
                 ward.began = self._board.began(ward.row)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(ward.pid, signal.SIGKILL)  # What it had started itself.
             death = Death(
                 status=os.waitstatus_to_exitcode(status),
                 cause=ward.cause,
@@ -273,9 +286,29 @@ def _kill(ward: Ward) -> None:
             kill(ward.pid, signal.SIGKILL)
 
 
+def _reaped(pid: int) -> int | None:
+    """How a child ended, None if it lives; what it had started itself ends with it."""
+    if HAS_WAITID and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        return None
+    if HAS_WAITID:
+        _kill_group(pid)  # While the number is still its own.
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if not found:
+        return None
+    if not HAS_WAITID:
+        _kill_group(pid)
+    return status
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
 def _has_spoken(ward: Ward) -> bool:
-    """Whether all that it says is there: a report ends with a line's end."""
-    return _read(ward.trace).endswith("\n")
+    """Whether all that it says is there: a report ends with a line's end, and grows no more."""
+    said, ward.said = ward.said, os.fstat(ward.trace.fileno()).st_size
+    return 0 < said == ward.said and _read(ward.trace).endswith("\n")
 
 
 def _read(trace: IO[bytes]) -> str:
@@ -284,7 +317,7 @@ def _read(trace: IO[bytes]) -> str:
 
 
 def main() -> NoReturn:
-    control, board = map(int, sys.argv[1:])
-    for file in (control, board):
+    control, board, plan = map(int, sys.argv[1:])
+    for file in (control, board, plan):
         os.set_inheritable(file, False)
-    Warden(socket.socket(fileno=control), board).run()
+    Warden(socket.socket(fileno=control), board, plan).run()

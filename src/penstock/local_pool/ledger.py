@@ -9,16 +9,17 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Literal
 
-from penstock.local_pool.call import Call, PoolCounts
+from penstock.local_pool.submitted import PoolCounts, SubmittedCall
 
 Admission = Literal["begins", "waits", "dropped"]
 End = Literal["done", "failed", "dropped"]
+Some = list[SubmittedCall]
 
 
 class Wait:
     """Somebody waits for some calls to end."""
 
-    def __init__(self, calls: set[Call]) -> None:
+    def __init__(self, calls: set[SubmittedCall]) -> None:
         self.calls = calls
         self.over: Future[None] = Future()
         self.told()
@@ -58,9 +59,9 @@ class Ledger:
         self._workers = workers
         self._slots = slots
         self._lock = threading.RLock()
-        self._waiting: deque[Call] = deque()
-        self._running: set[Call] = set()
-        self._overdue: set[Call] = set()
+        self._waiting: deque[SubmittedCall] = deque()
+        self._running: set[SubmittedCall] = set()
+        self._overdue: set[SubmittedCall] = set()
         self._waits: list[Wait] = []
         self._submitted = 0
         self._ended: dict[End, int] = {"done": 0, "failed": 0, "dropped": 0}
@@ -86,13 +87,13 @@ class Ledger:
         with self._lock:
             return len(self._running) + len(self._waiting) - len(self._overdue)
 
-    def is_running(self, call: Call) -> bool:
+    def is_running(self, call: SubmittedCall) -> bool:
         """Whether it should run: it has its turn, and nobody has given it up."""
         return call in self._running
 
     # Coming and going
 
-    def admit(self, call: Call) -> Admission:
+    def admit(self, call: SubmittedCall) -> Admission:
         """A call comes: its turn may be now or later, or it is dropped."""
         with self._lock:
             self._submitted += 1
@@ -106,7 +107,7 @@ class Ledger:
             self._ended["dropped"] += 1
             return "dropped"
 
-    def end(self, call: Call, how: End) -> Call | None:
+    def end(self, call: SubmittedCall, how: End) -> SubmittedCall | None:
         """A call has ended; the one whose turn it is now."""
         with self._lock:
             if call not in self._running:
@@ -115,26 +116,26 @@ class Ledger:
             following = self._take()
         return following[0] if following else None
 
-    def lose(self, loop: asyncio.AbstractEventLoop) -> tuple[list[Call], list[Call]]:
+    def lose(self, loop: asyncio.AbstractEventLoop) -> tuple[Some, Some]:
         """A loop has ended: the calls that are dropped with it, and those whose turn it is now."""
         with self._lock:
             lost = [call for call in self._all() if call.loop is loop]
             self._drop(lost)
             return lost, self._take()
 
-    def give_up(self) -> list[Call]:
+    def give_up(self) -> list[SubmittedCall]:
         """Drop all that has not ended."""
         with self._lock:
             left = self._all()
             self._drop(left)
             return left
 
-    def _drop(self, calls: list[Call]) -> None:
+    def _drop(self, calls: list[SubmittedCall]) -> None:
         gone = set(calls)
         self._waiting = deque(call for call in self._waiting if call not in gone)
         self._leave(gone, "dropped")
 
-    def _leave(self, calls: set[Call], how: End) -> None:
+    def _leave(self, calls: set[SubmittedCall], how: End) -> None:
         self._ended[how] += len(calls)
         self._running -= calls
         self._overdue -= calls
@@ -144,14 +145,14 @@ class Ledger:
             if wait.over.done():
                 self._waits.remove(wait)
 
-    def _take(self) -> list[Call]:
+    def _take(self) -> list[SubmittedCall]:
         taken = []
         while self._waiting and len(self._running) < self._workers:
             taken.append(call := self._waiting.popleft())
             self._running.add(call)
         return taken
 
-    def _all(self) -> list[Call]:
+    def _all(self) -> list[SubmittedCall]:
         return [*self._running, *self._waiting]
 
     # Waiting for them
@@ -167,7 +168,7 @@ class Ledger:
         with self._lock:
             return self._wait({call for call in self._all() if call.may_end} - self._overdue)
 
-    def _wait(self, calls: set[Call]) -> Wait:
+    def _wait(self, calls: set[SubmittedCall]) -> Wait:
         self._waits.append(wait := Wait(calls))
         return wait
 

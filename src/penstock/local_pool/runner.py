@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-from penstock.local_pool.call import Call, Unawaited
 from penstock.local_pool.drops import Drops
 from penstock.local_pool.home import Home, running_loop
 from penstock.local_pool.ledger import End, Ledger
+from penstock.local_pool.submitted import SubmittedCall, Unawaited
 from penstock.local_pool.threads import Threads
 
 logger = logging.getLogger("penstock.local_pool")
@@ -30,7 +30,7 @@ class Runner:
         self._threads = Threads(pool)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self, call: Call | None) -> bool:
+    def start(self, call: SubmittedCall | None) -> bool:
         """Start a call whose turn it is. One that cannot be is dropped, and the next one tried."""
         is_first = True
         while call is not None:
@@ -42,7 +42,7 @@ class Runner:
                 is_first = False
         return False
 
-    def _hand_over(self, call: Call) -> None:
+    def _hand_over(self, call: SubmittedCall) -> None:
         if not call.is_async:
             self._threads.run(partial(self._run_in_thread, call))
         elif (loop := call.loop or self._loop) is None:
@@ -54,12 +54,12 @@ class Runner:
             else:
                 loop.call_soon_threadsafe(self._run_on_loop, call, context=call.context)
 
-    def _ended(self, call: Call, how: End) -> Call | None:
+    def _ended(self, call: SubmittedCall, how: End) -> SubmittedCall | None:
         following = self._ledger.end(call, how)
         self._drops.tell(self._ledger.dropped)
         return following
 
-    def _failed(self, call: Call, error: BaseException) -> End:
+    def _failed(self, call: SubmittedCall, error: BaseException) -> End:
         """Say so, by the error's type: a message, other than ours, may hold what no log should."""
         kind = type(error).__name__
         what = f"{kind}: {error}" if isinstance(error, Unawaited) else f"{kind}."
@@ -70,13 +70,13 @@ class Runner:
 
     # In threads
 
-    def _run_in_thread(self, call: Call) -> None:
-        following: Call | None = call
+    def _run_in_thread(self, call: SubmittedCall) -> None:
+        following: SubmittedCall | None = call
         while following is not None and not following.is_async:
             following = self._ended(following, self._outcome(following))
         self.start(following)
 
-    def _outcome(self, call: Call) -> End:
+    def _outcome(self, call: SubmittedCall) -> End:
         if not self._ledger.is_running(call):
             return "dropped"
         try:
@@ -87,7 +87,7 @@ class Runner:
 
     # On a loop
 
-    def _run_on_loop(self, call: Call) -> None:
+    def _run_on_loop(self, call: SubmittedCall) -> None:
         assert call.loop is not None
         name = f"penstock {self._pool}"
         call.task = call.loop.create_task(self._awaited(call), name=name, context=call.context)
@@ -95,7 +95,7 @@ class Runner:
         if not self._ledger.is_running(call):
             call.task.cancel()
 
-    async def _awaited(self, call: Call) -> None:
+    async def _awaited(self, call: SubmittedCall) -> None:
         how: End = "done"
         try:
             await call.run_async()
@@ -107,10 +107,14 @@ class Runner:
             how = self._failed(call, error)
         self.start(self._ended(call, how))
 
-    def _task_ended(self, call: Call, task: asyncio.Task[None]) -> None:
-        """If it has not said how, it was cancelled, and not by us: its loop is about to end."""
-        if self._ledger.is_running(call) and call.loop is not None:
+    def _task_ended(self, call: SubmittedCall, task: asyncio.Task[None]) -> None:
+        """If it has not said how, it was cancelled, and not by us: by itself, or with its loop."""
+        if not self._ledger.is_running(call) or call.loop is None:
+            return
+        if _is_ending(call.loop):
             self._lose(call.loop)
+        else:
+            self.start(self._ended(call, "dropped"))
 
     # Which loop
 
@@ -136,7 +140,7 @@ class Runner:
         if loop is not None and loop.is_closed():
             self._lose(loop)
 
-    def _find_loop(self, call: Call) -> None:
+    def _find_loop(self, call: SubmittedCall) -> None:
         """In a thread: the program has no loop, so one is started, or awaited."""
         try:
             self._loop = self._home.find()
@@ -158,7 +162,7 @@ class Runner:
 
     # The end
 
-    def end(self) -> list[Call]:
+    def end(self) -> list[SubmittedCall]:
         """Drop what has not ended; what was dropped."""
         left = self._ledger.give_up()
         _cancel(left)
@@ -175,7 +179,12 @@ def _is_told_to_stop() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _cancel(calls: Iterable[Call]) -> None:
+def _is_ending(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop that has cancelled a task is about to end: then it has cancelled all."""
+    return all(task.cancelling() for task in asyncio.all_tasks(loop))
+
+
+def _cancel(calls: Iterable[SubmittedCall]) -> None:
     for call in calls:
         if call.task is not None and call.loop is not None and not call.loop.is_closed():
             call.loop.call_soon_threadsafe(call.task.cancel)

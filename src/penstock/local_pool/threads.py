@@ -13,8 +13,10 @@ Work = Callable[[], None]
 class Threads:
     """Started when work finds none idle, and used again. Their user says how many there can be.
 
-    They are daemons: Python ends without waiting for one that never returns. Nothing here takes a
-    lock of Python's, so that work can be given from anywhere, a signal handler included.
+    They are daemons: Python ends without waiting for one that never returns. What they share needs
+    no lock of ours: a deque and a SimpleQueue may be used in the middle of themselves, so work can
+    be given from anywhere, a signal handler included. Only to start a thread takes locks of
+    Python's own, for as long as it needs to come up.
     """
 
     def __init__(self, name: str) -> None:

@@ -102,7 +102,8 @@ class Attempt:
         """How often a child process has died of it, since somebody last ran it anew."""
         if not self.failures or (extra := self.extra) is None:
             return 0
-        failed = [error.kind for error in extra.errors or () if error.kind in FAILURES]
+        errors = [error for error in extra.errors or () if error.type != "Overtime"]  # A loss.
+        failed = [error.kind for error in errors if error.kind in FAILURES]
         return failed[-self.failures :].count("death")
 
     @property

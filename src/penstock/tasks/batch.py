@@ -8,12 +8,15 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import ConfigError
+from penstock.tasks.options import seconds
 
 Shared = Literal["tenant", "lane"]
 Key = Shared | Callable[[Any], Hashable]
 
 MOST_ITEMS: Final = 10_000
-LONGEST_LINGER: Final = 60.0
+# The database takes back what is past its timeout by a minute, counted from the claim: an item that
+# waits for others, and then for a slot, must have begun long before.
+LONGEST_LINGER: Final = 30.0
 
 
 class Batch(Struct, frozen=True):
@@ -37,7 +40,9 @@ class Batch(Struct, frozen=True):
         set_ = msgspec.structs.force_setattr
         if type(self.size) is not int or not 1 <= self.size <= MOST_ITEMS:
             raise ConfigError("batch.size", self.size, f"1 to {MOST_ITEMS} items")
-        set_(self, "linger", _seconds(self.linger))
+        if (linger := seconds("batch.linger", self.linger)) > LONGEST_LINGER:
+            raise ConfigError("batch.linger", self.linger, f"0 to {LONGEST_LINGER:g} seconds")
+        set_(self, "linger", linger)
         if not (self.key is None or self.key in get_args(Shared) or callable(self.key)):
             raise ConfigError(
                 "batch.key", self.key, '"tenant", "lane" or a function of the item\'s value'
@@ -49,13 +54,6 @@ class Batch(Struct, frozen=True):
         """How long the first item waits for more."""
         assert isinstance(self.linger, float)
         return self.linger
-
-
-def _seconds(linger: Any) -> float:
-    seconds = linger.total_seconds() if isinstance(linger, timedelta) else linger
-    if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_LINGER:
-        raise ConfigError("batch.linger", linger, f"0 to {LONGEST_LINGER:g} seconds")
-    return float(seconds)
 
 
 def _errors(given: Any) -> tuple[type[Exception], ...]:

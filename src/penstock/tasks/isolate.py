@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from penstock.backoff import LONGEST
 from penstock.errors import ConfigError
+from penstock.tasks.options import seconds, whole
 
 UNITS: Final = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG])i?B\s*", re.IGNORECASE)
@@ -45,20 +45,20 @@ class Process(Struct, frozen=True, kw_only=True):
             set_(self, "retire_above", _bytes("retire_above", self.retire_above))
         elif self.memory is not None:
             set_(self, "retire_above", self.memory // 2)  # type: ignore[operator]
-        if self.time is not None and not _seconds(self, "time"):
+        if self.time is not None and not seconds("time", self.time):
             raise ConfigError("time", self.time, "more than 0 seconds, or None for no limit")
-        _seconds(self, "grace")
-        _whole("deaths", self.deaths, MOST_DEATHS)
-        _whole("retire_after", self.retire_after, MOST_JOBS)
+        seconds("grace", self.grace)
+        whole("deaths", self.deaths, 1, MOST_DEATHS)
+        whole("retire_after", self.retire_after, 1, MOST_JOBS)
 
     @property
     def seconds(self) -> float | None:
         """The most seconds that a job may take."""
-        return None if self.time is None else _seconds(self, "time")
+        return None if self.time is None else seconds("time", self.time)
 
     @property
     def grace_seconds(self) -> float:
-        return _seconds(self, "grace")
+        return seconds("grace", self.grace)
 
     def is_worn(self, jobs: int, resident: int) -> bool:
         """Whether a child that has run so many jobs and holds so much is to be replaced."""
@@ -81,16 +81,3 @@ def _bytes(setting: str, value: Any) -> int:
     if type(value) is not int or value < SMALLEST:
         raise ConfigError(setting, value, 'at least 64 MB, such as "512MB", "2GB" or bytes')
     return value
-
-
-def _seconds(process: Process, setting: str) -> float:
-    value = getattr(process, setting)
-    number = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(number) not in (int, float) or not 0 <= number <= LONGEST:
-        raise ConfigError(setting, value, f"seconds from 0 to {LONGEST:.0f}, or a timedelta")
-    return float(number)
-
-
-def _whole(setting: str, value: Any, high: int) -> None:
-    if type(value) is not int or not 1 <= value <= high:
-        raise ConfigError(setting, value, f"a whole number from 1 to {high}")

@@ -10,7 +10,7 @@ from penstock.tasks import BatchContext, SyncBatchContext
 from penstock.tasks.options import limit_key, seconds
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import BudgetBlock, Budgets, SyncBudgetBlock
-from penstock.worker.item_run import Call
+from penstock.worker.item_run import SharedCall
 from penstock.worker.resources import Offers
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ class CallContext(BatchContext):
     """The logger, budgets and resources of one call."""
 
     def __init__(
-        self, call: Call, items: int, opened: Offers, budgets: Budgets, bridge: Bridge
+        self, call: SharedCall, items: int, opened: Offers, budgets: Budgets, bridge: Bridge
     ) -> None:
         self._call = call
         self._items = items

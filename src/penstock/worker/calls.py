@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -18,16 +18,18 @@ from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.retry_after import retry_after
 from penstock.tasks.suspended import suspension
+from penstock.tasks.unawaited import unawaited
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.call_context import CallContext
 from penstock.worker.endings import Endings
 from penstock.worker.gathering import Entry
-from penstock.worker.item_run import Call, ItemRun
+from penstock.worker.item_run import ItemRun, SharedCall
 from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
 
@@ -56,13 +58,13 @@ class Calls:
 
     def start(
         self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
-    ) -> Call:
+    ) -> SharedCall:
         """Start the call of some items; each is an attempt of its own with its own timeout."""
-        call = Call(task, state)
+        call = SharedCall(task, state)
         on_stop = partial(self._stopped, call)
         for attempt, value in entries:
             attempt.worker = worker
-            call.runs.append(ItemRun(attempt, value, task, state, on_stop))
+            call.add(ItemRun(attempt, value, call, on_stop))
         body = self._run(call)
         if sys.version_info >= (3, 12):
             call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
@@ -74,14 +76,14 @@ class Calls:
                 run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
         return call
 
-    def _stopped(self, call: Call, run: ItemRun) -> None:
+    def _stopped(self, call: SharedCall, run: ItemRun) -> None:
         """One item is told to stop: it is settled, and the call ends if it was the last."""
         if not run.is_settled:
             self._endings.interrupted(run, asyncio.CancelledError())
         if call.is_over and call.future is not None and not call.future.done():
             call.future.cancel()
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: SharedCall) -> None:
         parts: list[Sequence[ItemRun]] = [call.runs]
         while parts:
             part = [run for run in parts.pop() if run.is_wanted]
@@ -97,7 +99,7 @@ class Calls:
 
     # The handler
 
-    async def _answers(self, call: Call, part: list[ItemRun]) -> object:
+    async def _answers(self, call: SharedCall, part: list[ItemRun]) -> object:
         """What the handler says of some items."""
         given: tuple[Any, ...] = ([Item(run.value, self._context(run)) for run in part],)
         if call.task.takes_context:
@@ -107,8 +109,8 @@ class Calls:
             return await call.task.fn(*given)
         return await self._in_thread(call, given)
 
-    async def _in_thread(self, call: Call, given: tuple[Any, ...]) -> object:
-        thread = self._threads.submit(_call, call.task.fn, given)
+    async def _in_thread(self, call: SharedCall, given: tuple[Any, ...]) -> object:
+        thread = self._threads.submit(in_thread, call.task.fn, *given)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             return await asyncio.shield(returned)
@@ -130,12 +132,13 @@ class Calls:
     # What came of it
 
     async def _returned(self, part: list[ItemRun], values: object) -> None:
-        if (problem := _misfit(part, values)) is not None:
+        try:
+            outcomes = _outcomes(part, values)
+        except Exception as problem:
             await self._fail(part, problem)
             return
-        assert isinstance(values, list | tuple)
         failed: list[tuple[ItemRun, BaseException]] = []
-        for run, value in zip(part, values, strict=True):
+        for run, value in zip(part, outcomes, strict=True):
             if isinstance(value, BaseException):
                 failed.append((run, value))
             elif run.is_wanted:
@@ -144,7 +147,7 @@ class Calls:
             await self._fail([run], error)
 
     async def _raised(
-        self, call: Call, part: list[ItemRun], error: BaseException
+        self, call: SharedCall, part: list[ItemRun], error: BaseException
     ) -> list[list[ItemRun]]:
         """The items to call the handler for again, in parts; the others have failed."""
         if len(part) == 1 or is_of_all(error, call.task):
@@ -203,29 +206,28 @@ def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
     return isinstance(error, outages)
 
 
-def _misfit(part: list[ItemRun], values: object) -> Exception | None:
-    """What is wrong with what a handler returned as a whole."""
+def _outcomes(part: list[ItemRun], values: Any) -> list[Any]:
+    """What a handler returned, as an outcome for each item; raises what is wrong with the whole."""
     task = part[0].task
     if isinstance(values, Awaitable):
-        if isinstance(values, Coroutine):
-            values.close()  # Or Python warns of it, wherever the garbage collector finds it.
-        return TypeError(
-            f"The handler of {task.name} returned a {type(values).__name__} that nobody has "
-            "awaited, so its work is not done: `await` it, in an `async def`."
-        )
+        remedy = "`await` it, in an `async def`"
+        raise TypeError(unawaited(f"The handler of {task.name}", values, remedy))
     wanted = f"it must return a list with one outcome for each of its {len(part)} items, in order"
-    if not isinstance(values, list | tuple):
-        return TypeError(
-            f"The handler of {task.name} returned a {type(values).__name__}: {wanted}."
-        )
-    if len(values) != len(part):
-        return ValueError(f"The handler of {task.name} returned {len(values)} outcomes: {wanted}.")
-    return None
+    if not _is_list(values):
+        raise TypeError(f"The handler of {task.name} returned a {type(values).__name__}: {wanted}.")
+    outcomes = list(values)
+    if len(outcomes) != len(part):
+        raise ValueError(f"The handler of {task.name} returned {len(outcomes)} outcomes: {wanted}.")
+    return outcomes
 
 
-def _call(fn: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    try:
-        return fn(*given)
-    except StopIteration as error:
-        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
-        raise RuntimeError("The handler raised StopIteration.") from error
+def _is_list(values: object) -> bool:
+    """Whether it holds outcomes in order: a list, a tuple, an array; not what has keys or no order.
+
+    What has keys may yield those instead: a dict, a frame of columns.
+    """
+    if isinstance(values, list | tuple):
+        return True
+    if isinstance(values, str | bytes | bytearray | memoryview) or hasattr(values, "keys"):
+        return False
+    return isinstance(values, Sized) and hasattr(values, "__getitem__")

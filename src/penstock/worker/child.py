@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -20,12 +21,16 @@ from penstock.worker.inside.messages import (
 )
 from penstock.worker.inside.troubles import trouble
 
+logger = logging.getLogger("penstock.isolation")
+
 # The largest result, or all steps that a job may keep, and something more.
 LONGEST: Final = 64 * 2**20
+# How long a warden may take to tell of a death.
+DYING: Final = 1.0
 
-Serve = Callable[["Child", Asked], Awaitable[Any]]
+Serve = Callable[[Any, Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
-Confused = Callable[["Child", Exception], None]
+Confused = Callable[["Child", object], None]
 
 
 class Child:
@@ -85,30 +90,41 @@ class Child:
         except OSError:
             data = b""
         if not data:
-            # The warden tells how it ended.
+            # The warden tells how it ended, unless a job has only closed what is not its own.
             self._loop.remove_reader(self._channel)
+            self._loop.call_later(DYING, self._hung_up)
             return
         try:
-            messages = [read_from_child(message) for message in self._frames.feed(data)]
+            for message in self._frames.feed(data):
+                self._hear(read_from_child(message))
         except (TooLong, msgspec.MsgspecError) as error:
             # Somebody else speaks through it, or writes over its memory.
             self._loop.remove_reader(self._channel)
             self._confused(self, error)
-            return
-        for message in messages:
+
+    def _hung_up(self) -> None:
+        if self._is_open:
+            self._confused(self, "it closed its channel and lives")
+
+    def _hear(self, message: FromChild) -> None:
+        try:
             self._take(message)
+        except Exception:
+            # A filter of a log, say: what comes after it must be heard all the same.
+            logger.exception("What a child process said was not heard: %s", type(message).__name__)
 
     def _take(self, message: FromChild) -> None:
         if isinstance(message, Asked):
-            task = self._loop.create_task(self._answer(message))
+            # For what it runs now: in a moment that may be another attempt.
+            task = self._loop.create_task(self._answer(message, self.place))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
         else:
             self._heard(self, message)
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: Asked, place: Any) -> None:
         try:
-            answer = Answer(asked.call, await self._serve(self, asked))
+            answer = Answer(asked.call, await self._serve(place, asked))
         except Exception as error:
             answer = Answer(asked.call, None, trouble(error))
         if asked.call:

@@ -236,7 +236,7 @@ class Crew:
     def begin_nothing(self) -> None:
         """A stop has been asked for: no claim and no job begins any more."""
         self.quota.closed = True
-        self.dispatcher.closed = True
+        self.dispatcher.close()
 
     def _info(self) -> dict[str, Any]:
         alone = self.dispatcher.reserved_for

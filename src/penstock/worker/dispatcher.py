@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Container
 from uuid import UUID
 
 from penstock.store import Attempt
+from penstock.worker.alone import Alone
 from penstock.worker.executor import Executor
 from penstock.worker.gatherer import Gatherer
-from penstock.worker.item_run import Call
+from penstock.worker.item_run import SharedCall
 from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
-from penstock.worker.solitude import Solitude
-
-logger = logging.getLogger("penstock.worker")
 
 # So many starts in a row, then everything else on the loop gets its turn.
 STARTS = 200
@@ -27,8 +23,7 @@ class Dispatcher:
     """Starts what was fetched while slots are free.
 
     A job whose worker was lost before runs in a child process. If it cannot, because a child would
-    not find its task, it runs alone here, and nothing else waits here meanwhile: if it takes this
-    worker down too, it takes no neighbours with it, and the guilty one is found.
+    not find its task, it runs alone here, and nothing else waits here meanwhile.
     """
 
     def __init__(
@@ -48,16 +43,10 @@ class Dispatcher:
         self._states = states
         self._batched = batched
         self._wants = wants
-        self._make_alone = make_alone
-        self._wait = wait
         self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump)
-        self._solitude = Solitude(wait)
+        self._alone = Alone(self._run, lambda: not self.running, make_alone, self._pump_all, wait)
         self._loop = asyncio.get_running_loop()
         self._pumping = False
-        self._apart: deque[tuple[QueueState, Attempt]] = deque()
-        self._apart_timer: asyncio.TimerHandle | None = None
-        self._clearing: asyncio.Task[None] | None = None
-        self._alone: Run | None = None
         self._empty = asyncio.Event()
         self._empty.set()
         self.running: dict[int, Run] = {}
@@ -66,17 +55,16 @@ class Dispatcher:
     @property
     def is_reserved(self) -> bool:
         """Whether a job runs alone or waits to: nothing else may start."""
-        return self._alone is not None or bool(self._apart)
+        return self._alone.is_wanted
 
     @property
     def reserved_for(self) -> int | None:
         """The job that runs alone, or the next that will. May be asked from another thread."""
-        if (alone := self._alone) is not None:
-            return alone.attempt.id
-        try:
-            return self._apart[0][1].id
-        except IndexError:
-            return None
+        return self._alone.job
+
+    def close(self) -> None:
+        """Start nothing any more."""
+        self.closed = self._alone.closed = True
 
     def pump(self, state: QueueState) -> None:
         """Start what was fetched for a queue, as far as its slots go."""
@@ -91,13 +79,17 @@ class Dispatcher:
             self._loop.call_soon(self.pump, state)
         self._wants(state)
 
+    def _pump_all(self) -> None:
+        for state in self._states:
+            self._loop.call_soon(self.pump, state)
+
     def _start_some(self, state: QueueState) -> int:
         left, slots, hand = STARTS, state.slots, state.hand
         gathering, batched = state.gathering, self._batched
         if hand:
             state.is_wary = False
         while left and slots.used < slots.limit and not self.closed:
-            if gathering.size and gathering.slots_due(self._loop.time()) >= slots.free:
+            if gathering.size and gathering.slots_due(self._loop.time(), slots.free) >= slots.free:
                 break
             attempt = hand.take()
             if attempt is None:
@@ -105,12 +97,11 @@ class Dispatcher:
             left -= 1
             losses = attempt.row["losses"]
             is_isolated = losses and self._executor.isolates(attempt)
-            if losses and not is_isolated:
-                if self._solitude.grant():
-                    self._set_apart(state, attempt)
-                    return left
-            else:
-                self._solitude.end()
+            if self._alone.grants(losses and not is_isolated):
+                # While it waits nobody else may have its slot.
+                self._begin(state, attempt)
+                self._alone.add(state, attempt)
+                return left
             if attempt.task in batched and not is_isolated:
                 self._begin(state, attempt)
                 self._gatherer.add(state, attempt)
@@ -125,7 +116,7 @@ class Dispatcher:
 
     # Calls that items share
 
-    def _call_began(self, call: Call) -> bool:
+    def _call_began(self, call: SharedCall) -> bool:
         """Know of the call of some items; False if it is over already."""
         assert call.future is not None
         if call.future.done():
@@ -137,14 +128,12 @@ class Dispatcher:
         call.future.add_done_callback(lambda _: self._call_ended(call))
         return True
 
-    def _call_ended(self, call: Call) -> None:
+    def _call_ended(self, call: SharedCall) -> None:
         self._call_left(call)
-        if self.is_reserved:
-            self._run_apart()
-        else:
-            self.pump(call.state)
+        self._alone.look()
+        self.pump(call.state)
 
-    def _call_left(self, call: Call) -> None:
+    def _call_left(self, call: SharedCall) -> None:
         for run in call.runs:
             self._left(run)
         call.state.slots.give_back(call.seconds, len(call.runs))
@@ -175,7 +164,7 @@ class Dispatcher:
         """The limits are new: they hold also for what runs already, and for what is at hand."""
         for run in self.running.values():
             self._limiter.recount(run.attempt, runs=True)
-        for _, attempt in self._apart:
+        for attempt in self._alone:
             self._limiter.recount(attempt, runs=True)
         for attempt in self._gatherer:
             self._limiter.recount(attempt, runs=True)
@@ -199,7 +188,7 @@ class Dispatcher:
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
             if attempt.allowances:
-                self._limiter.end(attempt)
+                (self._limiter.end if run else self._limiter.undo)(attempt)
             return None
         self.running[attempt.id] = run
         self._empty.clear()
@@ -215,73 +204,22 @@ class Dispatcher:
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
         if run.attempt.allowances:
-            self._limiter.end(run.attempt)
+            (self._limiter.end if run.has_begun else self._limiter.undo)(run.attempt)
         if not self.running:
             self._empty.set()
 
     def _ended(self, run: Run) -> None:
         self._left(run)
         run.state.slots.give_back(run.seconds)
-        if run is self._alone:
-            self._alone = None
-            self._after_alone()
-        elif self.is_reserved:
-            self._run_apart()
-        else:
+        if not self._alone.ended(run):
             self.pump(run.state)
-
-    # Jobs that run alone
-
-    def _set_apart(self, state: QueueState, attempt: Attempt) -> None:
-        logger.info(
-            "Job %d has lost its worker before (losses: %d); it runs alone.",
-            attempt.id,
-            attempt.losses,
-        )
-        state.is_wary = True
-        # While it waits nobody else may have its slot: it will not ask again.
-        self._begin(state, attempt)
-        self._apart.append((state, attempt))
-        if self._apart_timer is None:
-            self._apart_timer = self._loop.call_later(self._wait, self._run_apart, True)
-        self._run_apart()
-
-    def _run_apart(self, is_late: bool = False) -> None:
-        """Run the next set-apart job once nothing else does, or when it has waited long enough."""
-        if is_late:
-            self._apart_timer = None
-        if self.closed or self._alone is not None or not self._apart:
-            return
-        if self._clearing is None and (is_late or not self.running):
-            self._clearing = self._loop.create_task(self._run_alone(), name="penstock isolation")
-
-    async def _run_alone(self) -> None:
-        try:
-            await self._make_alone()
-        finally:
-            self._clearing = None
-        if self._apart and not self.closed:
-            state, attempt = self._apart.popleft()
-            self._alone = self._run(state, attempt)
-        if self._alone is None:
-            self._after_alone()
-
-    def _after_alone(self) -> None:
-        if self._apart:
-            self._loop.call_soon(self._run_apart)
-            return
-        if self._apart_timer is not None:
-            self._apart_timer.cancel()
-            self._apart_timer = None
-        for state in self._states:
-            self._loop.call_soon(self.pump, state)
 
     # What a worker needs to know and do
 
     def jobs(self) -> list[int]:
         """All jobs that are here: running, fetched, gathered, set apart."""
         held = [attempt.id for state in self._states for attempt in (*state.hand, *state.gathering)]
-        return [*self.running, *held, *(attempt.id for _, attempt in self._apart)]
+        return [*self.running, *held, *(attempt.id for attempt in self._alone)]
 
     def release_fetched(self) -> None:
         """What was fetched and not begun goes back."""
@@ -305,8 +243,7 @@ class Dispatcher:
 
     def give_back(self) -> None:
         """What was fetched and will not begin goes back at once."""
-        if self._clearing is not None:
-            self._clearing.cancel()
+        self._alone.stop_clearing()
         for attempt in self._take_unstarted():
             self._executor.release(attempt)
 
@@ -316,14 +253,10 @@ class Dispatcher:
         self.stop_all("lost")
 
     def _take_unstarted(self) -> list[Attempt]:
-        begun = [*(attempt for _, attempt in self._apart), *self._gatherer.clear()]
-        self._apart.clear()
+        begun = [*self._alone.clear(), *self._gatherer.clear()]
         for attempt in begun:
-            self._limiter.end(attempt)
+            self._limiter.undo(attempt)
         unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
-        if self._apart_timer is not None:
-            self._apart_timer.cancel()
-            self._apart_timer = None
         for attempt in unstarted:
             self._limiter.dismiss(attempt)
         return [*begun, *unstarted]
@@ -334,11 +267,8 @@ class Dispatcher:
         if run is not None and run.attempt.token == token:
             run.stop("cancelled")
             return
-        for place in tuple(self._apart):
-            if place[1].token == token:
-                self._apart.remove(place)
-                self._limiter.end(place[1])
-                self._after_alone()
+        if (waiting := self._alone.cancel(token)) is not None:
+            self._limiter.undo(waiting)
         for state in self._states:
             for attempt in tuple(state.hand):
                 if attempt.token == token:

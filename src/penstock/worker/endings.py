@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from penstock.store import Attempt, Settlement
 from penstock.tasks import NotNow, Task, describe_error, encode_result
 from penstock.tasks.retry_after import http_retry_after
 from penstock.tasks.suspended import Suspended, suspension
+from penstock.tasks.unawaited import unawaited
 from penstock.worker.budgets import Budgets
 from penstock.worker.inside.messages import Ended
 from penstock.worker.run import Run
@@ -217,10 +218,5 @@ def _log_failure(run: Run, transition: Transition) -> None:
 
 def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:
     """What it means that a handler returned work instead of doing it."""
-    if isinstance(value, Coroutine):
-        value.close()  # Or Python warns of it, wherever the garbage collector finds it.
     remedy = "`await` it" if run.task.is_async else "make the handler `async def` and `await` it"
-    return TypeError(
-        f"The handler of {run.task.name} returned a {type(value).__name__} that nobody has "
-        f"awaited, so its work is not done: {remedy}."
-    )
+    return TypeError(unawaited(f"The handler of {run.task.name}", value, remedy))

@@ -18,10 +18,7 @@ from typing import Any
 from penstock.client.tracing import Trace, Tracing
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
-from penstock.outcome import (
-    Parked,
-    Released,
-)
+from penstock.outcome import Parked, Released
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.isolate import Process
@@ -34,15 +31,15 @@ from penstock.worker.endings import Endings, Settle
 from penstock.worker.gathering import Entry, Group, group_key
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation
-from penstock.worker.item_run import Call as ItemsCall
+from penstock.worker.item_run import SharedCall
 from penstock.worker.journal import Journal
 from penstock.worker.place import NoProcess, NotBegun
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
-
 
 Body = Callable[[], Coroutine[Any, Any, None]]
 
@@ -143,7 +140,7 @@ class Executor:
         state.gathering.add(task, key, Entry(attempt, value), self._loop.time())
         return True
 
-    def start_call(self, group: Group, state: QueueState) -> ItemsCall:
+    def start_call(self, group: Group, state: QueueState) -> SharedCall:
         """Start the call of items that were gathered."""
         return self._calls.start(group.task, group.entries, state, self._worker)
 
@@ -191,7 +188,7 @@ class Executor:
             args = (self._context(run), *args)
         # As asyncio.to_thread does: what is true of this attempt alone is so in its thread.
         surroundings = copy_context()
-        thread = self._threads.submit(surroundings.run, _call, run.task.fn, args, kwargs)
+        thread = self._threads.submit(surroundings.run, in_thread, run.task.fn, *args, **kwargs)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
@@ -216,8 +213,10 @@ class Executor:
         try:
             answer = await self._isolation.run(run, process, self._endings.rated(run))
         except asyncio.CancelledError as error:
+            run.has_begun = False
             self._endings.interrupted(run, error)
         except NotBegun:
+            run.has_begun = False
             run.stopped = run.stopped or "shutdown"
             self._endings.interrupted(run, asyncio.CancelledError())
         except NoProcess as error:
@@ -278,14 +277,6 @@ def _note(kind: str, names: list[str]) -> AttemptError:
         type=kind,
         message=f"The worker could not open {', '.join(names)}; the job waits until it can.",
     )
-
-
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    try:
-        return fn(*args, **kwargs)
-    except StopIteration as error:
-        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
-        raise RuntimeError("The handler raised StopIteration.") from error
 
 
 def _forget(thread: asyncio.Future[Any]) -> None:

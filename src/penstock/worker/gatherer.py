@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.store import Attempt
 from penstock.worker.executor import Executor
-from penstock.worker.item_run import Call
+from penstock.worker.item_run import SharedCall
 from penstock.worker.limiter import Limiter
 from penstock.worker.queue_state import QueueState
 
@@ -24,7 +24,7 @@ class Gatherer:
         executor: Executor,
         limiter: Limiter,
         states: Collection[QueueState],
-        began: Callable[[Call], bool],
+        began: Callable[[SharedCall], bool],
         look: Callable[[QueueState], None],
     ) -> None:
         self._executor = executor
@@ -41,7 +41,7 @@ class Gatherer:
     def add(self, state: QueueState, attempt: Attempt) -> None:
         """Take in an item that counts against its limits already: it will not ask again."""
         if not self._executor.gather(attempt, state):
-            self._limiter.end(attempt)
+            self._limiter.undo(attempt)
 
     def start(self, state: QueueState) -> bool:
         """Start the calls that are due; whether one is over already, so that more may start."""
@@ -65,7 +65,7 @@ class Gatherer:
     def cancel(self, state: QueueState, attempt: Attempt) -> None:
         """Forget an item."""
         state.gathering.remove(attempt)
-        self._limiter.end(attempt)
+        self._limiter.undo(attempt)
 
     def give_back(self) -> None:
         """All that wait go back."""
@@ -73,7 +73,7 @@ class Gatherer:
 
     def _give_back(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:
-            self._limiter.end(attempt)
+            self._limiter.undo(attempt)
             self._executor.release(attempt)
 
     def clear(self) -> list[Attempt]:

@@ -39,8 +39,18 @@ def group_key(task: Task[..., Any], attempt: Attempt, value: Any) -> Hashable:
             key = attempt.row[column]
         case function:
             key = function(value)
-    hash(key)
+            _check_key(task, key)
     return task.name, is_suspect, key
+
+
+def _check_key(task: Task[..., Any], key: object) -> None:
+    try:
+        hash(key)
+    except TypeError as error:
+        raise TypeError(
+            f"batch.key of {task.name} made a {type(key).__name__}, by which items cannot be put "
+            f"into groups ({error}): it must be hashable, as text, a number or a tuple of them is."
+        ) from error
 
 
 class Group:
@@ -104,15 +114,26 @@ class Gathering:
     def _most(self) -> int:
         return max(MOST, 2 * self._slots * self._widest)
 
-    def slots_due(self, now: float) -> int:
-        """How many slots its groups should have before anything else starts.
+    def slots_due(self, now: float, most: int) -> int:
+        """How many slots its groups should have before anything else starts, up to so many.
 
         Those that are only due wait a little longer for the items at hand, which make them larger,
         as long as what is at hand are items and not jobs that would take the slots.
         """
         if self.expected:
             return self.full
-        return sum(group.due <= now for group in self._groups())
+        return self._count_due(now, most)
+
+    def _count_due(self, now: float, most: int) -> int:
+        """Looks only at those that are due: what is below one in the heap is due no sooner."""
+        places, found = [0], 0
+        while places and found < most:
+            place = places.pop()
+            if place < len(self._due) and self._due[place][0] <= now:
+                _, number, group = self._due[place]
+                found += number == group.place
+                places += (2 * place + 1, 2 * place + 2)
+        return found
 
     @property
     def is_crowded(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
 from penstock.isolation.death import Death
@@ -50,10 +50,14 @@ logger = logging.getLogger("penstock.isolation")
 SUSPECT: Final = Process()
 # A child that dies before its first job is tried again after these seconds, and again.
 AGAIN: Final = (0.0, 0.5, 2.0)
+# What has kept children from starting is not tried again before so many seconds have passed.
+HOPELESS: Final = 10.0
 LEAVE: Final = 5.0
 # How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
 # from outside, with a grace that is longer than this.
 PATIENCE: Final = 30.0
+# How long a child has to begin what it is given.
+BEGIN: Final = 10.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
@@ -102,6 +106,8 @@ class Isolation:
         self._idle: list[Child] = []
         self._waiting: deque[Place] = deque()
         self._stillborn = 0
+        self._why, self._hopeless_until = "", 0.0
+        self._endings: set[asyncio.Future[None]] = set()
         self._next: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._help = help_with(journal, budgets)
@@ -130,6 +136,8 @@ class Isolation:
         Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
         if none had begun it when it was told to stop.
         """
+        if self._loop.time() < self._hopeless_until:
+            raise NoProcess(self._why)
         place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
         self._waiting.append(place)
         self._pump()
@@ -159,7 +167,8 @@ class Isolation:
             self._nursery.kill(child.number)
 
     def _confused(self, child: Child, why: object) -> None:
-        if not child.is_confused:
+        is_leaving = self._leaving.get(child.number) is child
+        if not child.is_confused and not is_leaving:
             logger.error("A child process said what makes no sense, it is killed: %s", why)
             child.is_confused = True
             self._kill(child)
@@ -173,11 +182,14 @@ class Isolation:
             self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
         most = min(len(self._waiting), COMING)
-        while coming < most and len(self._children) < self._most:
-            if self._next is not None:
-                return
+        while coming < most and self._has_room:
             self._bear()
             coming += 1
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether there may be one more; those that leave are not gone yet."""
+        return self._next is None and len(self._children) + len(self._leaving) < self._most
 
     def _lose_patience(self) -> None:
         """Give back what has waited for long: another worker may have a child for it."""
@@ -206,9 +218,12 @@ class Isolation:
         if place.future.done():
             self._idle.append(child)
             return
+        assert self._nursery is not None
         place.child, child.place = child, place
         place.given = time.monotonic()
         child.jobs += 1
+        # Something that another job has left behind may keep the child from hearing of it.
+        self._nursery.give(child.number, BEGIN)
         child.send(place.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
@@ -226,15 +241,14 @@ class Isolation:
                     place.timer = self._loop.call_later(
                         place.process.grace_seconds, self._kill, child
                     )
-            case Dropped() if place is not None:
+            case Dropped(resident) if place is not None:
                 place.end(None)
-                if place.run.task.is_async:
-                    self._free(child, place)
+                self._free(child, place, resident)
             case Idle(resident) if place is not None and place.is_answered:
                 self._free(child, place, resident)
-            case Told(done, total, text):
-                # Perhaps from a thread that the handler has left behind.
-                if place is not None:
+            case Told(token, done, total, text):
+                # Perhaps from a thread that another handler has left behind.
+                if place is not None and place.is_of(token):
                     self._report(place.run, done, total, text)
             case Logged():
                 logs.write(message)
@@ -257,8 +271,13 @@ class Isolation:
     def _retire(self, child: Child) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
         self._dismiss(child)
-        # The next job finds a warm one.
-        self._bear()
+        self._replace()
+
+    def _replace(self) -> None:
+        """One is gone: the next job finds a warm one."""
+        if self._has_room:
+            self._bear()
+        self._pump()
 
     def _dismiss(self, child: Child) -> None:
         """Let a child go that has nothing to do: it closes what it has open."""
@@ -275,6 +294,7 @@ class Isolation:
             left.close()
             if not self._leaving:
                 self._left.set()
+            self._replace()
             return
         child = self._children.pop(number, None)
         if child is None:
@@ -287,12 +307,15 @@ class Isolation:
         place: Place | None = child.place
         if place is not None:
             place.cancel_timer()
-            place.end(death if death.began >= place.given else NotBegun())
-        if not child.is_up:
+            has_begun = death.began >= place.given
+            if not has_begun:
+                logger.warning("%r was not begun and is given back: %s.", place.run, death)
+            place.end(death if has_begun else NotBegun())
+        if child.is_up:
+            self._replace()
+        else:
             self._was_stillborn(death)
-        elif self._next is None and len(self._children) < self._most:
-            self._bear()  # The next job finds a warm one.
-        self._pump()
+            self._pump()
 
     def _was_stillborn(self, death: Death) -> None:
         """A child died before its first job: try again a few times, then say so, unless there are
@@ -316,17 +339,23 @@ class Isolation:
             self._give_up(f"Child processes cannot import what the worker has:\n{trouble}")
 
     def _give_up(self, why: str) -> None:
-        """Nothing can be run now; the next attempt tries anew."""
+        """Nothing can be run now; after a while the next attempt tries anew."""
         logger.error("No job can be isolated. %s", why)
+        self._why, self._hopeless_until = why, self._loop.time() + HOPELESS
         waiting, self._waiting = list(self._waiting), deque()
         for place in waiting:
             place.end(NoProcess(why))
-        self._ending = asyncio.ensure_future(self._drop_all())
+        self._end_all()
 
     def _lost(self) -> None:
         """The warden is gone, and its children with it; a new one is started when needed."""
-        self._ending = asyncio.ensure_future(self._drop_all())
+        self._end_all()
         self._loop.call_soon(self._pump)
+
+    def _end_all(self) -> None:
+        ending = asyncio.ensure_future(self._drop_all())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     async def _drop_all(self) -> None:
         nursery, self._nursery = self._nursery, None
@@ -360,12 +389,12 @@ class Isolation:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE):
                 await self._left.wait()
-        await self._drop_all()
+        await asyncio.gather(self._drop_all(), *self._endings)
 
     # What handlers ask for
 
-    async def _serve(self, child: Child, asked: Asked) -> Any:
-        place: Place | None = child.place
-        if place is None:
-            raise RuntimeError("The attempt has ended.")
+    async def _serve(self, place: Place | None, asked: Asked) -> Any:
+        if place is None or not place.is_of(asked.token):
+            # From a task or a thread that a handler has left behind; it knows which it is.
+            raise StaleAttempt("", 0)
         return await self._help[asked.what](place.run, *asked.args)

@@ -16,18 +16,18 @@ from penstock.worker.run import Run, StopReason
 class ItemRun(Run):
     """One attempt among several of a call. It is stopped without the others."""
 
-    __slots__ = ("_on_stop", "value")
+    __slots__ = ("_call", "_on_stop", "value")
 
     def __init__(
         self,
         attempt: Attempt,
         value: Any,
-        task: Task[Any, Any],
-        state: QueueState,
+        call: SharedCall,
         on_stop: Callable[[ItemRun], None],
     ) -> None:
-        super().__init__(attempt, task, state)
+        super().__init__(attempt, call.task, call.state)
         self.value = value
+        self._call = call
         self._on_stop = on_stop
 
     @property
@@ -37,20 +37,31 @@ class ItemRun(Run):
 
     def stop(self, reason: StopReason) -> None:
         """Settle it now; the handler finds its flag set, and goes on with the others."""
-        if self.stopped is None:
-            self.stopped = reason
-        elif self.stopped != "refused":
+        if self.stopped not in (None, "refused"):
             return
+        if self.stopped is None:
+            self._leave()
+            self.stopped = reason
         self._on_stop(self)
 
+    def end(self) -> None:
+        self._leave()
+        super().end()
 
-class Call:
+    def _leave(self) -> None:
+        if self.is_wanted:
+            self._call.wanted -= 1
+
+
+class SharedCall:
     """The attempts of one slot, and the future that runs their handler for them."""
 
     def __init__(self, task: Task[Any, Any], state: QueueState) -> None:
         self.task = task
         self.state = state
         self.runs: list[ItemRun] = []
+        # How many outcomes somebody still waits for.
+        self.wanted = 0
         self.future: asyncio.Task[None] | None = None
         self._began = time.monotonic()
 
@@ -59,10 +70,14 @@ class Call:
         """How long it has taken."""
         return time.monotonic() - self._began
 
+    def add(self, run: ItemRun) -> None:
+        self.runs.append(run)
+        self.wanted += 1
+
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for an outcome any more."""
-        return not any(run.is_wanted for run in self.runs)
+        return not self.wanted
 
     @property
     def stopped(self) -> StopReason | None:

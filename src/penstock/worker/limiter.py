@@ -11,6 +11,7 @@ import asyncio
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.errors import LeaseLost
@@ -64,6 +65,7 @@ class Limiter(Service):
         self._asked: set[Allowance] = set()
         self._refused: set[Allowance] = set()
         self._with_tokens: set[Allowance] = set()
+        self._in_vain: Counter[Allowance] = Counter()
         # Those with slots that nothing here uses now; and those whose slots were of no use.
         self._unused: set[Allowance] = set()
         self._spared: set[Allowance] = set()
@@ -172,6 +174,14 @@ class Limiter(Service):
             if allowance.shrink():
                 self._ask(allowance)
         attempt.allowances = ()
+
+    def undo(self, attempt: Attempt) -> None:
+        """It was counted as begun and has not: the tokens that it used go back, too."""
+        rated = [one for one in attempt.allowances if one.limit.rate is not None]
+        self.end(attempt)
+        if rated:
+            self._in_vain.update(rated)
+            self.wake()
 
     def recount(self, attempt: Attempt, *, runs: bool) -> None:
         """Limits are new: count a job also against those that it was not counted against."""
@@ -379,12 +389,21 @@ class Limiter(Service):
         return has_room
 
     async def _give_back_tokens(self) -> bool:
-        """Tokens that were not used at once go back: another may need them now."""
-        stale = {one: one.taken.drop_stale() for one in self._with_tokens}
-        self._with_tokens = {one for one in stale if one.tokens}
-        for some in _parts([one for one, count in stale.items() if count]):
-            await self._limits.take(self._pool, {one.key: -stale[one] for one in some})
-        return any(count and one.at_hand for one, count in stale.items())
+        """Tokens that were not used at once, or in vain, go back: another may need them now."""
+        back = Counter({one: one.taken.drop_stale() for one in self._with_tokens})
+        self._with_tokens = {one for one in back if one.tokens}
+        back += self._in_vain  # Which leaves out those of which there is none.
+        self._in_vain.clear()
+        for some in _parts(list(back)):
+            await self._limits.take(self._pool, {one.key: -back[one] for one in some})
+        return any(one.at_hand for one in back)
+
+    async def flush(self) -> None:
+        """The worker leaves: what it has not used, or in vain, goes back now."""
+        for allowance in self._with_tokens:
+            self._in_vain[allowance] += max(allowance.tokens, 0)
+            allowance.taken.keep(0)
+        await self._give_back_tokens()
 
     def _note_refusals(self, asked: set[Allowance]) -> None:
         now = time.monotonic()

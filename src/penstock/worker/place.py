@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from penstock.isolation.death import Death
 from penstock.isolation.trace import shortened
@@ -47,6 +48,10 @@ class Place:
     @property
     def is_answered(self) -> bool:
         return self.answer is not UNANSWERED
+
+    def is_of(self, token: UUID) -> bool:
+        """Whether this is the attempt that somebody in a child speaks for."""
+        return self.run.attempt.token == token
 
     def end(self, answer: Answered | Exception) -> None:
         """Say what came of it, the first time; also if the one who waits is told to stop just now,

@@ -27,9 +27,9 @@ class Places:
         self._tasks = tasks
         self._openers = dict(resources)
         self.resources = {
-            kind: (place_of(kind), place_of(opener))
+            kind: (import_path(kind), import_path(opener))
             for kind, opener in self._openers.items()
-            if _is_at(kind, place_of(kind)) and _is_at(opener, place_of(opener))
+            if _is_at(kind, import_path(kind)) and _is_at(opener, import_path(opener))
         }
         self.tasks = {
             task.name: place
@@ -38,7 +38,7 @@ class Places:
         }
 
     def _place(self, task: Task[..., Any]) -> str | None:
-        place = place_of(task.__wrapped__)
+        place = import_path(task.__wrapped__)
         found = _found(place)
         if not isinstance(found, Task) or not found.is_same(task) or self._lacks(task):
             return None
@@ -79,7 +79,7 @@ class Places:
             schema=schema,
             park_limit=park_limit,
             log_level=logging.getLogger().getEffectiveLevel(),
-            registry=place_of(type(self._tasks)),
+            registry=import_path(type(self._tasks)),
             tasks=self.tasks,
             resources=list(self.resources.values()),
             tracing=tracing,
@@ -111,7 +111,7 @@ def before_imports() -> list[str]:
     return ["django:setup"] if is_ready and "DJANGO_SETTINGS_MODULE" in os.environ else []
 
 
-def place_of(thing: Any) -> str:
+def import_path(thing: Any) -> str:
     return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
 
 
@@ -119,6 +119,8 @@ def _found(place: str) -> Any:
     module, _, path = place.partition(":")
     if module not in sys.modules or "<locals>" in path:
         return None
+    if module == MAIN and not main_module():
+        return None  # It was typed in, or given with -c: there is nothing to import.
     try:
         return find(place)
     except AttributeError:

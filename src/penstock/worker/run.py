@@ -24,6 +24,7 @@ class Run:
         "completed",
         "ended",
         "future",
+        "has_begun",
         "is_settled",
         "overdue",
         "state",
@@ -43,6 +44,8 @@ class Run:
         self.timer: asyncio.TimerHandle | None = None
         self.stopped: StopReason | None = None
         self.overdue = False
+        # Not if no child process had time for it.
+        self.has_begun = True
         self.is_settled = False
         # Set by ctx.complete: the handler's own transaction settles this attempt.
         self.completed = False

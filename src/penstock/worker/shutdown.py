@@ -96,6 +96,7 @@ class Shutdown:
         try:
             async with asyncio.timeout(LEAVE_WAIT):
                 await crew.progress.flush()
+                await crew.limiter.flush()
                 await crew.session.close()
         except Exception as error:
             logger.warning("The lease could not be given back, it will expire: %s", error)

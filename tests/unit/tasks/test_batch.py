@@ -8,7 +8,10 @@ import msgspec
 import pytest
 
 from penstock import Batch, BatchContext, Context, Item, Process, task
+from penstock.config import Upkeep
 from penstock.errors import ConfigError
+from penstock.tasks.batch import LONGEST_LINGER
+from penstock.worker.gatherer import WAIT_MOST
 
 
 class Chunk(msgspec.Struct):
@@ -22,7 +25,8 @@ class Chunk(msgspec.Struct):
         {"size": 10_001},
         {"size": True},
         {"size": 8, "linger": -1},
-        {"size": 8, "linger": 61},
+        {"size": 8, "linger": 30.5},
+        {"size": 8, "linger": timedelta(minutes=1)},
         {"size": 8, "linger": "soon"},
         {"size": 8, "key": "queue"},
         {"size": 8, "fails_all": OSError},
@@ -37,6 +41,11 @@ def test_settings_that_make_no_sense_are_refused(values: dict[str, Any]) -> None
 def test_a_linger_may_be_a_timedelta() -> None:
     assert Batch(8, linger=timedelta(milliseconds=20)).seconds == 0.02
     assert Batch(8).seconds == 0.05
+
+
+def test_the_longest_wait_for_a_call_is_less_than_what_a_job_may_be_late() -> None:
+    """A job is taken back by its claim and its timeout, while the timeout begins with the call."""
+    assert Batch(8, linger=LONGEST_LINGER).seconds + WAIT_MOST < Upkeep().overtime_grace
 
 
 def test_a_job_has_one_argument_of_the_type_that_the_items_hold() -> None:

@@ -40,7 +40,7 @@ class DjangoPenstock(Penstock):
         super().__init__(NOT_ASKED_YET, schema=settings.schema)
         self.tasks = ProjectTasks()
         self.task = TaskDecorator(register=self.tasks.add)
-        self._pools.dress = surround
+        self._pools.dress(surround)
 
     def _link_to(self, database: Database) -> Link:
         return ProjectLink(database, self.settings.database)

@@ -14,7 +14,7 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
-from penstock.local_pool.call import Call
+from penstock.local_pool.submitted import SubmittedCall
 from penstock.tasks import Registry, Task
 
 AnyTask = Task[..., Any]
@@ -39,7 +39,7 @@ def surrounded(task: AnyTask) -> AnyTask:
     return task.handled_by(_async(task.fn) if task.is_async else _blocking(task.fn))
 
 
-def surround(call: Call) -> None:
+def surround(call: SubmittedCall) -> None:
     """The same care around a call of a local pool."""
     call.fn = _async(call.fn) if call.is_async else _blocking(call.fn)
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import convert
 
 from penstock.errors import StaleAttempt
+from penstock.store import Attempt
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.store.workflows import Added
@@ -55,7 +56,7 @@ class FarJournal(Journal):
 
     async def _call(self, run: Run, what: str, *args: Any) -> Any:
         try:
-            return await self._line.ask(what, *args)
+            return await _asked(self._line, run.attempt, what, *args)
         except StaleAttempt:
             run.stopped = run.stopped or "refused"
             raise
@@ -67,25 +68,36 @@ class FarBudgets(Budgets):
     def __init__(self, line: Line) -> None:
         self._line = line
         self._rng = random.Random()
+        self._attempt: Attempt
         self._rated: Sequence[str] = ()
         self.has_rate = lambda key: key in self._rated
 
-    def now_rated(self, keys: Sequence[str]) -> None:
-        """Of the keys that the next attempt was given, those that have a rate."""
-        self._rated = keys
+    def now_for(self, attempt: Attempt, rated: Sequence[str]) -> None:
+        """The attempt that spends from now on, and those of its keys that have a rate."""
+        self._attempt, self._rated = attempt, rated
 
     async def reserve(self, key: str, units: float) -> float | None:
-        wait: float | None = await self._line.ask("reserve", key, units)
+        wait: float | None = await self._call("reserve", key, units)
         return wait
 
     async def correct(self, key: str, units: float) -> None:
-        await self._line.ask("correct", key, units)
+        await self._call("correct", key, units)
 
     async def close(self, key: str, wait: float) -> float:
-        return float(await self._line.ask("close", key, wait))
+        return float(await self._call("close", key, wait))
 
     def learn(self, key: str, share: float) -> None:
-        self._line.tell("learn", key, share)
+        self._line.tell(self._attempt.token, "learn", key, share)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
-        await self._line.ask("give_back_starts", list(keys))
+        await self._call("give_back_starts", list(keys))
+
+    async def _call(self, what: str, *args: Any) -> Any:
+        return await _asked(self._line, self._attempt, what, *args)
+
+
+async def _asked(line: Line, attempt: Attempt, what: str, *args: Any) -> Any:
+    try:
+        return await line.ask(attempt.token, what, *args)
+    except StaleAttempt:
+        raise StaleAttempt(str(attempt.id), attempt.number) from None

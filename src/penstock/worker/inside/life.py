@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.isolation.board import Allowed, Board
+from penstock.isolation.board import BUSY, TIMEOUT, Allowed, Board
 from penstock.isolation.child import find
 from penstock.isolation.resident import resident
+from penstock.job import storable
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Registry, Task
 from penstock.worker import process
@@ -34,6 +35,8 @@ from penstock.worker.inside.messages import (
     Up,
 )
 from penstock.worker.inside.resources import Inner
+from penstock.worker.item_run import ItemRun
+from penstock.worker.progress import MESSAGE_LIMIT
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run
 
@@ -41,6 +44,9 @@ logger = logging.getLogger("penstock.isolation")
 
 # A handler may report each of a million rows: so often a child passes it on.
 REPORT = 0.05
+# How long it may take to open what a job needs.
+OPENING = 60.0
+OPENING_GRACE = 5.0
 
 
 def live(channel: socket.socket, board: Board, row: int, told: Any) -> None:
@@ -125,21 +131,24 @@ class Life:
         return self._tasks.find(name)
 
     async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
-        """What it takes to open a resource is not the job's, but for its timeout."""
-        allowed = Allowed(time.monotonic(), order.timeout or 0.0, 0, True)
-        self._board.begin(self._row, allowed)
-        await self._resources.need(kinds)
-        self._start(order)
+        """What it takes to open a resource is not the job's, and has a limit of its own."""
+        # An opener that does not let the loop go on is the warden's to end.
+        self._board.give(self._row, OPENING + OPENING_GRACE)
+        try:
+            await self._resources.need(kinds, OPENING)
+        finally:
+            self._start(order)
 
     def _start(self, order: Order) -> None:
         row = msgspec.structs.asdict(order)
         attempt = Attempt(row, order.queue)  # type: ignore[arg-type]
-        self._budgets.now_rated(order.rated)
+        self._budgets.now_for(attempt, order.rated)
         state = self._states.get(order.queue)
         if state is None:
             state = self._states[order.queue] = QueueState(order.queue, 1, 1)
         now = time.monotonic()
-        allowed = Allowed(now, order.seconds, order.memory, order.is_timeout)
+        kind = TIMEOUT if order.is_timeout else BUSY
+        allowed = Allowed(now, order.seconds, order.memory, kind)
         self._board.begin(self._row, allowed)
         run = self._executor.start(attempt, state)
         if run is None or self._settled:
@@ -157,7 +166,8 @@ class Life:
         if self._last is not None:
             self._line.send(self._last)
             self._last = None
-        idle = run is None or run.stopped is None or run.task.is_async
+        # One of many is settled when it is told to stop, not when the handler has ended.
+        idle = run is None or run.stopped is None or _is_stopped_when_settled(run)
         self._settled, self._is_idle = True, idle
         if idle:
             self._board.end(self._row)
@@ -182,15 +192,17 @@ class Life:
         self._run = None
         if not run.is_settled:
             self._executor.never_ran(run)
-        if not self._settled:
-            self._settled, self._is_idle = True, run.task.is_async
-            self._line.send(Dropped())
-        if not self._is_idle:
-            self._line.send(Idle(resident(os.getpid())))
+        if self._settled and self._is_idle:
+            return  # Another may have been given since, and stand on the board.
         self._board.end(self._row)
+        held = resident(os.getpid())
+        self._line.send(Idle(held) if self._settled else Dropped(held))
+        self._settled = self._is_idle = True
 
     def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
-        told = Told(float(done), None if total is None else float(total), message)
+        text = None if message is None else storable(str(message), MESSAGE_LIMIT)
+        most = None if total is None else float(total)
+        told = Told(run.attempt.token, float(done), most, text)
         now = time.monotonic()
         if now >= self._report_due:
             self._report_due = now + REPORT
@@ -198,3 +210,8 @@ class Life:
             self._line.send(told)
         else:
             self._last = told
+
+
+def _is_stopped_when_settled(run: Run) -> bool:
+    """Whether the handler of a stopped attempt has ended when its outcome is known."""
+    return run.task.is_async and not isinstance(run, ItemRun)

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from penstock.isolation.wire import READ, Frames, framed
 from penstock.worker.inside.messages import (
@@ -56,26 +57,28 @@ class Line:
                 except BlockingIOError:
                     self._writable.poll()
 
-    async def ask(self, what: str, *args: Any) -> Any:
-        """Have the worker do something, and return or raise what came of it."""
+    async def ask(self, token: UUID, what: str, *args: Any) -> Any:
+        """Have the worker do something for an attempt, and return or raise what came of it."""
         self._number += 1
         number = self._number
         future = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
-            self.send(Asked(number, what, list(args)))
+            self.send(Asked(number, token, what, list(args)))
             return await future
         finally:
             del self._calls[number]
 
-    def tell(self, what: str, *args: Any) -> None:
+    def tell(self, token: UUID, what: str, *args: Any) -> None:
         """The same without an answer."""
-        self.send(Asked(0, what, list(args)))
+        self.send(Asked(0, token, what, list(args)))
 
     def _hear(self) -> None:
         try:
             data = self._channel.recv(READ)
         except BlockingIOError:
             return
+        except OSError:
+            data = b""
         if not data:
             self._gone()
             return

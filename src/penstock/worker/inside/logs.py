@@ -10,7 +10,8 @@ from penstock.worker.inside.line import Line
 from penstock.worker.inside.messages import Logged
 
 _RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_PLAIN: Final = (str, int, float, bool, type(None))
+_PLAIN: Final = (float, bool, type(None))
+_LARGEST: Final = 2**63
 
 
 class Sender(logging.Handler):
@@ -24,11 +25,11 @@ class Sender(logging.Handler):
         try:
             self._line.send(
                 Logged(
-                    record.name,
+                    _text(record.name),
                     record.levelno,
-                    self.format(record),
+                    _text(self.format(record)),
                     record.created,
-                    record.pathname,
+                    _text(record.pathname),
                     record.lineno,
                     record.funcName or "",
                     _fields(record),
@@ -42,10 +43,19 @@ class Sender(logging.Handler):
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return {
-        name: value if isinstance(value, _PLAIN) else str(value)
+        _text(name): value if _is_plain(value) else _text(str(value))
         for name, value in vars(record).items()
         if name not in _RECORD
     }
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, int) and abs(value) < _LARGEST)
+
+
+def _text(text: str) -> str:
+    """As it can be sent: names of files may hold what is no text."""
+    return text.encode(errors="replace").decode()
 
 
 def send_all(line: Line, level: int) -> None:

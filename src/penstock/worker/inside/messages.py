@@ -93,7 +93,7 @@ class Up(Struct, tag=True, array_like=True):
 
 
 class Ended(Struct, tag=True, array_like=True):
-    """What became of the attempt. Not idle: its thread still runs."""
+    """What became of the attempt. Not idle: its handler still runs."""
 
     transition: Transition
     result: str | None
@@ -105,7 +105,7 @@ class Ended(Struct, tag=True, array_like=True):
 
 
 class Idle(Struct, tag=True, array_like=True):
-    """The thread of a stopped attempt has returned."""
+    """The handler of a stopped attempt has returned."""
 
     resident: int
 
@@ -113,10 +113,13 @@ class Idle(Struct, tag=True, array_like=True):
 class Dropped(Struct, tag=True, array_like=True):
     """The attempt has ended, and nobody asks how."""
 
+    resident: int
+
 
 class Told(Struct, tag=True, array_like=True):
-    """How far the handler is."""
+    """How far the handler of an attempt is."""
 
+    token: UUID
     done: float
     total: float | None
     message: str | None
@@ -136,9 +139,10 @@ class Logged(Struct, tag=True, array_like=True):
 
 
 class Asked(Struct, tag=True, array_like=True):
-    """A call that only the worker can answer."""
+    """A call that only the worker can answer, for the attempt with this token."""
 
     call: int
+    token: UUID
     what: str
     args: list[Any]
 

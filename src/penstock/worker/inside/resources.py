@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
@@ -21,6 +23,7 @@ class Inner:
     def __init__(self, openers: dict[type[Any], Opener]) -> None:
         self._openers = openers
         self._open: dict[type[Any], Any] = {}
+        self._opening: dict[type[Any], asyncio.Future[None]] = {}
         self._stack = AsyncExitStack()
 
     def get(self, kind: type[R]) -> R:
@@ -33,19 +36,34 @@ class Inner:
     def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
         return [kind.__name__ for kind in kinds if kind not in self._open]
 
-    async def need(self, kinds: Iterable[type[Any]]) -> None:
-        """Open those that are not; one that cannot be opened stays missing."""
+    async def need(self, kinds: Iterable[type[Any]], seconds: float) -> None:
+        """Open those that are not; one that cannot be opened stays missing, and one that takes
+        longer than so many seconds until it is open."""
+        until = time.monotonic() + seconds
         for kind in kinds:
-            if kind in self._open or (opener := self._openers.get(kind)) is None:
+            if kind in self._open or kind not in self._openers:
                 continue
-            try:
-                self._open[kind] = await self._stack.enter_async_context(opener())
-            except Exception as error:
+            if kind not in self._opening:
+                self._opening[kind] = asyncio.ensure_future(self._enter(kind))
+            await asyncio.wait([self._opening[kind]], timeout=max(0.0, until - time.monotonic()))
+            if kind in self._opening:
                 logger.error(
-                    "The resource %s could not be opened in a child process: %r",
+                    "The resource %s takes longer than %g s to open in a child process.",
                     kind.__name__,
-                    error,
+                    seconds,
                 )
 
+    async def _enter(self, kind: type[Any]) -> None:
+        try:
+            self._open[kind] = await self._stack.enter_async_context(self._openers[kind]())
+        except (Exception, asyncio.CancelledError) as error:
+            logger.error(
+                "The resource %s could not be opened in a child process: %r", kind.__name__, error
+            )
+        finally:
+            del self._opening[kind]
+
     async def close(self) -> None:
+        for opening in list(self._opening.values()):
+            opening.cancel()
         await self._stack.aclose()

@@ -12,21 +12,17 @@ from typing import Any
 
 from penstock.local_pool.home import running_loop
 from penstock.tasks import Task
+from penstock.tasks.unawaited import unawaited
 
 
 class Unawaited(TypeError):
     """A function has returned work instead of doing it."""
 
     def __init__(self, value: Awaitable[object]) -> None:
-        if isinstance(value, Coroutine):
-            value.close()  # Or Python warns of it, wherever the garbage collector finds it.
-        super().__init__(
-            f"It returned a {type(value).__name__} that nobody has awaited, so its work is not "
-            "done: submit an `async def` that awaits it."
-        )
+        super().__init__(unawaited("It", value, "submit an `async def` that awaits it"))
 
 
-class Call:
+class SubmittedCall:
     """What to call with what, in the context of the submitter."""
 
     __slots__ = ("args", "context", "fn", "is_async", "kwargs", "loop", "task")

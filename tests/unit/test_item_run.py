@@ -1,0 +1,62 @@
+"""The attempts of a shared call: how many are still waited for."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import Batch, Item, task
+from penstock.worker.item_run import ItemRun, SharedCall
+
+
+@task(batch=Batch(size=10_000))
+async def handler(items: list[Item[int]]) -> list[None]:
+    return [None for _ in items]
+
+
+def shared(size: int, on_stop: Any = lambda run: run.end()) -> SharedCall:
+    state: Any = SimpleNamespace(name="default")
+    call = SharedCall(handler, state)
+    for number in range(size):
+        attempt: Any = SimpleNamespace(id=number)
+        call.add(ItemRun(attempt, number, call, on_stop))
+    return call
+
+
+def test_a_call_is_over_once_each_item_has_ended_or_is_told_to_stop() -> None:
+    call = shared(4)
+    first, second, third, fourth = call.runs
+    first.end()
+    second.stop("timeout")
+    third.stopped = "refused"  # The fence's word, which the settle has yet to confirm.
+    assert (call.wanted, call.is_over) == (2, False)
+    third.stop("shutdown")
+    fourth.stop("cancelled")
+    assert (call.wanted, call.is_over) == (0, True)
+    for run in call.runs:
+        run.stop("shutdown")
+        run.end()
+    assert call.wanted == 0
+
+
+def test_to_stop_a_large_call_each_item_is_asked_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+    is_wanted = ItemRun.is_wanted.fget  # type: ignore[attr-defined]
+
+    def counted(run: ItemRun) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(is_wanted(run))
+
+    def stopped(run: ItemRun) -> None:
+        run.end()
+        assert not call.is_over or run is call.runs[-1]
+
+    call = shared(1000, stopped)
+    monkeypatch.setattr(ItemRun, "is_wanted", property(counted))
+    for run in call.runs:
+        run.stop("shutdown")
+    assert call.is_over
+    assert asked < 5 * len(call.runs)
