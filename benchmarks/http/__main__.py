@@ -20,14 +20,16 @@ from penstock.migrate import migrate
 from penstock.worker.process import run
 
 OVERLOAD = 10
+# Clients that wait for a second need some to do so in.
+OVERLOADS, OVERLOAD_TURNS = 3, 4
 # What a client does that is told to come again in a second: it does, or it does not listen.
 PATIENT, RUDE = 1.0, 0.01
 
 
 def main(
     connections: Annotated[int, typer.Option(help="How many clients ask at once.")] = 64,
-    seconds: Annotated[float, typer.Option(help="How long each turn takes.")] = 4.0,
-    rounds: Annotated[int, typer.Option(help="How often; the medians are shown.")] = 5,
+    seconds: Annotated[float, typer.Option(help="How long each turn takes.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="How many turns; the medians are shown.")] = 15,
     database_url: Annotated[
         str | None, typer.Option(help="A server of your own.", show_default=False)
     ] = None,
@@ -54,8 +56,13 @@ async def measure(url: str, connections: int, seconds: float, rounds: int) -> di
         for _ in range(rounds):
             without = await load(bare.port, connections, seconds)
             turns.append((without, await load(stored.port, connections, seconds)))
-        patient = [await load(stored.port, many, seconds, patience=PATIENT) for _ in range(rounds)]
-        rude = [await load(stored.port, many, seconds, patience=RUDE) for _ in range(rounds)]
+        patient, rude = [
+            [
+                await load(stored.port, many, seconds * OVERLOAD_TURNS, patience=patience)
+                for _ in range(min(OVERLOADS, rounds))
+            ]
+            for patience in (PATIENT, RUDE)
+        ]
         return {
             "machine": before,
             "clients": connections,
