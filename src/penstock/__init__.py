@@ -62,6 +62,7 @@ from penstock.client import (
     Scope,
     SentEvent,
     Started,
+    SubjectKind,
     SyncBatchHandle,
     SyncClient,
     Tenant,
@@ -132,6 +133,9 @@ from penstock.errors import (
     WorkflowNotFound,
     WorkflowRefused,
     WorkflowTimeout,
+)
+from penstock.insights import (
+    Insights,
 )
 from penstock.job import (
     AttemptError,
@@ -242,6 +246,7 @@ __all__ = [
     "Fixed",
     "Function",
     "IdempotencyMismatch",
+    "Insights",
     "Item",
     "Job",
     "JobCancelled",
@@ -315,6 +320,7 @@ __all__ = [
     "StepDoesNotFit",
     "StepUnclear",
     "Stopping",
+    "SubjectKind",
     "Suspended",
     "SyncBatchContext",
     "SyncBatchHandle",

@@ -29,7 +29,7 @@ STANDARD = {
     *("LoggerAdapter", "ModuleType", "Path", "TracebackType"),
 }
 # For those who build on Penstock itself: `app.store`, `app.on(…)`.
-INNER = {"Executor", "Store"}
+INNER = {"Executor", "Pool", "Store", "Tracing"}
 
 
 def names_in(kind: type) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from penstock.client import BatchStatus, Enqueued, JobNow, JobStatus, Kind, OwnerNow
+from penstock.client import BatchStatus, Enqueued, JobNow, JobStatus, OwnerNow, SubjectKind
 from penstock.insights import QueueInsight
 
 Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
 # What a subject's state is, by its kind.
-STATES: Final[dict[Kind, type[Now]]] = {
+STATES: Final[dict[SubjectKind, type[Now]]] = {
     "job": JobNow,
     "batch": BatchStatus,
     "queue": QueueInsight,

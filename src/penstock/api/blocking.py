@@ -13,7 +13,7 @@ import httpx
 from penstock.api.answers import Live
 from penstock.api.calls import TIMEOUT, AsyncApi, lead
 from penstock.api.wire import Blocking
-from penstock.client import Kind
+from penstock.client import SubjectKind
 from penstock.store import drive
 
 P = ParamSpec("P")
@@ -92,7 +92,7 @@ class Api:
     send_event = blocking(AsyncApi.send_event)
 
     def live(
-        self, kind: Kind, id: str, *, timeout: float | timedelta | None = None
+        self, kind: SubjectKind, id: str, *, timeout: float | timedelta | None = None
     ) -> Iterator[Live]:
         """The present state of a subject, then each that follows. See `AsyncApi.live`."""
         states: Any = self._api.live(kind, id, timeout=timeout)

@@ -23,11 +23,11 @@ from penstock.client import (
     Enqueued,
     JobId,
     JobStatus,
-    Kind,
     Page,
     Purged,
     Redriven,
     SentEvent,
+    SubjectKind,
     WorkflowPage,
     WorkflowStatus,
 )
@@ -259,7 +259,7 @@ class AsyncApi(Asking):
     # Live
 
     def live(
-        self, kind: Kind, id: str, *, timeout: float | timedelta | None = None
+        self, kind: SubjectKind, id: str, *, timeout: float | timedelta | None = None
     ) -> AsyncIterator[Live]:
         """The present state of a job, batch, queue, tenant or user, then each that follows.
 

@@ -16,7 +16,7 @@ from penstock.api.asking import AGAIN, PREFIX
 from penstock.api.events import Event, Events
 from penstock.api.problems import error_of
 from penstock.api.wire import Answer, Request, Wire
-from penstock.client import Kind
+from penstock.client import SubjectKind
 from penstock.errors import ServiceUnreachable
 
 # A server says every 15 s that it lives.
@@ -36,7 +36,7 @@ class _Told(Struct, frozen=True):
 class Watching:
     """Listens, and goes on where a connection has broken off."""
 
-    def __init__(self, wire: Wire, kind: Kind, id: str, timeout: float | None) -> None:
+    def __init__(self, wire: Wire, kind: SubjectKind, id: str, timeout: float | None) -> None:
         self._wire = wire
         self._path = f"{PREFIX}/live/{kind}/{quote(id, safe='')}"
         self._end = None if timeout is None else time.monotonic() + timeout

@@ -12,7 +12,7 @@ from penstock.client.link import Link
 from penstock.client.opening import BatchOptions
 from penstock.client.people import Credentials, LoggedIn, NewLogin, Person
 from penstock.client.portal import Portal
-from penstock.client.present import JobNow, Kind, OwnerNow, Present
+from penstock.client.present import JobNow, OwnerNow, Present, SubjectKind
 from penstock.client.schedules import Fire, Schedule
 from penstock.client.scopes import Role, Scope
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
@@ -50,7 +50,6 @@ __all__ = [
     "JobStatus",
     "KeptEvent",
     "Key",
-    "Kind",
     "LaneSettings",
     "Limit",
     "Link",
@@ -72,6 +71,7 @@ __all__ = [
     "Scope",
     "SentEvent",
     "Started",
+    "SubjectKind",
     "SyncBatchHandle",
     "SyncClient",
     "Tenant",

@@ -10,8 +10,8 @@ from typing import Final
 from penstock.client.asking import Asking
 from penstock.client.present import (
     KINDS,
-    Kind,
     Present,
+    SubjectKind,
     batch_now,
     job_now,
     owner_now,
@@ -30,7 +30,7 @@ NEWEST: Final = 10_000
 class LiveCalls(Asking):
     """The call for those who watch."""
 
-    async def present(self, kind: Kind, ids: Sequence[str]) -> dict[str, Present]:
+    async def present(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:
         """Jobs, batches, queues, tenants or users as they are now, by id or name.
 
         A job or batch that is not there is left out, and what is another tenant's. The rest is
@@ -48,7 +48,7 @@ class LiveCalls(Asking):
     def _own(self) -> str | None:
         return None if self._tenant is None else self._tenant.name
 
-    async def _numbered(self, kind: Kind, ids: Sequence[str]) -> dict[str, Present]:
+    async def _numbered(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:
         keys = []
         for each in ids:
             with suppress(JobNotFound):
@@ -83,7 +83,7 @@ class LiveCalls(Asking):
             name: queue_now(found.get(name) or QueueInsight.empty(name), moment) for name in names
         }
 
-    async def _owners(self, kind: Kind, names: Sequence[str]) -> dict[str, Present]:
+    async def _owners(self, kind: SubjectKind, names: Sequence[str]) -> dict[str, Present]:
         within = self._own
         if kind == "tenant":
             chosen = {"tenants": [name for name in names if within in (None, name)]}

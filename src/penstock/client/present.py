@@ -15,8 +15,8 @@ from penstock.client.batch import BatchStatus, status_from
 from penstock.insights import QueueInsight
 from penstock.job import FINAL, State
 
-Kind = Literal["job", "batch", "queue", "tenant", "user"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+SubjectKind = Literal["job", "batch", "queue", "tenant", "user"]
+KINDS: Final[tuple[SubjectKind, ...]] = get_args(SubjectKind)
 
 _IDS: Final = ("id", "batch", "workflow")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

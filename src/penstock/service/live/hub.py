@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from penstock.client import Client, Kind
+from penstock.client import Client, SubjectKind
 from penstock.service.live.listener import Listener
 from penstock.service.live.subject import Subject
 from penstock.service.live.watch import Watch
@@ -25,7 +25,7 @@ class Hub:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._watches: dict[tuple[str | None, Kind], Watch] = {}
+        self._watches: dict[tuple[str | None, SubjectKind], Watch] = {}
         self._listeners: set[Listener] = set()
         self._gate = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._empty = asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from penstock.client import Kind
+from penstock.client import SubjectKind
 from penstock.client.present import KINDS
 from penstock.service.problem import Problem
 
@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 class Subject(NamedTuple):
     """A job, a batch, a queue, a tenant or a user; `job/42` in text."""
 
-    kind: Kind
+    kind: SubjectKind
     id: str
 
     @classmethod

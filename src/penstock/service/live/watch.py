@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from penstock.client import Client, Kind
+from penstock.client import Client, SubjectKind
 from penstock.client.live import PRESENT_AT_ONCE
 from penstock.service.live.listener import Listener
 from penstock.service.live.subject import Subject
@@ -35,7 +35,7 @@ class Pace(NamedTuple):
 
 
 # A count costs more than a look at rows by their ids.
-PACES: Final[dict[Kind, Pace]] = {
+PACES: Final[dict[SubjectKind, Pace]] = {
     "job": Pace(0.25, 1.0),
     "batch": Pace(0.25, 1.0),
     "queue": Pace(1.0, 2.0),
@@ -108,9 +108,9 @@ class _Watched:
 class Watch:
     """Looks at subjects of one kind, as one tenant or as none, while anybody listens."""
 
-    def __init__(self, client: Client, kind: Kind, gate: asyncio.Semaphore) -> None:
+    def __init__(self, client: Client, kind: SubjectKind, gate: asyncio.Semaphore) -> None:
         self._client = client
-        self._kind: Kind = kind
+        self._kind: SubjectKind = kind
         self._gate = gate
         self._watched: dict[str, _Watched] = {}
         self._woken = asyncio.Event()

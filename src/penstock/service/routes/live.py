@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Path, Query, Request, WebSocket
 from starlette.responses import Response
 
-from penstock.client import Kind
+from penstock.client import SubjectKind
 from penstock.service.answers import as_json
 from penstock.service.live import Ended, Hub, Listener, Subject, Told
 from penstock.service.live.entry import Entry, entry_of
@@ -51,7 +51,7 @@ async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> 
 
 @router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
 async def listen(
-    kind: Kind,
+    kind: SubjectKind,
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
     last_event_id: Annotated[str, Header(max_length=100)] = "",
