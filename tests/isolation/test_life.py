@@ -131,6 +131,7 @@ async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
     found = await app.get(job)
     assert found.failures == 0
     assert {error.kind for error in found.errors} <= {"parked"}
+    assert all("perhaps the job" in error.message for error in found.errors)
 
 
 async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(

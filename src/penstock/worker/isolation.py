@@ -61,6 +61,11 @@ BEGIN: Final = 10.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
+GONE: Final = (
+    "The warden of child processes is gone, and the child of this job with it: something killed it, "
+    "perhaps the job, or the system because it had no memory left. The job runs again later. Look "
+    "into the system's log; if memory was short, have fewer children."
+)
 UNGUARDED: Final = (
     "A child process imports the program to find its tasks, and the program starts a worker when "
     'it is imported. Start it under `if __name__ == "__main__":`, as for multiprocessing.'
@@ -138,7 +143,7 @@ class Isolation:
         """
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
-        place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
+        place = Place(run, process, rated, self._loop.create_future(), time.monotonic())
         self._waiting.append(place)
         self._pump()
         try:
@@ -193,13 +198,29 @@ class Isolation:
 
     def _lose_patience(self) -> None:
         """Give back what has waited for long: another worker may have a child for it."""
-        self._patience, now = None, self._loop.time()
+        self._patience, now, count = None, time.monotonic(), 0
         while self._waiting and now >= self._waiting[0].since + PATIENCE:
-            place = self._waiting.popleft()
-            place.end(NotBegun())
+            self._waiting.popleft().end(NotBegun())
+            count += 1
+        if count:
+            logger.warning(
+                "Jobs that waited %g s for a child process are given back: %d. %s",
+                PATIENCE,
+                count,
+                self._remedy(),
+            )
         if self._waiting:
             wait = self._waiting[0].since + PATIENCE - now
             self._patience = self._loop.call_later(wait, self._lose_patience)
+
+    def _remedy(self) -> str:
+        if any(child.is_up for child in self._children.values()):
+            return f"Give their queues fewer slots, or the worker more children than {self._most}."
+        since = time.monotonic() if self._nursery is None else self._nursery.since
+        return (
+            "The warden imports what children need, or they begin, for "
+            f"{time.monotonic() - since:.0f} s by now: import less in the modules of tasks."
+        )
 
     def _bear(self) -> None:
         try:
@@ -366,8 +387,9 @@ class Isolation:
         for child in children:
             child.close()
             place: Place | None = child.place
-            if place is not None:
-                place.end(NoProcess("The warden of child processes is gone."))
+            if place is not None and nursery is not None:
+                has_begun = nursery.began(child.number) >= place.given
+                place.end(NoProcess(GONE) if has_begun else NotBegun())
         if nursery is not None:
             await nursery.close()
 
