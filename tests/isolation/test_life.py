@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import Fixed, Penstock
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from tests.chaos.process import Process
@@ -42,12 +42,6 @@ async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..
     yield start
     for process in started:
         process.kill()
-
-
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parked jobs come back soon."""
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
 
 
 async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
@@ -114,13 +108,13 @@ async def test_signals_to_all_of_a_service_let_jobs_finish(
     assert (found.state, found.result, found.attempt) == ("completed", child, 1)
 
 
-@pytest.mark.usefixtures("brief")
 async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
     app: Penstock, tmp_path: Path
 ) -> None:
     gate, note = tmp_path / "gate", tmp_path / "note"
     async with isolating(app) as worker:
-        job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        at_once = jobs.signs_and_waits.options(retry=Fixed(0))
+        job = await app.enqueue(at_once, str(note), str(gate))
         child, warden = await signed(note), warden_of(worker)
         gate.touch()
         os.kill(child, signal.SIGSTOP)
@@ -129,9 +123,9 @@ async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
         assert await app.wait(job, timeout=30) != child
         assert warden_of(worker) != warden
     found = await app.get(job)
-    assert found.failures == 0
-    assert {error.kind for error in found.errors} <= {"parked"}
-    assert all("perhaps the job" in error.message for error in found.errors)
+    [error] = found.errors
+    assert (found.failures, error.kind, error.type) == (1, "death", "Killed")
+    assert error.message.startswith("The warden of the child process is gone")
 
 
 async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(

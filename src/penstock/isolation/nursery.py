@@ -121,7 +121,7 @@ class Nursery:
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:
-                logger.error("The warden of child processes is gone; their jobs run again later.")
+                logger.error("The warden of child processes is gone, and they with it.")
                 self._lost()
             return
         for message in self._frames.feed(data):

@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
-from penstock.isolation.death import Death
+from penstock.isolation.death import Death, gone_with_its_warden
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from penstock.outcome import Died, TimedOut
@@ -61,11 +61,6 @@ BEGIN: Final = 10.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
-GONE: Final = (
-    "The warden of child processes is gone, and the child of this job with it: something killed it, "
-    "perhaps the job, or the system because it had no memory left. The job runs again later. Look "
-    "into the system's log; if memory was short, have fewer children."
-)
 UNGUARDED: Final = (
     "A child process imports the program to find its tasks, and the program starts a worker when "
     'it is imported. Start it under `if __name__ == "__main__":`, as for multiprocessing.'
@@ -370,15 +365,15 @@ class Isolation:
 
     def _lost(self) -> None:
         """The warden is gone, and its children with it; a new one is started when needed."""
-        self._end_all()
+        self._end_all(is_lost=True)
         self._loop.call_soon(self._pump)
 
-    def _end_all(self) -> None:
-        ending = asyncio.ensure_future(self._drop_all())
+    def _end_all(self, *, is_lost: bool = False) -> None:
+        ending = asyncio.ensure_future(self._drop_all(is_lost=is_lost))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
 
-    async def _drop_all(self) -> None:
+    async def _drop_all(self, *, is_lost: bool = False) -> None:
         nursery, self._nursery = self._nursery, None
         children = [*self._children.values(), *self._leaving.values()]
         self._children, self._leaving = {}, {}
@@ -388,8 +383,9 @@ class Isolation:
             child.close()
             place: Place | None = child.place
             if place is not None and nursery is not None:
-                has_begun = nursery.began(child.number) >= place.given
-                place.end(NoProcess(GONE) if has_begun else NotBegun())
+                began = nursery.began(child.number)
+                is_death = is_lost and began >= place.given
+                place.end(gone_with_its_warden(began) if is_death else NotBegun())
         if nursery is not None:
             await nursery.close()
 
