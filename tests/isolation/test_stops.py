@@ -175,7 +175,7 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
 async def test_a_job_whose_resource_opened_too_late_for_its_timeout_is_given_back(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("penstock.worker.place.BEGIN_WITHIN", 0.2)
+    monkeypatch.setattr("penstock.worker.errand.BEGIN_WITHIN", 0.2)
     monkeypatch.setenv(inside.FOLDER, str(tmp_path))
     async with Penstock(database.url, include=[inside.uses_slow]) as app:
         app.resource(inside.Slow)(inside.open_slow)

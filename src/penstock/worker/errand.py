@@ -23,7 +23,8 @@ class NoProcess(Exception):
 
 
 class NotBegun(Exception):
-    """No child has begun it: none was free for long, or the one that got it died of another."""
+    """No child has begun it: none was free for long, or the one that got it died of another; or
+    the worker ends, and its children with it."""
 
 
 # An attempt with a timeout begins so many seconds after its claim, or is given back: from outside
@@ -35,7 +36,7 @@ UNANSWERED: Final = Exception("Nothing has come of it yet.")
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class Errand:
     """An attempt that waits for a child, or has one."""
 
     run: Run
