@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
+from penstock.isolation.board import MOST
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from tests.chaos.process import Process
@@ -24,6 +26,7 @@ from tests.isolation.worker import (
     is_alive,
     isolating,
     isolation_of,
+    open_files,
     signed,
     warden_of,
 )
@@ -156,3 +159,14 @@ async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: 
         nursery._control.close()
         assert await asyncio.to_thread(process.wait, 10) == 0
         await gone(other)
+
+
+async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
+    nursery = Nursery(Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None)
+    nursery._control, theirs = socket.socketpair()
+    theirs.close()
+    files = open_files()
+    with nursery._control, pytest.raises(BrokenPipeError):
+        nursery.bear()
+    assert open_files() == files - 1
+    assert (nursery._rows, len(nursery._free)) == ({}, MOST)
