@@ -245,6 +245,20 @@ async def open_broken() -> AsyncIterator[Broken]:
     yield Broken()
 
 
+class Slow:
+    """Something that takes its time."""
+
+
+@asynccontextmanager
+async def open_slow() -> AsyncIterator[Slow]:
+    time.sleep(0.4)  # noqa: ASYNC251 - as those do that load a model
+    yield Slow()
+
+
+@task(isolate=True, resources=(Slow,), timeout=5)
+async def uses_slow(ctx: Context) -> None: ...
+
+
 @asynccontextmanager
 async def never_opens() -> AsyncIterator[Model]:
     await asyncio.Event().wait()

@@ -252,13 +252,13 @@ def signs_and_waits(note: str, gate: str) -> int:
     return os.getpid()
 
 
-@task(isolate=Process(grace=60))
+@task(isolate=Process(grace=20))
 def stubborn(path: str) -> None:
     sign(path)
     linger()
 
 
-@task(isolate=Process(grace=60))
+@task(isolate=Process(grace=20))
 def spins_until_killed(path: str) -> None:
     sign(path)
     collections.deque(itertools.repeat(None), maxlen=0)

@@ -321,6 +321,7 @@ async def test_a_resource_that_a_child_could_not_open_is_refused(database: Datab
         {"time": "60"},
         {"time": float("nan")},
         {"grace": -1},
+        {"grace": 21},
         {"deaths": 0},
         {"deaths": True},
         {"retire_after": 0},

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import Fixed, Penstock
+from penstock.isolation.board import MOST
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from tests.chaos.process import Process
@@ -24,6 +26,7 @@ from tests.isolation.worker import (
     is_alive,
     isolating,
     isolation_of,
+    open_files,
     signed,
     warden_of,
 )
@@ -42,12 +45,6 @@ async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..
     yield start
     for process in started:
         process.kill()
-
-
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parked jobs come back soon."""
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
 
 
 async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
@@ -114,13 +111,13 @@ async def test_signals_to_all_of_a_service_let_jobs_finish(
     assert (found.state, found.result, found.attempt) == ("completed", child, 1)
 
 
-@pytest.mark.usefixtures("brief")
 async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
     app: Penstock, tmp_path: Path
 ) -> None:
     gate, note = tmp_path / "gate", tmp_path / "note"
     async with isolating(app) as worker:
-        job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        at_once = jobs.signs_and_waits.options(retry=Fixed(0))
+        job = await app.enqueue(at_once, str(note), str(gate))
         child, warden = await signed(note), warden_of(worker)
         gate.touch()
         os.kill(child, signal.SIGSTOP)
@@ -129,8 +126,9 @@ async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
         assert await app.wait(job, timeout=30) != child
         assert warden_of(worker) != warden
     found = await app.get(job)
-    assert found.failures == 0
-    assert {error.kind for error in found.errors} <= {"parked"}
+    [error] = found.errors
+    assert (found.failures, error.kind, error.type) == (1, "death", "Killed")
+    assert error.message.startswith("The warden of the child process is gone")
 
 
 async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
@@ -161,3 +159,14 @@ async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: 
         nursery._control.close()
         assert await asyncio.to_thread(process.wait, 10) == 0
         await gone(other)
+
+
+async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
+    nursery = Nursery(Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None)
+    nursery._control, theirs = socket.socketpair()
+    theirs.close()
+    files = open_files()
+    with nursery._control, pytest.raises(BrokenPipeError):
+        nursery.bear()
+    assert open_files() == files - 1
+    assert (nursery._rows, len(nursery._free)) == ({}, MOST)

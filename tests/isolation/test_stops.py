@@ -9,9 +9,10 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
+from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import STOPPING, crew_of
-from tests.isolation import jobs
+from tests.isolation import inside, jobs
 from tests.isolation.worker import (
     gone,
     is_alive,
@@ -74,7 +75,10 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
 
 
 async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
-    app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: Penstock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("penstock.worker.isolation.PATIENCE", 0.1)
     gate, note = tmp_path / "gate", tmp_path / "note"
@@ -91,6 +95,7 @@ async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
         assert await app.wait(second, timeout=30) == await app.wait(first, timeout=30)
     found = await app.get(second)
     assert (found.failures, found.losses, found.errors) == (0, 0, ())
+    assert "for a child process are given back: 1. Give their queues fewer slots" in caplog.text
 
 
 async def test_a_stop_lets_jobs_finish(app: Penstock, tmp_path: Path) -> None:
@@ -165,3 +170,18 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
         assert not isolation_of(worker)._idle
         gate.touch()
         await until(lambda: isolation_of(worker)._idle, what="the handler to end")
+
+
+async def test_a_job_whose_resource_opened_too_late_for_its_timeout_is_given_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("penstock.worker.errand.BEGIN_WITHIN", 0.2)
+    monkeypatch.setenv(inside.FOLDER, str(tmp_path))
+    async with Penstock(database.url, include=[inside.uses_slow]) as app:
+        app.resource(inside.Slow)(inside.open_slow)
+        async with isolating(app, children=1):
+            job = await app.enqueue(inside.uses_slow)
+            await app.wait(job, timeout=30)
+        found = await app.get(job)
+    assert found.attempt > 1
+    assert (found.failures, found.losses, found.errors) == (0, 0, ())

@@ -11,9 +11,9 @@ import pytest
 
 from penstock import Penstock, Process
 from penstock.worker import Worker
+from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
-from penstock.worker.place import NotBegun
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, worker_of

@@ -10,7 +10,8 @@ from msgspec import Struct
 # Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
 # timeout and its grace, because it did not begin what it was given, or because it was asked to,
 # perhaps since the child made no sense.
-Cause = Literal["memory", "time", "timeout", "late", "asked", "confused"]
+# Or it was not the warden, who was killed itself.
+Cause = Literal["memory", "time", "timeout", "late", "asked", "confused", "warden"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
@@ -56,7 +57,17 @@ class Death(Struct, frozen=True, kw_only=True):
                     "the child process sent its worker what makes no sense: did the job write to a "
                     "file that is not its own?"
                 )
+            case "warden":
+                return (
+                    "the warden of the child process is gone, and the child with it: something "
+                    "killed it, perhaps the job, or the system when it had no memory left"
+                )
         return _status(self.status, "in the middle of the job" if self.began else "without a job")
+
+
+def gone_with_its_warden(began: float) -> Death:
+    """The end of a child that nobody could tell of any more."""
+    return Death(status=-signal.SIGKILL, cause="warden", began=began)
 
 
 def _status(status: int, when: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing import spawn
@@ -56,6 +57,7 @@ class Nursery:
 
     def start(self) -> None:
         """Start the warden; what it has to say comes later."""
+        self.since = time.monotonic()
         with ExitStack() as undo, ExitStack() as given:
             self._control, theirs = socket.socketpair()
             undo.callback(self._control.close)
@@ -95,6 +97,10 @@ class Nursery:
         """A child is given something, which it must begin within so many seconds."""
         self._board.give(self._rows[number], seconds)
 
+    def began(self, number: int) -> float:
+        """When a child began what it does, by the system's monotonic clock; 0 if it has not."""
+        return self._board.began(self._rows[number]) if number in self._rows else 0.0
+
     def kill(self, number: int) -> None:
         """Have a child killed."""
         # A warden that does not read is stopped or gone: its end is heard of by itself.
@@ -115,7 +121,7 @@ class Nursery:
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:
-                logger.error("The warden of child processes is gone; their jobs are given back.")
+                logger.error("The warden of child processes is gone, and they with it.")
                 self._lost()
             return
         for message in self._frames.feed(data):

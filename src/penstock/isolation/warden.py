@@ -28,6 +28,7 @@ from penstock.isolation import child
 from penstock.isolation.board import BUSY, GIVEN, TIMEOUT, Board, board_of
 from penstock.isolation.death import Cause, Death
 from penstock.isolation.forking import sockets, threads
+from penstock.isolation.killing import kill, reaped
 from penstock.isolation.messages import (
     Died,
     Kill,
@@ -50,7 +51,6 @@ LAST_WORDS: Final = 0.1
 LAST_LOOK: Final = 0.005
 TRACE_LIMIT: Final = 16 * 1024
 FDS: Final = 16
-HAS_WAITID: Final = hasattr(os, "waitid")
 LATE: Final[dict[int, Cause]] = {BUSY: "time", TIMEOUT: "timeout", GIVEN: "late"}
 
 
@@ -147,7 +147,7 @@ class Warden:
 
     def _end(self) -> NoReturn:
         for ward in self._wards.values():
-            _kill(ward)
+            kill(ward.pid)
         # Who waits for the warden's end may count on theirs.
         for ward in self._wards.values():
             with contextlib.suppress(ChildProcessError):
@@ -235,7 +235,7 @@ class Warden:
         for ward in self._wards.values():
             if ward.cause is not None:
                 if now >= ward.dies_at or _has_spoken(ward):
-                    _kill(ward)
+                    kill(ward.pid)
                 pause = LAST_LOOK
             elif (allowed := self._board.read(ward.row)) is not None:
                 pause = min(pause, LOOK)
@@ -262,7 +262,7 @@ class Warden:
             while self._woken.recv(4096):
                 pass
         for ward in list(self._wards.values()):
-            if (status := _reaped(ward.pid)) is None:
+            if (status := reaped(ward.pid)) is None:
                 continue
             del self._wards[ward.number]
             if ward.cause in (None, "asked"):
@@ -277,32 +277,6 @@ class Warden:
             )
             ward.trace.close()
             self._tell(Died(ward.number, death))
-
-
-def _kill(ward: Ward) -> None:
-    """Kill a child and all that belongs to its session's group."""
-    for kill in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(ward.pid, signal.SIGKILL)
-
-
-def _reaped(pid: int) -> int | None:
-    """How a child ended, None if it lives; what it had started itself ends with it."""
-    if HAS_WAITID and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        return None
-    if HAS_WAITID:
-        _kill_group(pid)  # While the number is still its own.
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if not found:
-        return None
-    if not HAS_WAITID:
-        _kill_group(pid)
-    return status
-
-
-def _kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def _has_spoken(ward: Ward) -> bool:

@@ -14,6 +14,8 @@ UNITS: Final = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG])i?B\s*", re.IGNORECASE)
 # A Python with Penstock in it has some 50 MB: less would kill every job.
 SMALLEST: Final = 64 * 2**20
+# Jobs far past their timeout are taken from their worker: before that their child must be gone.
+LONGEST_GRACE: Final = 20.0
 MOST_DEATHS: Final = 100
 MOST_JOBS: Final = 1_000_000
 
@@ -47,7 +49,8 @@ class Process(Struct, frozen=True, kw_only=True):
             set_(self, "retire_above", self.memory // 2)  # type: ignore[operator]
         if self.time is not None and not seconds("time", self.time):
             raise ConfigError("time", self.time, "more than 0 seconds, or None for no limit")
-        seconds("grace", self.grace)
+        if seconds("grace", self.grace) > LONGEST_GRACE:
+            raise ConfigError("grace", self.grace, f"at most {LONGEST_GRACE:g} seconds")
         whole("deaths", self.deaths, 1, MOST_DEATHS)
         whole("retire_after", self.retire_after, 1, MOST_JOBS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,6 +21,9 @@ from penstock.worker.inside.messages import (
 )
 from penstock.worker.inside.troubles import trouble
 
+if TYPE_CHECKING:
+    from penstock.worker.errand import Errand
+
 logger = logging.getLogger("penstock.isolation")
 
 # The largest result, or all steps that a job may keep, and something more.
@@ -28,7 +31,7 @@ LONGEST: Final = 64 * 2**20
 # How long a warden may take to tell of a death.
 DYING: Final = 1.0
 
-Serve = Callable[[Any, Asked], Awaitable[Any]]
+Serve = Callable[["Errand | None", Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
 Confused = Callable[["Child", object], None]
 
@@ -43,7 +46,7 @@ class Child:
         self.is_confused = False
         self.is_doomed = False
         # What it runs at the moment: for the one who gave it.
-        self.place: Any = None
+        self.errand: Errand | None = None
         self._channel = born.channel
         self._heard = heard
         self._serve = serve
@@ -116,15 +119,15 @@ class Child:
     def _take(self, message: FromChild) -> None:
         if isinstance(message, Asked):
             # For what it runs now: in a moment that may be another attempt.
-            task = self._loop.create_task(self._answer(message, self.place))
+            task = self._loop.create_task(self._answer(message, self.errand))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
         else:
             self._heard(self, message)
 
-    async def _answer(self, asked: Asked, place: Any) -> None:
+    async def _answer(self, asked: Asked, errand: Errand | None) -> None:
         try:
-            answer = Answer(asked.call, await self._serve(place, asked))
+            answer = Answer(asked.call, await self._serve(errand, asked))
         except Exception as error:
             answer = Answer(asked.call, None, trouble(error))
         if asked.call:

@@ -28,12 +28,12 @@ from penstock.worker.budgets import Budgets
 from penstock.worker.calls import Calls
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.endings import Endings, Settle
+from penstock.worker.errand import NoProcess, NotBegun
 from penstock.worker.gathering import Entry, Group, group_key
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation
 from penstock.worker.item_run import SharedCall
 from penstock.worker.journal import Journal
-from penstock.worker.place import NoProcess, NotBegun
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run

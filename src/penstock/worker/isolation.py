@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
-from penstock.isolation.death import Death
+from penstock.isolation.death import Death, gone_with_its_warden
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from penstock.outcome import Died, TimedOut
@@ -26,6 +26,7 @@ from penstock.tasks.isolate import Process
 from penstock.worker.budgets import Budgets
 from penstock.worker.child import Child
 from penstock.worker.context import Report
+from penstock.worker.errand import Answered, Errand, NoProcess, NotBegun, outcome_of
 from penstock.worker.helping import help_with
 from penstock.worker.inside import logs
 from penstock.worker.inside.messages import (
@@ -41,7 +42,6 @@ from penstock.worker.inside.messages import (
     Up,
 )
 from penstock.worker.journal import Journal
-from penstock.worker.place import Answered, NoProcess, NotBegun, Place, outcome_of
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.isolation")
@@ -104,7 +104,7 @@ class Isolation:
         self._left = asyncio.Event()
         self._left.set()
         self._idle: list[Child] = []
-        self._waiting: deque[Place] = deque()
+        self._waiting: deque[Errand] = deque()
         self._stillborn = 0
         self._why, self._hopeless_until = "", 0.0
         self._endings: set[asyncio.Future[None]] = set()
@@ -138,26 +138,26 @@ class Isolation:
         """
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
-        place = Place(run, process, rated, self._loop.create_future(), self._loop.time())
-        self._waiting.append(place)
+        errand = Errand(run, process, rated, self._loop.create_future(), time.monotonic())
+        self._waiting.append(errand)
         self._pump()
         try:
-            await place.future
+            await errand.future
         except asyncio.CancelledError:
-            if place.child is None:
+            if errand.child is None:
                 with contextlib.suppress(ValueError):
-                    self._waiting.remove(place)
+                    self._waiting.remove(errand)
                 raise
-            if not place.is_answered:  # Or it was over before it could be told to stop.
-                await self._stop(place, place.child)
-        return place.result()
+            if not errand.is_answered:  # Or it was over before it could be told to stop.
+                await self._stop(errand, errand.child)
+        return errand.result()
 
-    async def _stop(self, place: Place, child: Child) -> None:
+    async def _stop(self, errand: Errand, child: Child) -> None:
         """Tell the handler to stop, and kill it if it does not in time."""
-        place.future = self._loop.create_future()
-        child.send(Stop(place.run.stopped or "cancelled"))
-        place.timer = self._loop.call_later(place.process.grace_seconds, self._kill, child)
-        await place.future
+        errand.future = self._loop.create_future()
+        child.send(Stop(errand.run.stopped or "cancelled"))
+        errand.timer = self._loop.call_later(errand.process.grace_seconds, self._kill, child)
+        await errand.future
 
     def _kill(self, child: Child) -> None:
         # Numbers are the nursery's: another one may have given the same to another child.
@@ -182,7 +182,7 @@ class Isolation:
             self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
         most = min(len(self._waiting), COMING)
-        while coming < most and self._has_room:
+        while self._waiting and coming < most and self._has_room:
             self._bear()
             coming += 1
 
@@ -193,13 +193,29 @@ class Isolation:
 
     def _lose_patience(self) -> None:
         """Give back what has waited for long: another worker may have a child for it."""
-        self._patience, now = None, self._loop.time()
+        self._patience, now, count = None, time.monotonic(), 0
         while self._waiting and now >= self._waiting[0].since + PATIENCE:
-            place = self._waiting.popleft()
-            place.end(NotBegun())
+            self._waiting.popleft().end(NotBegun())
+            count += 1
+        if count:
+            logger.warning(
+                "Jobs that waited %g s for a child process are given back: %d. %s",
+                PATIENCE,
+                count,
+                self._remedy(),
+            )
         if self._waiting:
             wait = self._waiting[0].since + PATIENCE - now
             self._patience = self._loop.call_later(wait, self._lose_patience)
+
+    def _remedy(self) -> str:
+        if any(child.is_up for child in self._children.values()):
+            return f"Give their queues fewer slots, or the worker more children than {self._most}."
+        since = time.monotonic() if self._nursery is None else self._nursery.since
+        return (
+            "The warden imports what children need, or they begin, for "
+            f"{time.monotonic() - since:.0f} s by now: import less in the modules of tasks."
+        )
 
     def _bear(self) -> None:
         try:
@@ -214,55 +230,55 @@ class Isolation:
             return
         self._children[born.number] = Child(born, self._heard, self._serve, self._confused)
 
-    def _give(self, place: Place, child: Child) -> None:
-        if place.future.done():
+    def _give(self, errand: Errand, child: Child) -> None:
+        if errand.future.done():
             self._idle.append(child)
             return
         assert self._nursery is not None
-        place.child, child.place = child, place
-        place.given = time.monotonic()
+        errand.child, child.errand = child, errand
+        errand.given = time.monotonic()
         child.jobs += 1
         # Something that another job has left behind may keep the child from hearing of it.
         self._nursery.give(child.number, BEGIN)
-        child.send(place.order())
+        child.send(errand.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
-        place: Place | None = child.place
+        errand = child.errand
         match message:
             case Up() if not child.is_up:
                 child.is_up = True
                 self._stillborn = 0
                 self._free(child)
-            case Ended() if place is not None:
-                place.end(message)
+            case Ended() if errand is not None:
+                errand.end(message)
                 if message.idle:
-                    self._free(child, place, message.resident)
-                elif place.timer is None:
-                    place.timer = self._loop.call_later(
-                        place.process.grace_seconds, self._kill, child
+                    self._free(child, errand, message.resident)
+                elif errand.timer is None:
+                    errand.timer = self._loop.call_later(
+                        errand.process.grace_seconds, self._kill, child
                     )
-            case Dropped(resident) if place is not None:
-                place.end(None)
-                self._free(child, place, resident)
-            case Idle(resident) if place is not None and place.is_answered:
-                self._free(child, place, resident)
+            case Dropped(resident) if errand is not None:
+                errand.end(None)
+                self._free(child, errand, resident)
+            case Idle(resident) if errand is not None and errand.is_answered:
+                self._free(child, errand, resident)
             case Told(token, done, total, text):
                 # Perhaps from a thread that another handler has left behind.
-                if place is not None and place.is_of(token):
-                    self._report(place.run, done, total, text)
+                if errand is not None and errand.is_of(token):
+                    self._report(errand.run, done, total, text)
             case Logged():
                 logs.write(message)
             case _:
                 self._confused(child, f"{type(message).__name__}, out of turn")
 
-    def _free(self, child: Child, place: Place | None = None, resident: int = 0) -> None:
+    def _free(self, child: Child, errand: Errand | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
-        child.place = None
+        child.errand = None
         if child.is_doomed or child.number not in self._children:
             return
-        if place is not None:
-            place.cancel_timer()
-            if place.process.is_worn(child.jobs, resident):
+        if errand is not None:
+            errand.cancel_timer()
+            if errand.process.is_worn(child.jobs, resident):
                 self._retire(child)
                 return
         self._idle.append(child)
@@ -304,13 +320,13 @@ class Isolation:
             self._idle.remove(child)
         if child.is_confused:
             death = msgspec.structs.replace(death, cause="confused")
-        place: Place | None = child.place
-        if place is not None:
-            place.cancel_timer()
-            has_begun = death.began >= place.given
+        errand = child.errand
+        if errand is not None:
+            errand.cancel_timer()
+            has_begun = death.began >= errand.given
             if not has_begun:
-                logger.warning("%r was not begun and is given back: %s.", place.run, death)
-            place.end(death if has_begun else NotBegun())
+                logger.warning("%r was not begun and is given back: %s.", errand.run, death)
+            errand.end(death if has_begun else NotBegun())
         if child.is_up:
             self._replace()
         else:
@@ -343,21 +359,21 @@ class Isolation:
         logger.error("No job can be isolated. %s", why)
         self._why, self._hopeless_until = why, self._loop.time() + HOPELESS
         waiting, self._waiting = list(self._waiting), deque()
-        for place in waiting:
-            place.end(NoProcess(why))
+        for errand in waiting:
+            errand.end(NoProcess(why))
         self._end_all()
 
     def _lost(self) -> None:
         """The warden is gone, and its children with it; a new one is started when needed."""
-        self._end_all()
+        self._end_all(is_lost=True)
         self._loop.call_soon(self._pump)
 
-    def _end_all(self) -> None:
-        ending = asyncio.ensure_future(self._drop_all())
+    def _end_all(self, *, is_lost: bool = False) -> None:
+        ending = asyncio.ensure_future(self._drop_all(is_lost=is_lost))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
 
-    async def _drop_all(self) -> None:
+    async def _drop_all(self, *, is_lost: bool = False) -> None:
         nursery, self._nursery = self._nursery, None
         children = [*self._children.values(), *self._leaving.values()]
         self._children, self._leaving = {}, {}
@@ -365,9 +381,11 @@ class Isolation:
         self._left.set()
         for child in children:
             child.close()
-            place: Place | None = child.place
-            if place is not None:
-                place.end(NoProcess("The warden of child processes is gone."))
+            errand = child.errand
+            if errand is not None and nursery is not None:
+                began = nursery.began(child.number)
+                is_death = is_lost and began >= errand.given
+                errand.end(gone_with_its_warden(began) if is_death else NotBegun())
         if nursery is not None:
             await nursery.close()
 
@@ -393,8 +411,8 @@ class Isolation:
 
     # What handlers ask for
 
-    async def _serve(self, place: Place | None, asked: Asked) -> Any:
-        if place is None or not place.is_of(asked.token):
+    async def _serve(self, errand: Errand | None, asked: Asked) -> Any:
+        if errand is None or not errand.is_of(asked.token):
             # From a task or a thread that a handler has left behind; it knows which it is.
             raise StaleAttempt("", 0)
-        return await self._help[asked.what](place.run, *asked.args)
+        return await self._help[asked.what](errand.run, *asked.args)

@@ -134,14 +134,19 @@ class Life:
         """What it takes to open a resource is not the job's, and has a limit of its own."""
         # An opener that does not let the loop go on is the warden's to end.
         self._board.give(self._row, OPENING + OPENING_GRACE)
+        left = order.begin_by - time.monotonic() if order.begin_by else OPENING
         try:
-            await self._resources.need(kinds, OPENING)
+            await self._resources.need(kinds, min(left, OPENING))
         finally:
             self._start(order)
 
     def _start(self, order: Order) -> None:
         row = msgspec.structs.asdict(order)
         attempt = Attempt(row, order.queue)  # type: ignore[arg-type]
+        if 0.0 < order.begin_by < time.monotonic():
+            # The resource is open now, or soon: the next attempt has all its time.
+            self._executor.release(attempt)
+            return
         self._budgets.now_for(attempt, order.rated)
         state = self._states.get(order.queue)
         if state is None:

@@ -57,6 +57,8 @@ class Order(Struct, tag=True, array_like=True):
     seconds: float
     memory: int
     is_timeout: bool
+    # By the system's monotonic clock; 0 if there is no hurry.
+    begin_by: float
 
 
 class Stop(Struct, tag=True, array_like=True):

@@ -23,16 +23,20 @@ class NoProcess(Exception):
 
 
 class NotBegun(Exception):
-    """No child has begun it: none was free for long, or the one that got it died of another."""
+    """No child has begun it: none was free for long, or the one that got it died of another; or
+    the worker ends, and its children with it."""
 
 
+# An attempt with a timeout begins so many seconds after its claim, or is given back: from outside
+# its timeout counts from the claim, with a grace that has room for this and for a Process's grace.
+BEGIN_WITHIN: Final = 40.0
 # What a child came to; None if nobody asks.
 Answered = Ended | Death | None
 UNANSWERED: Final = Exception("Nothing has come of it yet.")
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class Errand:
     """An attempt that waits for a child, or has one."""
 
     run: Run
@@ -101,6 +105,7 @@ class Place:
             (timeout if is_timeout else seconds) or 0.0,
             process.memory or 0,  # type: ignore[arg-type]
             is_timeout,
+            0.0 if timeout is None else self.since + BEGIN_WITHIN,
         )
 
 
