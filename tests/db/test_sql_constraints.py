@@ -56,6 +56,25 @@ GOOD: dict[str, dict[str, str]] = {
         "expires_at": "now()",
         "result": "'1'",
     },
+    "api_key": {
+        "id": "'0123abcd'",
+        "name": "'ci'",
+        "secret_hash": "sha256('a')",
+        "scopes": "'{read}'",
+        "created_by": "'ada'",
+    },
+    "person": {
+        "name": "'ada'",
+        "role": "'viewer'",
+        "password_hash": "'x'",
+        "created_by": "'root'",
+    },
+    "login": {
+        "secret_hash": "sha256('a')",
+        "person": "'ada'",
+        "csrf": "'x'",
+        "expires_at": "now()",
+    },
     "event": {
         "tenant": "''",
         "name": "'paid'",
@@ -156,6 +175,15 @@ BROKEN: list[tuple[str, str, dict[str, str]]] = [
     ("step", "step_kind_known", {"kind": "'dance'"}),
     ("step_cache", "step_cache_key_is_sha256", {"key": "'a'"}),
     ("event", "event_name_not_empty", {"name": "''"}),
+    ("api_key", "api_key_id_is_a_word", {"id": "'A B'"}),
+    ("api_key", "api_key_name_not_empty", {"name": "''"}),
+    ("api_key", "api_key_secret_hash_is_sha256", {"secret_hash": "'a'"}),
+    ("api_key", "api_key_scopes_are_known", {"scopes": "'{dance}'"}),
+    ("api_key", "api_key_tenant_not_empty", {"tenant": "''"}),
+    ("api_key", "api_key_admin_has_no_tenant", {"tenant": "'acme'", "scopes": "'{admin}'"}),
+    ("person", "person_name_is_a_word", {"name": "'key:ada'"}),
+    ("person", "person_role_is_known", {"role": "'king'"}),
+    ("login", "login_secret_hash_is_sha256", {"secret_hash": "'a'"}),
 ]
 
 EVERY_CHECK = """

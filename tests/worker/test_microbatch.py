@@ -362,3 +362,22 @@ async def test_the_call_has_a_context_and_each_item_its_own(
         assert [await app.wait(job, timeout=5) for job in jobs] == [str(job.id) for job in jobs]
     assert seen == [(1, True), (1, True)]
     assert "use, items: 2] working" in caplog.text
+
+
+async def test_jobs_that_share_no_call_are_not_kept_from_other_workers(app: Penstock) -> None:
+    Calls(app, Batch(size=64, linger=0.0))
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow() -> None:
+        await go_on.wait()
+
+    async with worker_of(app, {"default": 1}):
+        jobs = await app.enqueue_many([slow.prepare() for _ in range(10)])
+
+        async def running() -> bool:
+            states = [status.state for status in (await app.states(jobs)).values()]
+            return sorted(states) == ["ready"] * 9 + ["running"]
+
+        await until(running, what="one job to run and the others to be free")
+        go_on.set()

@@ -51,6 +51,10 @@ class Registry:
         sizes = (self.batched[name] for name in self.batched if self._queue_of(name) == queue)
         return max(sizes, default=0)
 
+    def shares_all(self, queue: str) -> bool:
+        """Whether all jobs that tasks put on this queue by themselves share calls."""
+        return all(name in self.batched for name in self._tasks if self._queue_of(name) == queue)
+
     def _queue_of(self, name: str) -> str:
         return self._tasks[name].defaults.queue
 

@@ -82,7 +82,8 @@ class Crew:
         self._upkeep = upkeep
         self.states = states
         for state in states.values():
-            state.gathering.expected = tasks.widest(state.name)
+            if tasks.shares_all(state.name):
+                state.gathering.expected = tasks.widest(state.name)
         self._tally = tally
         self.quota = quota
         places = Places(tasks, resources)

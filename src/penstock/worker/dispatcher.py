@@ -86,6 +86,7 @@ class Dispatcher:
     def _start_some(self, state: QueueState) -> int:
         left, slots, hand = STARTS, state.slots, state.hand
         gathering, batched = state.gathering, self._batched
+        is_surprised = False
         if hand:
             state.is_wary = False
         while left and slots.used < slots.limit and not self.closed:
@@ -108,8 +109,12 @@ class Dispatcher:
                 if gathering.is_crowded:
                     break
             else:
-                gathering.expected = 0
+                if gathering.expected:
+                    gathering.expected, is_surprised = 0, True
                 self._start(state, attempt)
+        if is_surprised and slots.free <= 0:
+            # More was fetched than such jobs have slots: another worker may have some.
+            self._release_hand(state)
         if gathering.size and not self.closed and self._gatherer.start(state):
             left = 0
         return 0 if hand.is_limited and self._move_on(state) else left
@@ -224,10 +229,13 @@ class Dispatcher:
     def release_fetched(self) -> None:
         """What was fetched and not begun goes back."""
         for state in self._states:
-            for attempt in state.hand.clear():
-                self._limiter.dismiss(attempt)
-                self._executor.release(attempt)
+            self._release_hand(state)
         self._gatherer.give_back()
+
+    def _release_hand(self, state: QueueState) -> None:
+        for attempt in state.hand.clear():
+            self._limiter.dismiss(attempt)
+            self._executor.release(attempt)
 
     def release_shut(self) -> None:
         """What was fetched and may not begin for a while, its key being closed, goes back."""
