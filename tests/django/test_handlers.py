@@ -64,7 +64,7 @@ def test_no_connection_is_left_behind(app: DjangoPenstock, work: Any, task: Any)
 def test_connections_are_kept_as_long_as_the_project_says(app: DjangoPenstock, work: Any) -> None:
     connections.settings["default"]["CONN_MAX_AGE"] = None
     jobs = [enqueue(backend_of_thread) for _ in range(3)]
-    work(slots=1)
+    work("default", slots=1)
     assert len({app.sync.get(job).result for job in jobs}) == 1
 
 

@@ -25,9 +25,17 @@ async def report_running(database: Database) -> AsyncIterator[asyncpg.Connection
         yield reader
 
 
+async def nothing_held_back(examined: Examined) -> None:
+    """To one who minds even a moment's transaction, the server's own are some, now and then."""
+
+    async def is_fine() -> bool:
+        return [each.verdict for each in await examined("snapshots", snapshot_warning=0)] == [OK]
+
+    await until(is_fine, what="no transaction to hold back vacuum")
+
+
 async def test_no_transaction_holds_back_vacuum(examined: Examined) -> None:
-    [finding] = await examined("snapshots", snapshot_warning=0)
-    assert finding.verdict is OK
+    await nothing_held_back(examined)
 
 
 async def test_a_long_transaction_is_named_with_its_process_and_query_and_can_be_ended(
@@ -44,8 +52,7 @@ async def test_a_long_transaction_is_named_with_its_process_and_query_and_can_be
             assert word in finding.seen
         await paste(connection, finding)
         await until(reader.is_closed, what="the transaction to be ended")
-    [finding] = await examined("snapshots", snapshot_warning=0)
-    assert finding.verdict is OK
+    await nothing_held_back(examined)
 
 
 async def test_a_transaction_that_is_open_but_holds_nothing_is_no_matter(
@@ -54,8 +61,7 @@ async def test_a_transaction_that_is_open_but_holds_nothing_is_no_matter(
     async with connected(database.url) as reader:
         await reader.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         await reader.execute("SELECT 1")
-        [finding] = await examined("snapshots", snapshot_warning=0)
-    assert finding.verdict is OK
+        await nothing_held_back(examined)
 
 
 async def test_sessions_that_the_role_does_not_see_into_are_counted(
