@@ -46,7 +46,8 @@ async def test_workers_show_what_they_serve_and_who_is_lost(
 
 
 async def _leads(connection: asyncpg.Connection) -> bool:
-    found = await connection.fetchval("SELECT count(*) FROM penstock.leader")
+    led = "SELECT count(*) FROM penstock.leader WHERE role = 'maintenance'"
+    found = await connection.fetchval(led)
     return bool(found)
 
 
