@@ -24,7 +24,9 @@ NOT_AGAIN := not put_in
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 DEBIAN_CHROMIUM := /usr/bin/chromium
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
-PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db)
+PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='*/test_$(part)*.py') -k 'not hundred_thousand')
+# What happens between jobs inside a worker, whoever pools its connections.
+WITHOUT_CONNECTIONS := microbatch local_pool fairness turns hand visits
 TYPING_TESTS = $(wildcard tests/typing)
 # django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
 DJANGO_VENV := .venv-django
