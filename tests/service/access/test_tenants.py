@@ -111,18 +111,25 @@ async def test_a_key_of_a_tenant_needs_what_keeps_tenants_apart(database: Databa
             await app.create_key("acme", scopes=["admin"], tenant="acme")
 
 
-async def test_the_remedy_lets_an_owner_bind_keys(database: Database) -> None:
+async def test_an_owner_that_made_the_roles_may_step_down_to_them(database: Database) -> None:
     # Roles are the whole server's: those of this schema are nobody else's.
+    await migrate(database.direct_url, schema="guarded", rls=True)
+    async with Penstock(database.url, schema="guarded") as app:
+        made = await app.create_key("acme", scopes=["read"], tenant="acme")
+        async with Service(app) as service, asking(service, made.secret) as client:
+            assert (await client.get(f"{API}/jobs")).json()["jobs"] == []
+
+
+async def test_one_that_may_not_is_told_what_lets_it(database: Database) -> None:
     await migrate(database.direct_url, schema="guarded", rls=True)
     admin = await asyncpg.connect(database.admin_url)
     async with Penstock(database.url, schema="guarded") as app:
+        await (await app.pool()).execute("REVOKE guarded_app FROM penstock")
         try:
             with pytest.raises(RolesUnfit) as refused:
                 await app.create_key("acme", scopes=["read"], tenant="acme")
             await admin.execute(refused.value.remedy)
-            made = await app.create_key("acme", scopes=["read"], tenant="acme")
-            async with Service(app) as service, asking(service, made.secret) as client:
-                assert (await client.get(f"{API}/jobs")).json()["jobs"] == []
+            await app.create_key("acme", scopes=["read"], tenant="acme")
         finally:
             await admin.execute("REVOKE guarded_app FROM penstock")
             await admin.close()

@@ -30,5 +30,17 @@ BEGIN
         RAISE EXCEPTION 'The role % may not create roles.', quote_ident(current_user)
             USING ERRCODE = 'PS009', DETAIL = rtrim(v_missing);
     END IF;
+    -- Who owns the tables stands above row level security, and steps down to the app's role for one tenant's calls.
+    BEGIN
+        IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(v_owner, :'app', 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO %s', :'app', v_owner::regrole);
+            END IF;
+        ELSIF NOT pg_has_role(v_owner, :'app', 'SET') THEN
+            EXECUTE format('GRANT %I TO %s WITH INHERIT FALSE, SET TRUE', :'app', v_owner::regrole);
+        END IF;
+    EXCEPTION WHEN insufficient_privilege THEN
+        NULL;  -- Who needs it is told what an administrator has to run.
+    END;
 END
 $rls$;
