@@ -55,7 +55,7 @@ def _import(name: str) -> ModuleType:
 
 def _broken(name: str, error: Exception) -> str:
     return (
-        f"The module {name} could not be imported: {type(error).__name__}: {error}. "
+        f"The module {name} could not be imported: {type(error).__name__}: {str(error).rstrip('.')}. "
         "PENSTOCK_TRACEBACK=1 shows where."
     )
 

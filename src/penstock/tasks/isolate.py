@@ -79,8 +79,9 @@ def isolation_of(setting: str, value: Any) -> Process | bool | None:
 
 
 def _bytes(setting: str, value: Any) -> int:
+    size = value
     if isinstance(value, str) and (found := SIZE.fullmatch(value)):
-        value = int(float(found[1]) * UNITS[f"{found[2].upper()}B"])
-    if type(value) is not int or value < SMALLEST:
+        size = int(float(found[1]) * UNITS[f"{found[2].upper()}B"])
+    if type(size) is not int or size < SMALLEST:
         raise ConfigError(setting, value, 'at least 64 MB, such as "512MB", "2GB" or bytes')
-    return value
+    return size
