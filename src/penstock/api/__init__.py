@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "The client of the API needs httpx: pip install 'penstock[client]'.", name="httpx"
     ) from error
-from penstock.api.answers import Acted, Live, New
+from penstock.api.answers import Live, New
+from penstock.client.answers import Acted
 
 __all__ = ["Acted", "Api", "AsyncApi", "Live", "New"]

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from penstock.client import BatchStatus, Enqueued, JobNow, JobStatus, OwnerNow, SubjectKind
+from penstock.client import BatchStatus, JobNow, OwnerNow, SubjectKind
 from penstock.insights import QueueInsight
 
 Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
@@ -29,21 +29,6 @@ class New(Struct, frozen=True, omit_defaults=True):
     options: Mapping[str, Any] = {}
 
 
-class Acted(Struct, frozen=True, kw_only=True):
-    """What an action came to: so many changed, and those that were left, by id with why.
-
-    `after` is where the next call goes on, None if all are done; `until` freezes the filter.
-    """
-
-    dry_run: bool
-    matched: int
-    is_exact: bool
-    changed: int = 0
-    left: dict[str, str] = {}
-    until: str | None = None
-    after: str | None = None
-
-
 class Live(Struct, frozen=True, kw_only=True):
     """The whole present state of a subject; after one that is `final` nothing comes."""
 
@@ -51,20 +36,3 @@ class Live(Struct, frozen=True, kw_only=True):
     version: str | None
     final: bool
     state: Now | None
-
-
-class States(Struct, frozen=True):
-    states: dict[str, JobStatus]
-
-
-class ManyEnqueued(Struct, frozen=True):
-    jobs: list[Enqueued[Any]]
-
-
-class Changed(Struct, frozen=True):
-    id: str
-    state: str
-
-
-class Number(Struct, frozen=True):
-    changed: int

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, Unpack
 
 import httpx
 
-from penstock.api.answers import STATES, Acted, Changed, Live, ManyEnqueued, New, Number, States
+from penstock.api.answers import STATES, Live, New
 from penstock.api.asking import Asking
 from penstock.api.watching import Watching
 from penstock.api.wire import Awaiting, Wire
@@ -31,6 +31,7 @@ from penstock.client import (
     WorkflowPage,
     WorkflowStatus,
 )
+from penstock.client.answers import Acted, Changed, ManyEnqueued, Number, States
 from penstock.client.batch import batch_id_of
 from penstock.client.enqueued import id_of
 from penstock.client.waiting import seconds_of, verdict

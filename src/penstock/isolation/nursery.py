@@ -19,7 +19,7 @@ from penstock.isolation.death import Death
 from penstock.isolation.messages import Died, Kill, Plan, Settled, Start, encode, read_news
 from penstock.isolation.program import program
 from penstock.isolation.scratch import scratch
-from penstock.isolation.wire import READ, Frames, framed
+from penstock.isolation.wire import Frames, framed, received
 
 logger = logging.getLogger("penstock.isolation")
 
@@ -112,12 +112,8 @@ class Nursery:
         socket.send_fds(self._control, [framed(encode(order))], channels)
 
     def _hear(self) -> None:
-        try:
-            data = self._control.recv(READ)
-        except BlockingIOError:
+        if (data := received(self._control)) is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -13,6 +14,16 @@ READ: Final = 256 * 1024
 def framed(message: bytes) -> bytes:
     """A message as it is sent."""
     return _LENGTH.pack(len(message)) + message
+
+
+def received(channel: socket.socket) -> bytes | None:
+    """What has arrived on a channel that does not wait: None if nothing has, b"" if it is over."""
+    try:
+        return channel.recv(READ)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""  # Reset: the other side went and had not read all.
 
 
 class TooLong(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from penstock.client import Client
+from penstock.client.answers import Acted
 from penstock.job import FINAL, LIVE, State
-from penstock.service.answers import Acted
 from penstock.service.caller import Caller
 from penstock.service.models.jobs import Action
 from penstock.service.problem import Problem

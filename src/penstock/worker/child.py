@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.isolation.nursery import Born
-from penstock.isolation.wire import READ, Frames, TooLong, framed
+from penstock.isolation.wire import Frames, TooLong, framed, received
 from penstock.worker.inside.messages import (
     Answer,
     Asked,
@@ -86,12 +86,8 @@ class Child:
             self._loop.remove_writer(self._channel)
 
     def _read(self) -> None:
-        try:
-            data = self._channel.recv(READ)
-        except BlockingIOError:
+        if (data := received(self._channel)) is None:
             return
-        except OSError:
-            data = b""
         if not data:
             # The warden tells how it ended, unless a job has only closed what is not its own.
             self._loop.remove_reader(self._channel)

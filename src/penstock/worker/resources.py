@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from penstock.errors import ConfigError, ResourceMissing
 from penstock.job import storable
@@ -23,11 +23,22 @@ ERROR_SHOWN = 500
 NOT_YET = "it is still being opened"
 
 
-class Offers(Protocol):
-    """What handlers and those who start them ask of open resources."""
+class Offers:
+    """Open resources, as handlers and those who start them ask for them."""
 
-    def get(self, kind: type[R]) -> R: ...
-    def missing(self, kinds: Iterable[type[Any]]) -> list[str]: ...
+    def __init__(self) -> None:
+        self._open: dict[type[Any], Any] = {}
+
+    def get(self, kind: type[R]) -> R:
+        try:
+            found: R = self._open[kind]
+        except KeyError:
+            raise ResourceMissing(kind.__name__) from None
+        return found
+
+    def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
+        """The names of those that are not open."""
+        return [kind.__name__ for kind in kinds if kind not in self._open]
 
 
 class Resources:
@@ -59,7 +70,7 @@ class Resources:
         return iter(self._openers.items())
 
 
-class Opened(Service):
+class Opened(Offers, Service):
     """The resources that one worker has open. One that fails to open is tried again and again;
     meanwhile the tasks that need it wait, visibly, and the rest runs."""
 
@@ -68,12 +79,12 @@ class Opened(Service):
     def __init__(
         self, resources: Resources, health: Health, elsewhere: Collection[type[Any]] = ()
     ) -> None:
-        super().__init__(health)
+        Offers.__init__(self)
+        Service.__init__(self, health)
         self._stack = AsyncExitStack()
         self._closed: dict[type[Any], Opener] = {
             kind: opener for kind, opener in resources if kind not in elsewhere
         }
-        self._open: dict[type[Any], Any] = {}
         self._said: set[type[Any]] = set()
         # Replaced, never changed: the heartbeat reads it from another thread.
         self.troubles: dict[str, str] = {kind.__name__: NOT_YET for kind in self._closed}
@@ -84,17 +95,6 @@ class Opened(Service):
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._tried.wait()
-
-    def get(self, kind: type[R]) -> R:
-        try:
-            found: R = self._open[kind]
-        except KeyError:
-            raise ResourceMissing(kind.__name__) from None
-        return found
-
-    def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
-        """The names of those that are not open."""
-        return [kind.__name__ for kind in kinds if kind not in self._open]
 
     async def tick(self) -> float:
         for kind, opener in list(self._closed.items()):

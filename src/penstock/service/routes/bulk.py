@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from penstock.client.answers import Acted, ManyEnqueued, States
 from penstock.service.acting import act
-from penstock.service.answers import Acted, ManyEnqueued, States, as_json
+from penstock.service.answers import as_json
 from penstock.service.enqueuing import request_from
 from penstock.service.models.jobs import Action, AskedStates, NewJobs
 from penstock.service.problem import documented

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import Enqueued, Page
+from penstock.client.answers import Changed
 from penstock.errors import JobNotFound
 from penstock.job import Job, State
-from penstock.service.answers import Changed, as_json
+from penstock.service.answers import as_json
 from penstock.service.enqueuing import request_from
 from penstock.service.models.jobs import Id, NewJob
 from penstock.service.problem import documented

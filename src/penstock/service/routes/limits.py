@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import Limit
+from penstock.client.answers import Removed
 from penstock.insights import Limits
-from penstock.service.answers import Removed, as_json
+from penstock.service.answers import as_json
 from penstock.service.models.settings import LimitBody, changes
 from penstock.service.problem import documented
 from penstock.service.shapes import gives

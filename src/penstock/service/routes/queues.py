@@ -9,8 +9,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.client import LaneSettings, QueueSettings
+from penstock.client.answers import Removed
 from penstock.insights import Lanes, QueueInsight
-from penstock.service.answers import Removed, as_json
+from penstock.service.answers import as_json
 from penstock.service.models.jobs import QueueName
 from penstock.service.models.settings import LaneBody, QueueBody, changes
 from penstock.service.problem import documented

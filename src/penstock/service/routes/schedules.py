@@ -9,7 +9,8 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.client import Enqueued, Fire, Schedule
-from penstock.service.answers import Removed, as_json
+from penstock.client.answers import Removed
+from penstock.service.answers import as_json
 from penstock.service.caller import Caller
 from penstock.service.enqueuing import request_from
 from penstock.service.models.jobs import NewJob, OptionsBody

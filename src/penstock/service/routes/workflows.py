@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import WorkflowPage, WorkflowStatus
-from penstock.service.answers import Number, as_json
+from penstock.client.answers import Number
+from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives

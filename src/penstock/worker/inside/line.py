@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from penstock.isolation.wire import READ, Frames, framed
+from penstock.isolation.wire import Frames, framed, received
 from penstock.worker.inside.messages import (
     Answer,
     Asked,
@@ -73,12 +73,8 @@ class Line:
         self.send(Asked(0, token, what, list(args)))
 
     def _hear(self) -> None:
-        try:
-            data = self._channel.recv(READ)
-        except BlockingIOError:
+        if (data := received(self._channel)) is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._gone()
             return

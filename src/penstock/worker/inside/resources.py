@@ -7,34 +7,21 @@ import logging
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any
 
-from penstock.errors import ResourceMissing
-from penstock.worker.resources import Opener
-
-R = TypeVar("R")
+from penstock.worker.resources import Offers, Opener
 
 logger = logging.getLogger("penstock.resources")
 
 
-class Inner:
+class Inner(Offers):
     """What one child has open."""
 
     def __init__(self, openers: dict[type[Any], Opener]) -> None:
+        super().__init__()
         self._openers = openers
-        self._open: dict[type[Any], Any] = {}
         self._opening: dict[type[Any], asyncio.Future[None]] = {}
         self._stack = AsyncExitStack()
-
-    def get(self, kind: type[R]) -> R:
-        try:
-            found: R = self._open[kind]
-        except KeyError:
-            raise ResourceMissing(kind.__name__) from None
-        return found
-
-    def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
-        return [kind.__name__ for kind in kinds if kind not in self._open]
 
     async def need(self, kinds: Iterable[type[Any]], seconds: float) -> None:
         """Open those that are not; one that cannot be opened stays missing, and one that takes
