@@ -1,0 +1,1 @@
+"""Applications on top of Penstock. They use its public API alone."""
