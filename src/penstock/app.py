@@ -9,9 +9,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
-from penstock import migrate
 from penstock.client import Client, Link, Portal, SyncClient
 from penstock.client.tracing import Tracing
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
@@ -35,7 +34,22 @@ from penstock.worker import Resources, Worker
 from penstock.worker.tenants import Tenants
 
 R = TypeVar("R")
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[R]]
+Opener: TypeAlias = (
+    Callable[[], AbstractAsyncContextManager[R]]
+    | Callable[[Database], AbstractAsyncContextManager[R]]
+)
+
+
+class Application(Protocol):
+    """What is built on an app: tables and routes beside those of the queue."""
+
+    name: str
+
+    async def migrate(self, database: Database) -> list[str]:
+        """Bring its tables up to date; the names of what was applied."""
+
+    def router(self) -> Any:
+        """Its routes, for the HTTP API: an APIRouter of FastAPI's."""
 
 
 class Penstock(Client):
@@ -80,6 +94,7 @@ class Penstock(Client):
         self._portal.before_close = self._pools.settle_blocking
         self.resources = Resources()
         self.timetable = Timetable()
+        self.applications: list[Application] = []
         self.task = TaskDecorator(register=self.tasks.add)
         self.include(*include)
 
@@ -132,6 +147,11 @@ class Penstock(Client):
         """Register tasks that were made with the free `@task`: one by one or all of a module."""
         self.tasks.include(*sources)
 
+    def install(self, application: Application) -> None:
+        """Let an application bring its tables, its routes and its tasks into this app."""
+        self.applications.append(application)
+        self._link.migrations.append(application.migrate)
+
     # The overlap is meant: a class is a type first, even one that could open something.
     @overload
     def resource(  # type: ignore[overload-overlap]
@@ -147,7 +167,8 @@ class Penstock(Client):
             @asynccontextmanager
             async def http() -> AsyncIterator[httpx.AsyncClient]: ...
 
-        `@app.resource(Kind)` names the type where the annotation does not.
+        `@app.resource(Kind)` names the type where the annotation does not. An opener that takes an
+        argument is given the `Database` that the worker works on, in child processes too.
         """
         return self.resources.decorator(given)
 
@@ -226,7 +247,7 @@ class Penstock(Client):
         """Bring the schema up to date; the names of what was applied."""
         if self.database.url is None:
             await self.open()
-        return await migrate.migrate(self.url, schema=self.database.schema)
+        return await self._link.migrate()
 
     async def insights(self) -> Insights:
         """Questions about what is going on, for those who show it."""

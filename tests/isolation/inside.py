@@ -12,7 +12,17 @@ from typing import Any
 import asyncpg
 import httpx
 
-from penstock import Cache, Context, Fixed, Penstock, Process, StaleAttempt, Workflow, task
+from penstock import (
+    Cache,
+    Context,
+    Database,
+    Fixed,
+    Penstock,
+    Process,
+    StaleAttempt,
+    Workflow,
+    task,
+)
 from penstock.tasks import Task
 
 logger = logging.getLogger("tests.isolation")
@@ -243,6 +253,28 @@ async def open_model() -> AsyncIterator[Model]:
 async def open_broken() -> AsyncIterator[Broken]:
     raise ConnectionError("no such thing")
     yield Broken()
+
+
+class Whereabouts:
+    """Where the worker works."""
+
+    def __init__(self, database: Database) -> None:
+        self.told = [str(database.url), database.schema]
+
+
+@asynccontextmanager
+async def open_whereabouts(database: Database) -> AsyncIterator[Whereabouts]:
+    yield Whereabouts(database)
+
+
+@task(isolate=True, resources=[Whereabouts])
+async def says_where(ctx: Context) -> list[str]:
+    return ctx.resource(Whereabouts).told
+
+
+@task(resources=[Whereabouts])
+async def says_where_in_the_worker(ctx: Context) -> list[str]:
+    return ctx.resource(Whereabouts).told
 
 
 class Slow:

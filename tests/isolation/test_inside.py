@@ -8,6 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from penstock import Database as Settings
 from penstock import Penstock, Workflow, task
 from penstock.worker.inside.resources import Inner
 from tests.fixtures.database import Database
@@ -27,6 +28,7 @@ async def app(
     async with Penstock(database.url, include=inside.TASKS) as app:
         app.resource(inside.Model)(inside.open_model)
         app.resource(inside.Broken)(inside.open_broken)
+        app.resource(inside.Whereabouts)(inside.open_whereabouts)
         yield app
 
 
@@ -181,6 +183,13 @@ async def test_resources_are_the_childs_own(app: Penstock, notes: Path) -> None:
     assert lines(notes) == [f"open {pid}", f"close {pid}"]
 
 
+async def test_an_opener_is_told_where_the_worker_works(app: Penstock, database: Database) -> None:
+    async with isolating(app, children=1):
+        for asked in (inside.says_where, inside.says_where_in_the_worker):
+            told = await app.wait(await app.enqueue(asked), timeout=30)
+            assert told == [database.url, "penstock"]
+
+
 async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Path) -> None:
     async with isolating(app, children=1):
         wearing = [await app.enqueue(inside.wears_with_model) for _ in (1, 2)]
@@ -192,7 +201,7 @@ async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Pa
 
 
 async def test_a_resource_that_does_not_open_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    inner = Inner({inside.Model: inside.never_opens, inside.Broken: inside.cancels})
+    inner = Inner({inside.Model: inside.never_opens, inside.Broken: inside.cancels}, Settings())
     await inner.need([inside.Broken, inside.Model], 0.01)
     assert inner.missing([inside.Broken, inside.Model]) == ["Broken", "Model"]
     assert "Broken could not be opened in a child process: CancelledError" in caplog.text

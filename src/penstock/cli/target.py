@@ -54,8 +54,9 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: Exception) -> str:
+    told = f"{type(error).__name__}: {error}".rstrip(".")
     return (
-        f"The module {name} could not be imported: {type(error).__name__}: {str(error).rstrip('.')}. "
+        f"The module {name} could not be imported: {told}. "
         "PENSTOCK_TRACEBACK=1 shows where."
     )
 

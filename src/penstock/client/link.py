@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 
 from penstock import migrate
 from penstock.client.tracing import Tracing
@@ -27,6 +28,8 @@ class Link:
     def __init__(self, database: Database, *, migrates: bool = True) -> None:
         self.database = database
         self._migrates = migrates
+        # What else is brought up to date with the schema: the tables of applications.
+        self.migrations: list[Callable[[Database], Awaitable[list[str]]]] = []
         self.store = Store(database.schema)
         self.events = Events()
         self.tracing: Tracing | None = None
@@ -55,6 +58,11 @@ class Link:
                 "await app.open(), or app.sync.open() where nothing can be awaited."
             )
         return url
+
+    @property
+    def opened(self) -> Database:
+        """The database with the address in use."""
+        return replace(self.database, url=self.url)
 
     @property
     def listen_url(self) -> str:
@@ -151,7 +159,14 @@ class Link:
         if self._hold is None:
             self._hold = await asyncio.to_thread(Server(self.database.data_dir).acquire)
         if self._migrates:
-            await migrate.migrate(self._hold.url, schema=self.database.schema)
+            await self.migrate()
+
+    async def migrate(self) -> list[str]:
+        """Bring all tables up to date; the names of what was applied."""
+        names = await migrate.migrate(self.url, schema=self.database.schema)
+        for more in self.migrations:
+            names += await more(self.opened)
+        return names
 
     async def close(self) -> None:
         """Close the pool; an embedded server stops when its last user has gone."""

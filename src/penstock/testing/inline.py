@@ -13,6 +13,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import msgspec
 
 from penstock.app import Penstock
+from penstock.config import Database
 from penstock.errors import ConfigError
 from penstock.events import Events
 from penstock.job import AttemptError
@@ -84,7 +85,7 @@ class Inline:
         watch = Watch()
         reported: list[Told] = []
         settled: list[Settlement] = []
-        opened = Opened(self._openers(task), Health(Events()))
+        opened = Opened(self._openers(task), Health(Events()), self._database)
         executor = Executor(
             watch.over([task]),
             _NoStore(),
@@ -104,6 +105,10 @@ class Inline:
             executor.close()
             await opened.close()
         return _told(stored, settled[0], watch, reported)
+
+    @property
+    def _database(self) -> Database:
+        return self.app.database if self.app else Database()
 
     def _openers(self, task: Task[..., Any]) -> Resources:
         openers = Resources()

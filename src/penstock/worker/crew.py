@@ -88,7 +88,7 @@ class Crew:
         self.quota = quota
         places = Places(tasks, resources)
         places.check(tasks)
-        self.opened = Opened(resources, health, places.elsewhere)
+        self.opened = Opened(resources, health, link.opened, places.elsewhere)
         self.budgets = Budgets(pool, store)
         self.progress = Progress(pool, store, health)
         self.completer = Completer(
@@ -106,7 +106,7 @@ class Crew:
             partial(
                 places.plan,
                 name,
-                store.schema,
+                link.opened,
                 upkeep.park_limit,
                 self._tracing.inside if self._tracing else None,
             ),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.config import Database
 from penstock.errors import ConfigError
 from penstock.isolation.child import find
 from penstock.isolation.messages import Plan
@@ -72,11 +73,13 @@ class Places:
             (inside if task.settings.isolate else here).update(task.settings.resources)
         return inside - here
 
-    def plan(self, worker: str, schema: str, park_limit: float, tracing: str | None = None) -> Plan:
+    def plan(
+        self, worker: str, database: Database, park_limit: float, tracing: str | None = None
+    ) -> Plan:
         """What a child process is to be."""
         given = Given(
             worker=worker,
-            schema=schema,
+            database=database,
             park_limit=park_limit,
             log_level=logging.getLogger().getEffectiveLevel(),
             registry=import_path(type(self._tasks)),

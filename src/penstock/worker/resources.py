@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from penstock.config import Database
 from penstock.errors import ConfigError, ResourceMissing
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
@@ -16,7 +18,10 @@ from penstock.lifecycle import Health, Service
 logger = logging.getLogger("penstock.resources")
 
 R = TypeVar("R")
-Opener = Callable[[], AbstractAsyncContextManager[Any]]
+Opener = (
+    Callable[[], AbstractAsyncContextManager[Any]]
+    | Callable[[Database], AbstractAsyncContextManager[Any]]
+)
 
 TRY_AGAIN = 10.0
 ERROR_SHOWN = 500
@@ -77,10 +82,15 @@ class Opened(Offers, Service):
     name = "resources"
 
     def __init__(
-        self, resources: Resources, health: Health, elsewhere: Collection[type[Any]] = ()
+        self,
+        resources: Resources,
+        health: Health,
+        database: Database,
+        elsewhere: Collection[type[Any]] = (),
     ) -> None:
         Offers.__init__(self)
         Service.__init__(self, health)
+        self._database = database
         self._stack = AsyncExitStack()
         self._closed: dict[type[Any], Opener] = {
             kind: opener for kind, opener in resources if kind not in elsewhere
@@ -99,7 +109,9 @@ class Opened(Offers, Service):
     async def tick(self) -> float:
         for kind, opener in list(self._closed.items()):
             try:
-                self._open[kind] = await self._stack.enter_async_context(opener())
+                self._open[kind] = await self._stack.enter_async_context(
+                    opening(opener, self._database)
+                )
             except Exception as error:
                 self._say(kind, error)
                 self.troubles = {**self.troubles, kind.__name__: _told(error)}
@@ -128,6 +140,17 @@ class Opened(Offers, Service):
         await self.stop()
         self._open.clear()
         await self._stack.aclose()
+
+
+def opening(opener: Opener, database: Database) -> AbstractAsyncContextManager[Any]:
+    """What opens a resource; one that takes an argument is told where the worker works."""
+    made: Any = opener
+    takes_it = any(
+        each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        for each in inspect.signature(made).parameters.values()
+    )
+    opened: AbstractAsyncContextManager[Any] = made(database) if takes_it else made()
+    return opened
 
 
 def _told(error: Exception) -> str:

@@ -76,11 +76,11 @@ class Life:
     async def run(self) -> None:
         self._over = asyncio.Event()
         openers = {find(kind): find(opener) for kind, opener in self._given.resources}
-        self._resources = Inner(openers)
+        self._resources = Inner(openers, self._given.database)
         self._budgets = FarBudgets(self._line)
         self._executor = Executor(
             self._tasks,
-            Store(self._given.schema),
+            Store(self._given.database.schema),
             self._resources,
             self._budgets,
             FarJournal(self._line),

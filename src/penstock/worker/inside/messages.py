@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from penstock.config import Database
 from penstock.outcome import Transition
 from penstock.worker.run import StopReason
 
@@ -20,7 +21,7 @@ class Given(Struct, frozen=True):
     """What a child knows from its beginning: where tasks and resources are found by name."""
 
     worker: str
-    schema: str
+    database: Database
     park_limit: float
     log_level: int
     registry: str

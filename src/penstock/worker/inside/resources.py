@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
-from penstock.worker.resources import Offers, Opener
+from penstock.config import Database
+from penstock.worker.resources import Offers, Opener, opening
 
 logger = logging.getLogger("penstock.resources")
 
@@ -17,9 +18,10 @@ logger = logging.getLogger("penstock.resources")
 class Inner(Offers):
     """What one child has open."""
 
-    def __init__(self, openers: dict[type[Any], Opener]) -> None:
+    def __init__(self, openers: dict[type[Any], Opener], database: Database) -> None:
         super().__init__()
         self._openers = openers
+        self._database = database
         self._opening: dict[type[Any], asyncio.Future[None]] = {}
         self._stack = AsyncExitStack()
 
@@ -42,7 +44,8 @@ class Inner(Offers):
 
     async def _enter(self, kind: type[Any]) -> None:
         try:
-            self._open[kind] = await self._stack.enter_async_context(self._openers[kind]())
+            opener = opening(self._openers[kind], self._database)
+            self._open[kind] = await self._stack.enter_async_context(opener)
         except (Exception, asyncio.CancelledError) as error:
             logger.error(
                 "The resource %s could not be opened in a child process: %r", kind.__name__, error
@@ -51,6 +54,6 @@ class Inner(Offers):
             del self._opening[kind]
 
     async def close(self) -> None:
-        for opening in list(self._opening.values()):
-            opening.cancel()
+        for each in list(self._opening.values()):
+            each.cancel()
         await self._stack.aclose()
