@@ -1,0 +1,48 @@
+"""What goes wrong between us and the storage of files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from penstock import NotRetryable, Retryable
+from penstock_apps.knowledge.errors import KnowledgeError
+
+
+class StorageDown(KnowledgeError, Retryable):
+    """The storage does not answer, answers too slowly, or lets nobody in."""
+
+    def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
+        Retryable.__init__(self, message, after=after)
+
+
+class ObjectMissing(KnowledgeError, NotRetryable):
+    """The file is no longer in the storage."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} is gone: it was deleted, or its time of keeping is over. "
+            "Upload it again."
+        )
+
+
+class ObjectDamaged(KnowledgeError, NotRetryable):
+    """The bytes of a stored file are not those that were stored."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} is not what was stored under this name. "
+            "Upload it again, and have the storage checked."
+        )
+
+
+class FileChanged(KnowledgeError, Retryable):
+    """A file was written to while it was being stored."""
+
+    def __init__(self, path: object) -> None:
+        Retryable.__init__(self, f"The file {path} changed while it was being read. Read it again.")
+
+
+class LinkRefused(KnowledgeError, NotRetryable):
+    """A signed link that does not open what it is held against."""

@@ -1,0 +1,80 @@
+"""Files kept in a folder of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+from penstock_apps.knowledge.storage.errors import FileChanged
+from penstock_apps.knowledge.storage.names import digest_of
+
+BLOCK = 1024 * 1024
+ATTEMPTS = 50
+
+
+async def keep(root: Path, name: str, path: Path) -> None:
+    """Copy a file to its name, whole or not at all, and so that a power cut leaves it there.
+
+    A file that is there already becomes young again: who sweeps orphans then spares it.
+    """
+    await asyncio.to_thread(_keep, root, name, path)
+
+
+def _keep(root: Path, name: str, path: Path) -> None:
+    target = root / name
+    try:
+        os.utime(target)
+    except FileNotFoundError:
+        with path.open("rb") as source:
+            _write(target, source)
+
+
+def _write(target: Path, source: BinaryIO) -> None:
+    # The walk finds a part that a crash has left, and the sweep of orphans removes it.
+    part = target.with_name(f"{target.name}.part-{secrets.token_hex(8)}")
+    with _open(part) as out:
+        try:
+            if _copy(source, out) != digest_of(target.name):
+                raise FileChanged(source.name)
+            os.fsync(out.fileno())
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    _settle(target.parent)
+
+
+def _copy(source: BinaryIO, out: BinaryIO) -> bytes:
+    hashed = sha256()
+    while block := source.read(BLOCK):
+        hashed.update(block)
+        out.write(block)
+    out.flush()
+    return hashed.digest()
+
+
+def _open(part: Path, attempts: int = ATTEMPTS) -> BinaryIO:
+    """Open a new file; its folders may be swept away as empty while they are being made."""
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        return part.open("xb")
+    except (FileNotFoundError, FileExistsError):
+        if attempts == 1:
+            raise
+    return _open(part, attempts - 1)
+
+
+def _settle(folder: Path) -> None:
+    """Have a folder on the disk; a file system with a journal writes new parents before it."""
+    try:
+        entries = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # Emptied and removed by somebody in this moment.
+    try:
+        os.fsync(entries)
+    finally:
+        os.close(entries)

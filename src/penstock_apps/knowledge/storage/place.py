@@ -1,0 +1,101 @@
+"""From a URL to the store behind it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
+
+from penstock import ConfigError
+from penstock_apps.knowledge.storage.options import Options
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+Store = LocalStore | S3Store | GCSStore | AzureStore
+Remote = S3Store | GCSStore | AzureStore
+
+RETRIES = 2  # A job tries again by itself, after a while and in view of everybody.
+ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
+
+
+def folder_at(url: str) -> Path | None:
+    """The local folder that this leads to, if it is one."""
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return Path(unquote(parts.path))
+    return None if "://" in url or not url else Path(url).expanduser().absolute()
+
+
+def remote_at(url: str, options: Options) -> Remote:
+    """The bucket or container that this leads to."""
+    parts = urlsplit(url)
+    prefix = unquote(parts.path).strip("/") or None
+    if parts.username or parts.query or parts.fragment or not parts.netloc:
+        raise ConfigError("storage", _without_secrets(url), ALLOWED)
+    client, retry = _client(options), _retry(options)
+    match parts.scheme:
+        case "s3":
+            config = _given(endpoint=options.endpoint, region=options.region)
+            return S3Store(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+        case "gs":
+            config = _given(base_url=options.endpoint)
+            return GCSStore(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+        case "az":
+            config = _given(endpoint=options.endpoint)
+            return AzureStore(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+    raise ConfigError("storage", _without_secrets(url), ALLOWED)
+
+
+def _given(**values: str | None) -> dict[str, str]:
+    """What is not given is left to the environment."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _client(options: Options) -> ClientConfig:
+    patience = timedelta(seconds=options.patience)
+    return {
+        "allow_http": options.allow_http,
+        "connect_timeout": min(timedelta(seconds=5), patience),
+        "read_timeout": patience,
+        # Over a whole answer, which may be gigabytes: each read of it has its own patience.
+        "timeout": timedelta(hours=6),
+    }
+
+
+def _retry(options: Options) -> RetryConfig:
+    return {
+        "max_retries": RETRIES,
+        "retry_timeout": timedelta(seconds=options.patience),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=100),
+            "max_backoff": timedelta(seconds=2),
+            "base": 2,
+        },
+    }
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

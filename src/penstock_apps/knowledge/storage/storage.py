@@ -1,0 +1,172 @@
+"""The files of all tenants, in a folder or in a bucket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import obstore
+from msgspec import Struct
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore
+
+from penstock import ConfigError
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.storage import local, remote
+from penstock_apps.knowledge.storage.answering import answering
+from penstock_apps.knowledge.storage.errors import ObjectDamaged
+from penstock_apps.knowledge.storage.links import HOUR, Method
+from penstock_apps.knowledge.storage.names import digest_of, folder_of, object_name
+from penstock_apps.knowledge.storage.opened import Opened
+from penstock_apps.knowledge.storage.options import Options
+from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
+
+BATCH = 1000
+SLOWEST = 256 * 1024  # Bytes a second that a large file has to move by, at least.
+# A file is stored before its document is written: what is younger may be on its way there.
+GRACE = timedelta(hours=1)
+
+Keep = Callable[[str, Path], Awaitable[None]]
+
+
+class Stored(Struct, frozen=True):
+    """A file in the storage, as a walk finds it."""
+
+    name: str
+    bytes: int
+    modified: datetime
+
+
+class Storage:
+    """Content-addressed: one tenant's file has one name, however often it is stored.
+
+    >>> storage = Storage.of("s3://bucket/prefix")
+    >>> name = await storage.put("acme", Path("handbook.pdf"), digest)
+    >>> await storage.to_file(name, Path("/tmp/handbook.pdf"))
+    """
+
+    def __init__(self, store: Store, keep: Keep, patience: float) -> None:
+        self._store = store
+        self._keep = keep
+        self._patience = patience
+
+    @classmethod
+    def of(cls, url: str, options: Options | None = None) -> Storage:
+        """A folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/…`."""
+        options = options or Options.of()
+        if (folder := folder_at(url)) is None:
+            bucket = remote_at(url, options)
+            return cls(bucket, partial(remote.keep, bucket), options.patience)
+        try:
+            store = LocalStore(folder, mkdir=True, automatic_cleanup=True)
+        except (BaseError, OSError) as error:
+            raise ConfigError("storage", url, "a folder that can be made and written to") from error
+        return cls(store, partial(local.keep, folder), options.patience)
+
+    async def put(self, tenant: str, path: Path, digest: bytes) -> str:
+        """Keep a file and return its name. Once this returns it is there, and whole."""
+        name = object_name(tenant, digest)
+        size = (await asyncio.to_thread(path.stat)).st_size
+        async with answering(f"store {path.name} as {name}", self._time_for(size)):
+            await self._keep(name, path)
+        return name
+
+    async def open(self, name: str) -> Opened:
+        """A stored file, to be read block by block."""
+        async with answering(f"open {name}", self._time_for(0), name):
+            result = await obstore.get_async(self._store, name)
+        return Opened(result, name, self._patience)
+
+    async def read(self, name: str, most_bytes: int) -> bytes:
+        """A stored file as bytes, for those that are small."""
+        opened = await self.open(name)
+        if opened.bytes > most_bytes:
+            raise Unreadable(
+                "too_large",
+                f"The stored file {name} has {opened.bytes:,} bytes, "
+                f"and at most {most_bytes:,} are read.",
+            )
+        return b"".join([block async for block in opened])
+
+    async def to_file(self, name: str, path: Path) -> int:
+        """Copy a stored file to a path, checked against its name; the bytes that it has."""
+        opened = await self.open(name)
+        hashed = sha256()
+        with await asyncio.to_thread(path.open, "wb") as out:
+
+            def take(block: bytes) -> None:
+                hashed.update(block)
+                out.write(block)
+
+            async for block in opened:
+                await asyncio.to_thread(take, block)
+        if hashed.digest() != digest_of(name):
+            raise ObjectDamaged(name)
+        return opened.bytes
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Remove files. Those that are gone already are no error."""
+        for start in range(0, len(names), BATCH):
+            batch = list(names[start : start + BATCH])
+            async with answering(f"delete {len(batch)} files", self._time_for(0)):
+                try:
+                    await obstore.delete_async(self._store, batch)
+                except FileNotFoundError:  # Some stores stop at the first that is gone.
+                    await self._delete_one_by_one(batch)
+
+    async def walk(
+        self, prefix: str | None = None, older_than: timedelta = GRACE
+    ) -> AsyncIterator[list[Stored]]:
+        """All files of an age, in batches; young ones never: their documents may be under way."""
+        async for batch in self._list(prefix, max(older_than, GRACE)):
+            yield batch
+
+    async def delete_tenant(self, tenant: str) -> int:
+        """Remove all files of a tenant, of any age; how many there were."""
+        removed = 0
+        async for batch in self._list(folder_of(tenant), None):
+            await self.delete([each.name for each in batch])
+            removed += len(batch)
+        return removed
+
+    async def signed_url(
+        self, name: str, method: Method = "GET", expires: int = HOUR
+    ) -> str | None:
+        """A link to the bucket itself, so that a large file goes past us; a folder has none."""
+        if isinstance(self._store, LocalStore):
+            return None
+        async with answering(f"sign a link to {name}", self._time_for(0)):
+            return await obstore.sign_async(
+                self._store, method, name, timedelta(seconds=min(expires, HOUR))
+            )
+
+    async def _list(
+        self, prefix: str | None, older_than: timedelta | None
+    ) -> AsyncIterator[list[Stored]]:
+        before = None if older_than is None else datetime.now(UTC) - older_than
+        pages = obstore.list(self._store, prefix, chunk_size=BATCH)
+        while True:
+            async with answering("list the files", self._time_for(0)):
+                page = await anext(pages, None)
+            if page is None:
+                return
+            batch = [Stored(each["path"], each["size"], each["last_modified"]) for each in page]
+            if before is not None:
+                batch = [each for each in batch if each.modified < before]
+            if batch:
+                yield batch
+
+    async def _delete_one_by_one(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                await obstore.delete_async(self._store, name)
+            except FileNotFoundError:
+                continue
+
+    def _time_for(self, size: int) -> float:
+        """One request and its retries, and the time that the bytes take."""
+        return 2 * self._patience + size / SLOWEST

@@ -1,0 +1,45 @@
+import pytest
+
+from penstock import ConfigError
+from penstock_apps.knowledge.storage import Options, Storage
+
+
+def test_the_environment_says_how_the_storage_is_reached() -> None:
+    options = Options.of(
+        {
+            "PENSTOCK_KNOWLEDGE_STORAGE_ENDPOINT": "http://minio:9000",
+            "PENSTOCK_KNOWLEDGE_STORAGE_REGION": "eu-central-1",
+            "PENSTOCK_KNOWLEDGE_STORAGE_ALLOW_HTTP": "true",
+            "PENSTOCK_KNOWLEDGE_STORAGE_PATIENCE": "5",
+        }
+    )
+    assert options == Options("http://minio:9000", "eu-central-1", True, 5)
+
+
+def test_without_them_the_defaults_hold() -> None:
+    assert Options.of({}) == Options()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ALLOW_HTTP", "maybe"), ("PATIENCE", "long"), ("PATIENCE", "-1")]
+)
+def test_a_value_that_is_not_allowed_is_named(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=value):
+        Options.of({f"PENSTOCK_KNOWLEDGE_STORAGE_{name}": value})
+
+
+@pytest.mark.parametrize("url", ["ftp://host/x", "s3://", "s3://k:s3cret@b/x", "s3://b/x?k=s3cret"])
+def test_a_storage_of_no_known_kind_is_refused_and_no_secret_is_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match="s3://bucket/prefix") as refused:
+        Storage.of(url)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/prefix", "az://container/prefix"])
+def test_the_other_clouds_are_taken_with_their_own_variables(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    assert isinstance(Storage.of(url), Storage)
