@@ -17,7 +17,7 @@ from penstock import Workflow
 from penstock.cli import app
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
-from tests.fixtures.database import Database, connected, copied, create, drop
+from tests.fixtures.database import Database, copied, create, drop
 from tests.fixtures.server import PostgresServer
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
@@ -53,8 +53,7 @@ async def shown(postgres: PostgresServer, template: Database) -> AsyncIterator[D
     async with shop.app, database.connect() as connection:
         await _prepare(shop, connection)
     yield database
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)
 
 
 async def _prepare(shop: Shop, connection: asyncpg.Connection) -> None:

@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from penstock import sql
 from tests.django.conftest import Use
-from tests.fixtures.database import Database, connected, create, drop
+from tests.fixtures.database import Database, create, drop
 from tests.fixtures.server import PostgresServer
 
 SCHEMAS = "SELECT array_agg(nspname ORDER BY nspname) FROM pg_namespace WHERE nspname LIKE 'pen%'"
@@ -23,8 +23,7 @@ async def empty(postgres: PostgresServer) -> AsyncIterator[Database]:
     """A database without tables."""
     database = await create(postgres, source="template1")
     yield database
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)
 
 
 def asked(query: str) -> object:

@@ -197,8 +197,7 @@ async def test_a_database_without_tables_is_an_error_and_says_to_migrate(
         [finding] = await Examined(empty.url)("schema")
         assert finding.paste == ("penstock migrate",)
     finally:
-        async with connected(postgres.admin_url) as admin:
-            await drop(admin, empty)
+        await drop(postgres, empty)
 
 
 async def test_a_schema_by_another_name_is_found_or_missed(examined: Examined) -> None:

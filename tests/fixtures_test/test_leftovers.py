@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from tests.fixtures.database import Database, connected, expect_no_session_left
+from tests.fixtures.database import Database, expect_no_session_left
 from tests.fixtures.server import PostgresServer
 
 
@@ -63,9 +63,8 @@ async def test_a_connection_that_is_left_is_named_with_its_locks(
 ):
     await connection.execute("SET application_name = 'forgetful'")
     await connection.execute("SELECT pg_advisory_lock(7)")
-    async with connected(postgres.admin_url) as admin:
-        with pytest.raises(pytest.fail.Exception, match=r"of penstock\S* to forgetful.*\(0, 7\)"):
-            await expect_no_session_left(admin, database)
+    with pytest.raises(pytest.fail.Exception, match=r"of penstock\S* to forgetful.*\(0, 7\)"):
+        await expect_no_session_left(postgres, database)
 
 
 async def test_each_test_has_a_database_of_its_own_and_no_superuser(connection):

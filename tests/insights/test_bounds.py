@@ -62,8 +62,7 @@ async def read(
         await admin.execute(FORGET)
         await _look(database, "none", found)
     yield found
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)
 
 
 async def _look(database: Database, statistics: str, found: dict[tuple[str, str], Reads]) -> None:

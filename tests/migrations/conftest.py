@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fixtures.database import Database, connected, create, drop
+from tests.fixtures.database import Database, create, drop
 from tests.fixtures.server import PostgresServer
 
 
@@ -13,5 +13,4 @@ async def empty(postgres: PostgresServer) -> AsyncIterator[Database]:
     """A database with nothing in it."""
     database = await create(postgres, source="template1")
     yield database
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)

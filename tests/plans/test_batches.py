@@ -72,8 +72,7 @@ async def measured(
                     for name, call in CALLS.items():
                         found[name, statistics, how] = await reads_of(connection, call)
     yield found
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)
 
 
 @pytest.mark.parametrize("name", CALLS)

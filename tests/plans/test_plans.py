@@ -59,8 +59,7 @@ async def measured(postgres: PostgresServer, template: Database) -> AsyncIterato
                             reads = await reads_of(connection, call)
                             found[name, size, statistics, how] = reads
     yield found
-    async with connected(postgres.admin_url) as admin:
-        await drop(admin, database)
+    await drop(postgres, database)
 
 
 async def prepare_all(connection: asyncpg.Connection) -> None:

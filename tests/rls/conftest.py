@@ -101,8 +101,7 @@ async def grounded(postgres: PostgresServer, template: Database) -> AsyncIterato
         worker_url, app_url = [await way_in(database, login) for login in (WORKER_LOGIN, APP_LOGIN)]
         yield Ground(database, worker_url, app_url)
     finally:
-        async with connected(postgres.admin_url) as admin:
-            await drop(admin, database)
+        await drop(postgres, database)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
