@@ -55,10 +55,7 @@ def _import(name: str) -> ModuleType:
 
 def _broken(name: str, error: Exception) -> str:
     told = f"{type(error).__name__}: {error}".rstrip(".")
-    return (
-        f"The module {name} could not be imported: {told}. "
-        "PENSTOCK_TRACEBACK=1 shows where."
-    )
+    return f"The module {name} could not be imported: {told}. PENSTOCK_TRACEBACK=1 shows where."
 
 
 def _named(module: ModuleType, attribute: str) -> Penstock:

@@ -54,8 +54,7 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 def migration(name: str, direction: str, schema: str) -> str:
     """The whole text of a migration, its included files in place, as psql would read it."""
-    folder = files(__package__) / "migrations"
-    return _bind(_expand(folder, f"{name}.{direction}.sql"), schema)
+    return _bind(expand(files(__package__), f"{name}.{direction}.sql"), schema)
 
 
 def rls(name: str, schema: str) -> str:
@@ -78,12 +77,13 @@ def roles(schema: str) -> Roles:
     return Roles(f"{schema}_worker", f"{schema}_app")
 
 
-def _expand(folder: Traversable, name: str) -> str:
+def expand(root: Traversable, name: str) -> str:
+    """The text of a file in `migrations/` below a folder, with those it includes."""
     lines = []
-    for line in (folder / name).read_text("utf-8").splitlines():
+    for line in (root / "migrations" / name).read_text("utf-8").splitlines():
         if line.startswith(_INCLUDE):
             path = line.removeprefix(_INCLUDE).removeprefix("../").split("/")
-            lines.append(files(__package__).joinpath(*path).read_text("utf-8"))
+            lines.append(root.joinpath(*path).read_text("utf-8"))
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"

@@ -32,3 +32,42 @@ class Unreadable(KnowledgeError, NotRetryable):
 
 class Skipped(Unreadable):
     """A file of a kind that nobody can read here: no failure of it."""
+
+
+class VectorMissing(KnowledgeError):
+    """The database has no pgvector, and we may not or cannot bring it."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"Vectors need the extension pgvector 0.8 or newer in the database: {said.rstrip('.')}. "
+            "Install it there (Debian: postgresql-15-pgvector), then let an administrator run "
+            "CREATE EXTENSION vector; in this database."
+        )
+
+
+class NotFound(KnowledgeError):
+    """There is no such thing, or it is another tenant's."""
+
+    def __init__(self, what: str, which: str) -> None:
+        self.what = what
+        self.which = which
+        super().__init__(f"There is no {what} {which!r}.")
+
+
+class QuotaExceeded(KnowledgeError):
+    """More than the tenant may have."""
+
+    def __init__(self, what: str, allowed: int, wanted: int) -> None:
+        self.what = what
+        self.allowed = allowed
+        super().__init__(
+            f"That would make {wanted:,} {what}, and {allowed:,} are allowed. Delete some, or let "
+            "an administrator raise the quota."
+        )
+
+
+class TenantInactive(KnowledgeError):
+    """The tenant is switched off, or about to be deleted."""
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"The tenant {tenant!r} is not active: nothing is taken in for it.")

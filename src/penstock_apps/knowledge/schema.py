@@ -1,0 +1,73 @@
+"""The tables of knowledge, beside those of the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+from penstock import Database
+from penstock.migrate import applied, create_ledger, has_rls, lock_migrations
+from penstock.sql import quote, roles
+from penstock_apps.knowledge.errors import VectorMissing
+from penstock_apps.knowledge.sql import migration, migrations, script
+
+VECTOR = """
+SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+ WHERE e.extname = 'vector'
+"""
+
+
+def schema_of(engine: str) -> str:
+    """The schema of knowledge, named after the queue's."""
+    return f"{engine}_knowledge"
+
+
+async def migrate(database: Database) -> list[str]:
+    """Bring the tables up to date, in one transaction; the names of what was applied.
+
+    Row level security is on here where it is on for the queue.
+    """
+    assert database.url is not None
+    schema = schema_of(database.schema)
+    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    try:
+        secured = await has_rls(connection, schema=database.schema)
+        async with connection.transaction(isolation="read_committed"):
+            await lock_migrations(connection, schema)
+            found = {each.number for each in await applied(connection, schema)}
+            due = [(number, name) for number, name in migrations() if number not in found]
+            if due:
+                await _apply(connection, schema, due)
+            if secured:
+                await connection.execute(script("on", schema, roles(database.schema).app))
+    finally:
+        await connection.close()
+    return [name for _, name in due]
+
+
+async def vector_schema(connection: Any) -> str:
+    """Where pgvector is, which is made if that is allowed."""
+    found: str | None = await connection.fetchval(VECTOR)
+    if found is not None:
+        return found
+    try:
+        async with connection.transaction():
+            await connection.execute("CREATE EXTENSION vector")
+    except asyncpg.PostgresError as error:
+        raise VectorMissing(str(error)) from error
+    made: str = await connection.fetchval(VECTOR)
+    return made
+
+
+async def _apply(connection: Any, schema: str, due: list[tuple[int, str]]) -> None:
+    vector = await vector_schema(connection)
+    await create_ledger(connection, schema)
+    await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+    # Types and operators of pgvector are found wherever it is.
+    await connection.execute(f"SET LOCAL search_path = {quote(vector)}")
+    for number, name in due:
+        await connection.execute(migration(name, schema, vector))
+        await connection.execute(
+            f"INSERT INTO {quote(schema)}.migration (number, name) VALUES ($1, $2)", number, name
+        )

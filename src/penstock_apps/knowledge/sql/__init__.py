@@ -1,0 +1,39 @@
+"""The SQL of knowledge: one statement or function a file, named by its verb, read once."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from penstock.sql import expand, quote
+
+
+@cache
+def statement(name: str, schema: str) -> str:
+    """The text of one statement in `statements/`, for a schema."""
+    text = (files(__package__) / "statements" / f"{name}.sql").read_text("utf-8")
+    return text.replace(':"schema"', quote(schema))
+
+
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
+    """Number and name of every migration, in order."""
+    names = sorted(
+        entry.name.removesuffix(".up.sql")
+        for entry in (files(__package__) / "migrations").iterdir()
+        if entry.name.endswith(".up.sql")
+    )
+    return tuple((int(name.split("_", 1)[0]), name) for name in names)
+
+
+def migration(name: str, schema: str, vector: str) -> str:
+    """The whole text of a migration; `vector` is the schema that pgvector was put into."""
+    text = expand(files(__package__), f"{name}.up.sql")
+    return text.replace(':"schema"', quote(schema)).replace(':"vector"', quote(vector))
+
+
+def script(name: str, schema: str, app: str) -> str:
+    """The text of a script in `rls/`, for a schema and the role of apps."""
+    text = (files(__package__) / "rls" / f"{name}.sql").read_text("utf-8")
+    text = text.replace(':"schema"', quote(schema)).replace(":'schema'", f"'{schema}'")
+    return text.replace(':"app"', quote(app))

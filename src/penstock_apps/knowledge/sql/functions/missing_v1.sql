@@ -1,0 +1,17 @@
+-- Which of these texts the model has not seen yet, for this tenant and edition's embedder.
+CREATE FUNCTION :"schema".missing_v1(p_tenant text, p_edition bigint, p_hashes bytea[]) RETURNS SETOF bytea
+LANGUAGE sql STABLE
+SET search_path = :"schema", pg_temp
+SET enable_seqscan = off
+AS $$
+    WITH same AS MATERIALIZED (
+        SELECT array_agg(e.id) AS editions, min(e.embedder) AS embedder
+          FROM edition AS e
+         WHERE e.tenant = p_tenant
+           AND e.embedder = (SELECT o.embedder FROM edition AS o WHERE o.id = p_edition AND o.tenant = p_tenant)
+    )
+    SELECT DISTINCT h.hash
+      FROM unnest(p_hashes) AS h (hash), same AS s
+     WHERE NOT EXISTS (SELECT FROM chunk AS c WHERE c.edition = ANY (s.editions) AND c.hash = h.hash AND c.tenant = p_tenant)
+       AND NOT EXISTS (SELECT FROM vector AS v WHERE v.tenant = p_tenant AND v.embedder = s.embedder AND v.hash = h.hash)
+$$;

@@ -1,0 +1,128 @@
+-- Let a version of a document be found, and nothing of the one before: in one transaction.
+--
+-- The answer: `published`, with how many chunks the edition did not have; `stale` if this version is not wanted any
+-- more; `missing`, with the texts that have no vector, for the caller to roll back and embed them.
+CREATE FUNCTION :"schema".publish_v1(
+    p_tenant   text,
+    p_document bigint,
+    p_version  integer,
+    p_edition  bigint,
+    p_hashes   bytea[],
+    p_texts    text[],
+    p_headings text[],
+    p_tokens   integer[],
+    p_pages    integer[],
+    p_fresh    bytea[],      -- hashes of texts that were embedded just now
+    p_vectors  halfvec[],    -- and their vectors
+    p_facts    jsonb,        -- title, kind, pages, metadata, embedded
+    OUT answer text,
+    OUT added integer,
+    OUT missing bytea[]
+)
+LANGUAGE plpgsql
+SET search_path = :"schema", :"vector", pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+    v_document document;
+    v_edition  edition;
+    v_language regconfig;
+    v_same     bigint[];     -- other editions whose vectors are as good
+    v_before   bigint[];
+    v_new      bigint[];
+    v_now      bigint[];     -- chunk by position
+    v_stale    bigint[];
+    v_tokens   bigint := coalesce((SELECT sum(t) FROM unnest(p_tokens) AS t), 0);
+    v_count    integer := cardinality(p_hashes);
+BEGIN
+    added := 0;
+    SELECT d.* INTO v_document FROM document AS d
+     WHERE d.id = p_document AND d.tenant = p_tenant AND d.version = p_version AND d.deleted_at IS NULL
+       FOR NO KEY UPDATE;
+    SELECT e.* INTO v_edition FROM edition AS e
+     WHERE e.id = p_edition AND e.tenant = p_tenant AND e.base = v_document.base AND e.state <> 'retired';
+    IF v_document.id IS NULL OR v_edition.id IS NULL
+       OR EXISTS (SELECT FROM tenant AS t WHERE t.tenant = p_tenant AND (NOT t.active OR t.deleted_at IS NOT NULL))
+       OR EXISTS (SELECT FROM source AS s WHERE s.id = v_document.source AND s.deleted_at IS NOT NULL) THEN
+        answer := 'stale';
+        RETURN;
+    END IF;
+    SELECT b.language::regconfig INTO v_language FROM base AS b WHERE b.id = v_document.base;
+    SELECT array_agg(e.id) INTO v_same FROM edition AS e
+     WHERE e.tenant = p_tenant AND e.embedder = v_edition.embedder AND e.id <> p_edition;
+    SELECT coalesce(array_agg(p.chunk), '{}') INTO v_before FROM passage AS p
+     WHERE p.document = p_document AND p.edition = p_edition;
+
+    -- In the order of their hashes: whoever publishes the same texts waits, and nobody for each other.
+    WITH given AS (
+        SELECT h.hash, min(h.position)::integer AS position FROM unnest(p_hashes) WITH ORDINALITY AS h (hash, position) GROUP BY 1
+    ), fresh AS (
+        SELECT DISTINCT ON (f.hash) f.hash, f.vector FROM unnest(p_fresh, p_vectors) AS f (hash, vector)
+    ), wanted AS (
+        SELECT g.hash, g.position, coalesce(f.vector, v.embedding, o.embedding) AS embedding
+          FROM given AS g
+          LEFT JOIN fresh AS f ON f.hash = g.hash
+          LEFT JOIN vector AS v ON f.vector IS NULL AND v.tenant = p_tenant AND v.embedder = v_edition.embedder AND v.hash = g.hash
+          LEFT JOIN LATERAL (
+            SELECT c.embedding FROM chunk AS c WHERE c.edition = ANY (v_same) AND c.hash = g.hash AND c.tenant = p_tenant LIMIT 1
+          ) AS o ON f.vector IS NULL AND v.embedding IS NULL
+         WHERE NOT EXISTS (SELECT FROM chunk AS c WHERE c.edition = p_edition AND c.hash = g.hash)
+    ), inserted AS (
+        INSERT INTO chunk (tenant, edition, hash, tokens, heading, text, embedding, words)
+        SELECT p_tenant, p_edition, w.hash, p_tokens[w.position], p_headings[w.position], p_texts[w.position], w.embedding,
+               setweight(to_tsvector(v_language, p_headings[w.position]), 'A')
+                   || setweight(to_tsvector(v_language, p_texts[w.position]), 'B')
+                   || array_to_tsvector(ARRAY['_e' || p_edition])
+          FROM wanted AS w
+         WHERE w.embedding IS NOT NULL
+         ORDER BY w.hash
+        ON CONFLICT (edition, hash) DO NOTHING
+        RETURNING id
+    )
+    SELECT coalesce(array_agg(i.id), '{}') INTO v_new FROM inserted AS i;
+    added := cardinality(v_new);
+
+    -- What others have put there must stay until we point to it.
+    PERFORM FROM chunk AS c
+     WHERE c.edition = p_edition AND c.hash = ANY (p_hashes) AND NOT c.id = ANY (v_new) AND NOT c.id = ANY (v_before)
+     ORDER BY c.hash FOR KEY SHARE;
+    SELECT array_agg(c.id ORDER BY h.position), array_agg(DISTINCT h.hash) FILTER (WHERE c.id IS NULL)
+      INTO v_now, missing
+      FROM unnest(p_hashes) WITH ORDINALITY AS h (hash, position)
+      LEFT JOIN chunk AS c ON c.edition = p_edition AND c.hash = h.hash;
+    IF missing IS NOT NULL THEN
+        answer := 'missing';
+        RETURN;
+    END IF;
+
+    DELETE FROM passage AS p WHERE p.document = p_document AND p.edition = p_edition;
+    INSERT INTO passage (tenant, document, edition, position, chunk, page)
+    SELECT p_tenant, p_document, p_edition, n.position, n.chunk, p_pages[n.position]
+      FROM unnest(v_now) WITH ORDINALITY AS n (chunk, position);
+
+    -- Locked first: the statement after it sees who has pointed to one meanwhile. What is locked is in use.
+    v_stale := ARRAY(SELECT DISTINCT b FROM unnest(v_before) AS b WHERE NOT b = ANY (coalesce(v_now, '{}')));
+    IF cardinality(v_stale) > 0 THEN
+        v_stale := ARRAY(SELECT c.id FROM chunk AS c WHERE c.id = ANY (v_stale) FOR UPDATE SKIP LOCKED);
+        DELETE FROM chunk AS c
+         WHERE c.id = ANY (v_stale) AND NOT EXISTS (SELECT FROM passage AS p WHERE p.chunk = c.id);
+    END IF;
+
+    DELETE FROM vector AS v WHERE v.tenant = p_tenant AND v.embedder = v_edition.embedder AND v.hash = ANY (p_hashes);
+    DELETE FROM draft AS d WHERE d.document = p_document AND d.edition = p_edition;
+    answer := 'published';
+    IF v_edition.state <> 'live' THEN
+        RETURN;
+    END IF;
+    UPDATE document AS d
+       SET state = 'completed', reason = NULL, error = NULL, published = p_version, ended_at = clock_timestamp(),
+           updated_at = clock_timestamp(), chunks = v_count, tokens = v_tokens,
+           embedded = coalesce((p_facts->>'embedded')::integer, 0), title = p_facts->>'title', kind = p_facts->>'kind',
+           pages = (p_facts->>'pages')::integer
+     WHERE d.id = p_document;
+    INSERT INTO usage AS u (tenant, slot, chunks, tokens)
+    VALUES (p_tenant, p_document % 16, v_count - v_document.chunks, v_tokens - v_document.tokens)
+    ON CONFLICT (tenant, slot) DO UPDATE SET chunks = u.chunks + excluded.chunks, tokens = u.tokens + excluded.tokens;
+END
+$$;

@@ -1,0 +1,218 @@
+-- Tenant, base, source, document, chunk. Every table names the tenant: row level security asks for nothing else.
+-- No foreign keys: what belongs together goes together in bounded pieces, not in one long transaction.
+
+CREATE TABLE :"schema".tenant (
+    tenant      text        NOT NULL,
+    active      boolean     NOT NULL DEFAULT true,
+    settings    jsonb       NOT NULL DEFAULT '{}',
+    deleted_at  timestamptz,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT tenant_pkey PRIMARY KEY (tenant)
+);
+
+-- What a tenant has, in several rows, so that those who count at the same time do not wait for each other.
+CREATE TABLE :"schema".usage (
+    tenant     text     NOT NULL,
+    slot       smallint NOT NULL,
+    documents  bigint   NOT NULL DEFAULT 0,
+    bytes      bigint   NOT NULL DEFAULT 0,
+    chunks     bigint   NOT NULL DEFAULT 0,
+    tokens     bigint   NOT NULL DEFAULT 0,
+    CONSTRAINT usage_pkey PRIMARY KEY (tenant, slot)
+) WITH (fillfactor = 50);
+
+CREATE TABLE :"schema".base (
+    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant      text        NOT NULL,
+    name        text        NOT NULL,
+    language    text        NOT NULL DEFAULT 'english',
+    edition     bigint,                 -- the one that is searched
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    deleted_at  timestamptz,
+    CONSTRAINT base_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX base_name ON :"schema".base (tenant, name) WHERE deleted_at IS NULL;
+
+-- How a base is cut and embedded. A change of settings is a new edition, built beside the one that is live.
+CREATE TABLE :"schema".edition (
+    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant      text        NOT NULL,
+    base        bigint      NOT NULL,
+    settings    jsonb       NOT NULL,
+    embedder    text        NOT NULL,   -- vectors of one embedder can be compared, and used again
+    dimensions  integer     NOT NULL,
+    state       text        NOT NULL DEFAULT 'live',
+    batch       text,                   -- of the jobs that build it
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT edition_pkey PRIMARY KEY (id),
+    CONSTRAINT edition_state CHECK (state IN ('building', 'live', 'retired'))
+);
+CREATE INDEX edition_base ON :"schema".edition (base);
+CREATE INDEX edition_embedder ON :"schema".edition (tenant, embedder);
+
+CREATE TABLE :"schema".source (
+    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant      text        NOT NULL,
+    base        bigint      NOT NULL,
+    kind        text        NOT NULL,
+    name        text        NOT NULL,
+    key         text,                   -- what finds it again: a folder, a URL
+    tags        text[]      NOT NULL DEFAULT '{}',
+    metadata    jsonb       NOT NULL DEFAULT '{}',
+    batch       text,                   -- the newest one
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at    timestamptz,
+    deleted_at  timestamptz,
+    CONSTRAINT source_pkey PRIMARY KEY (id),
+    CONSTRAINT source_kind CHECK (kind IN ('files', 'url', 'text', 'site'))
+);
+CREATE UNIQUE INDEX source_key ON :"schema".source (base, kind, key) WHERE deleted_at IS NULL;
+CREATE INDEX source_base ON :"schema".source (base, id);
+CREATE INDEX source_tenant ON :"schema".source (tenant, id);
+
+-- A stored file, by its content. Its row is written before it is stored and goes after it is removed.
+CREATE TABLE :"schema".object (
+    tenant      text        NOT NULL,
+    digest      bytea       NOT NULL,
+    name        text        NOT NULL,
+    bytes       bigint      NOT NULL,
+    holds       integer     NOT NULL DEFAULT 0,   -- uploads under way
+    held_until  timestamptz NOT NULL DEFAULT '-infinity',
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT object_pkey PRIMARY KEY (tenant, digest)
+);
+CREATE INDEX object_created ON :"schema".object (created_at);
+
+CREATE TABLE :"schema".document (
+    id           bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant       text        NOT NULL,
+    base         bigint      NOT NULL,
+    source       bigint      NOT NULL,
+    path         text        NOT NULL,
+    version      integer     NOT NULL DEFAULT 1,  -- of the content that is wanted
+    published    integer,                         -- of the content that is found
+    state        text        NOT NULL DEFAULT 'pending',
+    reason       text,
+    error        text,
+    media_type   text,
+    bytes        bigint      NOT NULL DEFAULT 0,
+    digest       bytea,                           -- of the file; the object with it may be gone
+    stored       boolean     NOT NULL DEFAULT true,
+    url          text,                            -- where it is fetched from
+    job          text,
+    batch        text,
+    kind         text,
+    title        text,
+    pages        integer,
+    chunks       integer     NOT NULL DEFAULT 0,
+    tokens       bigint      NOT NULL DEFAULT 0,
+    embedded     integer     NOT NULL DEFAULT 0,  -- how many of the chunks were new to the model
+    tags         text[]      NOT NULL DEFAULT '{}',
+    metadata     jsonb       NOT NULL DEFAULT '{}',
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at     timestamptz,
+    deleted_at   timestamptz,
+    CONSTRAINT document_pkey PRIMARY KEY (id),
+    CONSTRAINT document_state CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled'))
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX document_path ON :"schema".document (source, path);
+CREATE INDEX document_base ON :"schema".document (base, created_at);
+CREATE INDEX document_tenant ON :"schema".document (tenant, id);
+CREATE INDEX document_batch ON :"schema".document (batch) WHERE state IN ('pending', 'processing');
+CREATE INDEX document_digest ON :"schema".document (tenant, digest);
+
+-- How many documents a source has in each state: counted by changes, which are folded together now and then.
+CREATE TABLE :"schema".tally (
+    tenant  text   NOT NULL,
+    base    bigint NOT NULL,
+    source  bigint NOT NULL,
+    state   text   NOT NULL,
+    number  bigint NOT NULL,
+    CONSTRAINT tally_pkey PRIMARY KEY (source, state)
+) WITH (fillfactor = 50);
+CREATE INDEX tally_base ON :"schema".tally (base);
+CREATE INDEX tally_tenant ON :"schema".tally (tenant);
+
+CREATE TABLE :"schema".tally_change (
+    tenant  text   NOT NULL,
+    base    bigint NOT NULL,
+    source  bigint NOT NULL,
+    state   text   NOT NULL,
+    number  bigint NOT NULL
+);
+CREATE INDEX tally_change_source ON :"schema".tally_change (source);
+CREATE INDEX tally_change_base ON :"schema".tally_change (base);
+CREATE INDEX tally_change_tenant ON :"schema".tally_change (tenant);
+
+-- A text that is found as one: stored once an edition, however many documents hold it. `words` has the edition as
+-- a word of its own, so that the index is read for that edition alone.
+CREATE TABLE :"schema".chunk (
+    id         bigint  NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant     text    NOT NULL,
+    edition    bigint  NOT NULL,
+    hash       bytea   NOT NULL,   -- of exactly the text that was embedded
+    tokens     integer NOT NULL,
+    heading    text    NOT NULL,
+    text       text    NOT NULL,
+    embedding  halfvec NOT NULL,
+    words      tsvector NOT NULL,
+    CONSTRAINT chunk_pkey PRIMARY KEY (id)
+);
+ALTER TABLE :"schema".chunk ALTER COLUMN embedding SET STORAGE PLAIN;
+CREATE UNIQUE INDEX chunk_hash ON :"schema".chunk (edition, hash);
+CREATE INDEX chunk_words ON :"schema".chunk USING gin (words);
+
+-- Where a chunk stands.
+CREATE TABLE :"schema".passage (
+    tenant    text    NOT NULL,
+    document  bigint  NOT NULL,
+    edition   bigint  NOT NULL,
+    position  integer NOT NULL,
+    chunk     bigint  NOT NULL,
+    page      integer,
+    CONSTRAINT passage_pkey PRIMARY KEY (document, edition, position)
+);
+CREATE INDEX passage_chunk ON :"schema".passage (chunk);
+
+-- A text that waits for a call to the model that many documents share.
+CREATE TABLE :"schema".draft (
+    tenant    text    NOT NULL,
+    document  bigint  NOT NULL,
+    edition   bigint  NOT NULL,
+    version   integer NOT NULL,
+    position  integer NOT NULL,
+    hash      bytea   NOT NULL,
+    tokens    integer NOT NULL,
+    heading   text    NOT NULL,
+    text      text    NOT NULL,
+    page      integer,
+    CONSTRAINT draft_pkey PRIMARY KEY (document, edition, position)
+);
+CREATE INDEX draft_hash ON :"schema".draft (edition, hash);
+
+-- A vector that is paid for and not published yet.
+CREATE TABLE :"schema".vector (
+    tenant     text    NOT NULL,
+    embedder   text    NOT NULL,
+    hash       bytea   NOT NULL,
+    embedding  halfvec NOT NULL,
+    made_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT vector_pkey PRIMARY KEY (tenant, embedder, hash)
+);
+ALTER TABLE :"schema".vector ALTER COLUMN embedding SET STORAGE PLAIN;
+
+\ir ../functions/count_documents_v1.sql
+CREATE TRIGGER document_added AFTER INSERT ON :"schema".document
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
+CREATE TRIGGER document_changed AFTER UPDATE ON :"schema".document
+    REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
+CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
+
+\ir ../functions/index_dimensions_v1.sql
+\ir ../functions/missing_v1.sql
+\ir ../functions/publish_v1.sql
+\ir ../functions/remove_documents_v1.sql
+\ir ../functions/fold_tallies_v1.sql
+SELECT :"schema".index_dimensions_v1(256);
