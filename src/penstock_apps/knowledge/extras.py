@@ -1,0 +1,16 @@
+"""What is installed only where it is wanted."""
+
+from __future__ import annotations
+
+from penstock import NotRetryable
+from penstock_apps.knowledge.errors import KnowledgeError
+
+
+class NotInstalled(KnowledgeError, NotRetryable):
+    """A package that comes with an extra is not there."""
+
+    def __init__(self, package: str, extra: str, remedy: str | None = None) -> None:
+        self.package = package
+        self.extra = extra
+        remedy = remedy or f"Run `pip install 'penstock[{extra}]'`."
+        super().__init__(f"The package {package} is not installed. {remedy}")

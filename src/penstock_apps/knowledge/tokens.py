@@ -1,0 +1,95 @@
+"""What a text is made of, in the eyes of a model: the tokens of wordllama, read from its wheel.
+
+The package itself is not imported: that takes half a second, and sets up the logging of everybody.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock_apps.knowledge.extras import NotInstalled
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
+# No token reaches from the end of a word into what follows, or across a line: the tokens of a text
+# are those of these parts, one after the other.
+PART: Final = re.compile(r"\n|[ ▁]*[^ ▁\n]+|[ ▁]+")
+# Texts repeat their words: 100,000 of them take some 20 MB. What is longer is seldom seen twice.
+KEPT: Final = 100_000
+LONGEST_KEPT: Final = 40
+
+
+def wheel(file: str) -> Path:
+    """A file that wordllama brings along."""
+    found = find_spec("wordllama")
+    if found is None or not found.submodule_search_locations:
+        raise NotInstalled("wordllama", "knowledge")
+    return Path(found.submodule_search_locations[0]) / file
+
+
+class Words(dict[str, tuple[int, ...]]):
+    """The tokens of words, each asked for once: four times as fast as asking for whole texts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        ids = tuple(self._tokenizer.encode(word, add_special_tokens=False).ids)
+        if len(word) <= LONGEST_KEPT:
+            if len(self) >= KEPT:
+                self.clear()
+            self[word] = ids
+        return ids
+
+
+class Lengths(dict[str, int]):
+    """How many tokens a word has."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, word: str) -> int:
+        length = len(self._words[word])
+        if len(word) <= LONGEST_KEPT:
+            if len(self) >= KEPT:
+                self.clear()
+            self[word] = length
+        return length
+
+
+class Tokens:
+    """Counts and names the tokens of a text."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._words = Words(tokenizer)
+        self._lengths = Lengths(self._words)
+
+    def count(self, text: str) -> int:
+        return sum(map(self._lengths.__getitem__, PART.findall(f" {text}")))
+
+    def ids(self, text: str) -> list[int]:
+        return list(chain.from_iterable(map(self._words.__getitem__, PART.findall(f" {text}"))))
+
+
+@cache
+def tokens() -> Tokens:
+    """The tokens of wordllama: loaded once a process, without a download or a thread."""
+    try:
+        from tokenizers import Tokenizer, normalizers
+    except ImportError as error:
+        raise NotInstalled("tokenizers", "knowledge") from error
+
+    tokenizer = Tokenizer.from_file(str(wheel(TOKENIZER)))
+    # A text begins with a space; a part of it that is asked for by itself may not.
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.encode_special_tokens = True
+    return Tokens(tokenizer)
