@@ -1,0 +1,32 @@
+"""From settings to the model they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock import ConfigError
+from penstock_apps.knowledge.embed.embedder import Embedder
+from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.extras import NotInstalled
+
+TIMEOUT: Final = 60.0
+
+
+def embedder_of(
+    settings: Embedding, environment: Mapping[str, str], *, timeout: float = TIMEOUT
+) -> Embedder:
+    """The model that the settings name, with its key from the environment, ready to be asked.
+
+    What it needs is imported only now. `timeout` is for a call over HTTP, in seconds.
+    """
+    try:
+        match settings.provider:
+            case "wordllama":
+                from penstock_apps.knowledge.embed.wordllama import WordLlama
+
+                return WordLlama(settings)
+            case provider:
+                raise ConfigError("embedding.provider", provider, "wordllama")
+    except ImportError as error:
+        raise NotInstalled(error.name or "needed", "knowledge") from error

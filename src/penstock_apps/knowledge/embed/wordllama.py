@@ -1,0 +1,70 @@
+"""The model that needs nothing: vectors of tokens in a wheel, of which a text's is the mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from penstock import ConfigError
+from penstock_apps.knowledge.embed.numeric import normalised, np
+from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.extras import NotInstalled
+from penstock_apps.knowledge.tokens import tokens, wheel
+
+if TYPE_CHECKING:
+    from penstock_apps.knowledge.embed.embedder import Vectors
+
+MODEL: Final = "l2_supercat"
+WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
+# It was trained so that its first dimensions are good by themselves.
+DIMENSIONS: Final = (256, 128, 64)
+
+
+class WordLlama:
+    """Thousands of texts a second, where they are: no call is worth sharing."""
+
+    shares_calls = False
+    most_texts = 4096
+    most_tokens = 4096 * 256
+
+    def __init__(self, settings: Embedding) -> None:
+        if settings.model not in (None, MODEL):
+            raise ConfigError("embedding.model", settings.model, f"{MODEL} with wordllama")
+        self.dimensions = settings.dimensions or DIMENSIONS[0]
+        if self.dimensions not in DIMENSIONS:
+            raise ConfigError(
+                "embedding.dimensions", self.dimensions, "256, 128 or 64 with wordllama"
+            )
+        self.fingerprint = f"wordllama {MODEL} {self.dimensions}"
+        self._weights = np.ascontiguousarray(weights()[:, : self.dimensions])
+        self._ids = tokens().ids
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """As `embed`, for those who do not await."""
+        sums = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in enumerate(texts):
+            # Of many texts at once the rows would not fit into the processor's cache.
+            np.add.reduce(self._weights.take(self._ids(text), axis=0), axis=0, out=sums[row])
+        return normalised(sums)
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        return await asyncio.to_thread(self.vectors, texts)
+
+    async def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.vectors([text])[0]
+        return vector
+
+    async def close(self) -> None:
+        pass
+
+
+@cache
+def weights() -> Vectors:
+    """A vector a token: read once a process, 32 MB."""
+    try:
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise NotInstalled("safetensors", "knowledge") from error
+    return load_file(wheel(WEIGHTS))["embedding.weight"].astype(np.float32)
