@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import obstore
@@ -16,6 +15,7 @@ from obstore.store import LocalStore
 
 from penstock import ConfigError
 from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import local, remote
 from penstock_apps.knowledge.storage.answering import answering
 from penstock_apps.knowledge.storage.errors import ObjectDamaged
@@ -95,18 +95,16 @@ class Storage:
     async def to_file(self, name: str, path: Path) -> int:
         """Copy a stored file to a path, checked against its name; the bytes that it has."""
         opened = await self.open(name)
-        hashed = sha256()
-        with await asyncio.to_thread(path.open, "wb") as out:
-
-            def take(block: bytes) -> None:
-                hashed.update(block)
-                out.write(block)
-
+        sink = Sink(path)
+        try:
             async for block in opened:
-                await asyncio.to_thread(take, block)
-        if hashed.digest() != digest_of(name):
-            raise ObjectDamaged(name)
-        return opened.bytes
+                await sink.write(block)
+            if await sink.finish() != digest_of(name):
+                raise ObjectDamaged(name)
+        except BaseException:
+            await sink.abandon()
+            raise
+        return sink.bytes
 
     async def delete(self, names: Sequence[str]) -> None:
         """Remove files. Those that are gone already are no error."""
