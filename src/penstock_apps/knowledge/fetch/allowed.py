@@ -1,0 +1,65 @@
+"""What may be fetched beyond the public web."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from penstock import ConfigError
+from penstock_apps.knowledge.fetch.address import Address, Network
+
+PRIVATE = "PENSTOCK_KNOWLEDGE_FETCH_PRIVATE"
+PORTS = "PENSTOCK_KNOWLEDGE_FETCH_PORTS"
+WEB = frozenset({80, 443})
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """`private`: hosts and networks that are no part of the public web and may be fetched from.
+
+    >>> Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
+    """
+
+    private: tuple[str, ...] = ()
+    ports: frozenset[int] = WEB
+
+    def __post_init__(self) -> None:
+        for port in self.ports:
+            if not 0 < port < 65_536:
+                raise ConfigError("ports", port, "numbers from 1 to 65535")
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> Allowed:
+        """As the environment has it: lists with commas."""
+        ports = _list(environment.get(PORTS, ""))
+        if not all(port.isascii() and port.isdigit() for port in ports):
+            raise ConfigError(PORTS, environment[PORTS], "numbers from 1 to 65535, with commas")
+        return cls(
+            private=tuple(_list(environment.get(PRIVATE, ""))),
+            ports=frozenset(map(int, ports)) or WEB,
+        )
+
+    def allows(self, host: str, address: Address) -> bool:
+        """Whether this address, found under this name, was allowed in so many words."""
+        name = host.lower().rstrip(".")
+        for entry in self.private:
+            network = _network(entry)
+            if network is None:
+                if entry.lower().rstrip(".") == name:
+                    return True
+            elif network.version == address.version and address in network:
+                return True
+        return False
+
+
+def _network(entry: str) -> Network | None:
+    try:
+        return ip_network(entry, strict=False)
+    except ValueError:
+        return None
+
+
+def _list(text: str) -> list[str]:
+    return [entry for entry in (each.strip() for each in text.split(",")) if entry]
