@@ -26,7 +26,19 @@ def embedder_of(
                 from penstock_apps.knowledge.embed.wordllama import WordLlama
 
                 return WordLlama(settings)
+            case "openai":
+                from penstock_apps.knowledge.embed.openai import OpenAI
+
+                return OpenAI(settings, environment, timeout)
+            case "cohere":
+                from penstock_apps.knowledge.embed.cohere import Cohere
+
+                return Cohere(settings, environment, timeout)
+            case "voyage":
+                from penstock_apps.knowledge.embed.voyage import Voyage
+
+                return Voyage(settings, environment, timeout)
             case provider:
-                raise ConfigError("embedding.provider", provider, "wordllama")
+                raise ConfigError("embedding.provider", provider, "one of those installed here")
     except ImportError as error:
         raise NotInstalled(error.name or "needed", "knowledge") from error

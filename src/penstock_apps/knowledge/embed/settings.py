@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -39,11 +40,18 @@ class Embedding(Struct, frozen=True):
             raise ConfigError(
                 "embedding.dimensions", self.dimensions, f"from 1 to {MOST_DIMENSIONS:,}"
             )
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            raise ConfigError("embedding.base_url", self.base_url, "an http or https address")
+        if self.base_url is not None:
+            _check_address(self.base_url)
         if self.provider != "openai":
             for name in ("base_url", "document_prefix", "query_prefix"):
                 if value := getattr(self, name):
                     raise ConfigError(
                         f"embedding.{name}", value, "set for the provider openai alone"
                     )
+
+
+def _check_address(url: str) -> None:
+    if "@" in url:
+        raise ConfigError("embedding.base_url", "…", "an address without a name and a password")
+    if not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
+        raise ConfigError("embedding.base_url", url, "an http or https address")
