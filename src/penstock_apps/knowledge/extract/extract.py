@@ -1,0 +1,111 @@
+"""From a file to its text, or to a sentence that says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from penstock_apps.knowledge.errors import Skipped, Unreadable
+from penstock_apps.knowledge.extract.kinds import sniff
+from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.tidy import tidied
+from penstock_apps.knowledge.text import Extracted, Section
+
+# Raise it whenever a file may give another text than before: what was read earlier is read again.
+VERSION = 1
+
+Read = Callable[[Path, str, Limits], Extracted]
+
+# The module that reads a kind is imported with the first file of that kind.
+READERS = {
+    "code": "plain",
+    "html": "html",
+    "image": "ocr",
+    "markdown": "markdown",
+    "pdf": "pdf",
+    "text": "plain",
+}
+
+
+def extract(
+    path: Path, name: str, *, limits: Limits | None = None, media_type: str | None = None
+) -> Extracted:
+    """The text of a file that its owner calls `name`; `Unreadable` where there is none."""
+    limits = limits or Limits()
+    size = path.stat().st_size
+    if size == 0:
+        raise Unreadable("empty", "The file is empty. Send it again; the upload may have failed.")
+    if size > limits.bytes:
+        raise Unreadable(
+            "too_large",
+            f"The file has {megabytes(size)} MB; at most {megabytes(limits.bytes)} MB are read. "
+            "Split it into smaller files.",
+        )
+    kind = sniff(path, name, media_type)
+    if kind is None or kind not in READERS:
+        raise Skipped(
+            "unsupported",
+            f"Files such as {Path(name).suffix or 'this one'} are not read. "
+            "Save it as PDF, Office, HTML or text.",
+        )
+    return whole(attempt(reader(kind), path, name, limits), limits)
+
+
+def reader(kind: str) -> Read:
+    module = import_module(f"penstock_apps.knowledge.extract.{READERS[kind]}")
+    read: Read = module.read
+    return read
+
+
+def attempt(read: Read, path: Path, name: str, limits: Limits) -> Extracted:
+    """Whatever a parser stumbles over, the file is broken; a lack of memory is no fault of it."""
+    try:
+        return read(path, name, limits)
+    except (Unreadable, MemoryError):
+        raise
+    except Exception as error:
+        # Parsers quote what they could not read: the kind of the error is all that may be said.
+        raise Unreadable(
+            "broken",
+            f"The file is damaged or not what its name says ({type(error).__name__}). "
+            "Open it, save it anew and send that.",
+        ) from None
+
+
+def whole(found: Extracted, limits: Limits) -> Extracted:
+    """The text as it is kept, if there is some and not too much of it."""
+    sections = tuple(
+        Section(text, section.page) for section in found.sections if (text := tidied(section.text))
+    )
+    characters = sum(len(section.text) for section in sections)
+    if characters > limits.characters:
+        raise too_much_text(limits)
+    if characters == 0:
+        raise Unreadable(
+            "no_text",
+            "The file holds no text. If it is a scan, install tesseract or send its text.",
+        )
+    return Extracted(
+        sections=sections,
+        kind=found.kind,
+        title=line(found.title),
+        metadata={key: said for key, value in found.metadata.items() if (said := line(value))},
+    )
+
+
+def too_much_text(limits: Limits) -> Unreadable:
+    return Unreadable(
+        "too_large",
+        f"The file holds more than {limits.characters} characters of text, the most that is read. "
+        "Split it into smaller files.",
+    )
+
+
+def line(value: str | None) -> str | None:
+    """A title or a name on one line, of a length that can be shown."""
+    return " ".join(tidied(value or "").split())[:500] or None
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f}"

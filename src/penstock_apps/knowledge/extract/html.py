@@ -1,0 +1,129 @@
+"""Web pages: what is to be read of them, as Markdown."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from pathlib import Path
+
+from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
+
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.text import Extracted, Section
+
+# Never read, wherever they stand.
+UNREAD = (
+    "script, style, noscript, template, svg, canvas, iframe, object, dialog, button, select, input"
+)
+# What leads around a site and is the same on every page of it. Class names are those of the
+# generators of manuals (DocBook, Sphinx, Doxygen, MkDocs, Docusaurus) and of many others.
+AROUND = (
+    "nav, footer, aside, [role=navigation], [role=search], [role=contentinfo], [hidden], "
+    "[aria-hidden=true], .navheader, .navfooter, .toc, .toctree-wrapper, .related, "
+    ".sphinxsidebar, .sidebar, .breadcrumb, .breadcrumbs, .skip-link, .cookie-banner, .pagination, "
+    ".headerlink, .anchor-link, .hash-link, .sr-only"
+)
+MAIN = "main, [role=main]"
+# "Note" above a box heads that box, not all that follows it.
+BOXES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
+BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
+
+PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL | re.IGNORECASE)
+BLANKS = re.compile(r"\s+")
+CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
+# Tags that must be closed; a page has at most a few dozens of them within each other.
+NESTED = re.compile(
+    r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|a|b|i|u|em|strong|font|center"
+    r"|form|svg|g|details|code|pre|small|big|sub|sup)\b",
+    re.IGNORECASE,
+)
+DEPTH = 1000
+MANY_TAGS = 20_000
+
+OPTIONS = ConversionOptions(
+    # What is dropped, is dropped here.
+    preprocessing=PreprocessingOptions(enabled=False),
+    extract_metadata=False,
+    autolinks=False,
+    bullets="-",
+    # Padding would change every row with the widest of them.
+    compact_tables=True,
+    # A deeper page is no text; its converter would go down with it.
+    max_depth=DEPTH,
+)
+
+
+def read(path: Path, name: str, limits: Limits) -> Extracted:
+    data = path.read_bytes()
+    said = CHARSET.search(data[:2048])
+    text, title, metadata = page(decode(data, said[1].decode() if said else None))
+    return Extracted((Section(text),), kind="html", title=title, metadata=metadata)
+
+
+def page(source: str) -> tuple[str, str | None, dict[str, str]]:
+    """The Markdown, the title and what the head says of a page."""
+    if source.count("<") > MANY_TAGS and depth(source) > DEPTH:
+        raise Unreadable("broken", "The page is nested without end. Save its text and send that.")
+    tree = LexborHTMLParser(source)
+    title = tree.css_first("title")
+    metadata = named(tree)
+    for node in tree.css(UNREAD):
+        node.decompose()
+    text = ""
+    if tree.body is not None:
+        everything = tree.body.html or ""
+        for node in tree.css(AROUND):
+            node.decompose()
+        # A page that only leads around is still better than none: the index of a manual.
+        text = markdown(readable(tree)) or markdown(LexborHTMLParser(everything))
+    return text, (title.text() if title else None) or first_heading(tree), metadata
+
+
+def depth(source: str) -> int:
+    """How deep tags stand within each other: the time to parse them grows with its square."""
+    steps = (-1 if closing else 1 for closing in NESTED.findall(source))
+    return max(accumulate(steps), default=0)
+
+
+def named(tree: LexborHTMLParser) -> dict[str, str]:
+    metadata = {}
+    for name in ("author", "description", "keywords"):
+        found = tree.css_first(f"meta[name={name} i]")
+        if found and (content := found.attributes.get("content")):
+            metadata[name] = content
+    root = tree.root
+    if root is not None and (language := root.attributes.get("lang")):
+        metadata["language"] = language
+    return metadata
+
+
+def readable(tree: LexborHTMLParser) -> LexborHTMLParser | LexborNode:
+    """The part that the page itself calls its main one, or its only article."""
+    found = tree.css(MAIN) or tree.css("article")
+    if len(found) == 1 and found[0].text(strip=True):
+        return found[0]
+    return tree
+
+
+def markdown(part: LexborHTMLParser | LexborNode) -> str:
+    """Text of links without their targets, of pictures what stands for them."""
+    for picture in part.css("img"):
+        picture.replace_with(picture.attributes.get("alt") or "")
+    for heading in part.css(BOXED):
+        bold = create_tag("strong")
+        bold.insert_child(heading.text())
+        heading.replace_with(bold)
+    for link in part.css("a"):
+        link.unwrap()
+    # Where a paragraph's lines end in the source means nothing; it would only change its hash.
+    pieces = PRE.split(part.html or "")
+    pieces[::2] = [BLANKS.sub(" ", piece) for piece in pieces[::2]]
+    return convert("".join(pieces), OPTIONS).content or ""
+
+
+def first_heading(tree: LexborHTMLParser) -> str | None:
+    found = tree.css_first("h1")
+    return found.text() if found else None

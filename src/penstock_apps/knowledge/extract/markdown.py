@@ -1,0 +1,33 @@
+"""Markdown as it is, without its front matter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.text import Extracted, Section
+
+FRONT = re.compile(r"\A---[ \t]*\n(?=[A-Za-z][\w-]*:)(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+ENTRY = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
+ATX = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+SETEXT = re.compile(r"^(\S.*)\n=+[ \t]*$", re.MULTILINE)
+
+
+def read(path: Path, name: str, limits: Limits) -> Extracted:
+    text = decode(path.read_bytes()).replace("\r\n", "\n")
+    metadata = {}
+    if front := FRONT.match(text):
+        metadata = {key.lower(): value.strip("'\"") for key, value in ENTRY.findall(front[1])}
+        text = text[front.end() :]
+    title = metadata.pop("title", None) or heading(text)
+    return Extracted((Section(text),), kind="markdown", title=title, metadata=metadata)
+
+
+def heading(text: str) -> str | None:
+    """The first heading of the first level; a comment in a block of code is none."""
+    prose = FENCED.sub("", text[:50_000])
+    found = ATX.search(prose) or SETEXT.search(prose)
+    return found[1] if found else None

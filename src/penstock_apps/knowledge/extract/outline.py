@@ -1,0 +1,65 @@
+"""The bookmarks of a PDF, as headings of the lines they lead to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pypdfium2
+
+# More of them is an index, and not of headings.
+MOST = 5_000
+DEEPEST = 6
+# "2.1 Options", "Chapter 3: Names", "A.4 Tables", while the bookmark has only the words.
+NUMBERED = re.compile(
+    r"^(?:(?:chapter|part|appendix|section) )?(?:[0-9]+|[a-z]|[ivx]+)(?:\.[0-9]+)*[.:]? (?=\S)"
+)
+
+# Bookmarks have the plain ones, pages the fine ones.
+SINGLE = re.compile("[`´‘’]")
+DOUBLE = re.compile("[“”„]")
+
+Heading = tuple[str, int]
+
+
+def headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading]]:
+    """By page number: what is headed there, and how deep it stands."""
+    found: dict[int, list[Heading]] = {}
+    for count, bookmark in enumerate(document.get_toc(max_depth=DEEPEST)):
+        if count == MOST:
+            return {}
+        target = bookmark.get_dest()
+        page = target.get_index() if target else None
+        if page is not None and (title := plain(bookmark.get_title()).replace("\n", " ").strip()):
+            found.setdefault(page + 1, []).append((title, bookmark.level + 1))
+    return found
+
+
+def marked(text: str, headings: Sequence[Heading]) -> str:
+    """The text of a page whose headings are headings of Markdown."""
+    if not headings:
+        return text
+    lines = text.split("\n")
+    said = plain(text).split("\n")
+    start = 0
+    for title, level in headings:
+        at = position(title, said, start)
+        if at is not None:
+            lines[at] = f"\n{'#' * level} {lines[at].strip()}\n"
+            start = at + 1
+    return "\n".join(lines)
+
+
+def position(title: str, lines: list[str], start: int) -> int | None:
+    bare = NUMBERED.sub("", title)
+    for at in range(start, len(lines)):
+        line = lines[at]
+        if line and (line == title or NUMBERED.sub("", line) == bare):
+            return at
+    return None
+
+
+def plain(text: str) -> str:
+    """Without what differs between a bookmark and the line it leads to."""
+    text = DOUBLE.sub('"', SINGLE.sub("'", text)).casefold()
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))

@@ -1,0 +1,39 @@
+"""Text as every reader leaves it: printable, storable, the same however it was laid out."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import normalize
+
+# What Postgres refuses (NUL), and what nobody sees.
+INVISIBLE = "\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff"
+# Halves of characters: they cannot be encoded.
+SURROGATES = "\ud800-\udfff"
+BREAKS = "\r\x0b\x0c\x85\u2028\u2029"
+# To a search all spaces are the same.
+SPACES = "\xa0\u2000-\u200a\u202f\u205f\u3000"
+# Accents that follow their letter, and letters made of parts.
+COMPOSED = "\u0300-\u036f\u1100-\u11ff\u2126\u212a\u212b"
+
+# Most text has none of them: one look is all it costs.
+ODD = re.compile(f"[{INVISIBLE}{SURROGATES}{BREAKS}{SPACES}{COMPOSED}]")
+REPLACED = (
+    (re.compile(f"\r\n|[{BREAKS}]"), "\n"),
+    (re.compile(f"[{INVISIBLE}]"), ""),
+    (re.compile(f"[{SURROGATES}]"), "\ufffd"),
+    (re.compile(f"[{SPACES}]"), " "),
+)
+TRAILING = re.compile("[ \t]+\n")
+EMPTY_LINES = re.compile("\n{3,}")
+
+
+def tidied(text: str) -> str:
+    if ODD.search(text):
+        for pattern, instead in REPLACED:
+            text = pattern.sub(instead, text)
+        text = normalize("NFC", text)
+    if " \n" in text or "\t\n" in text:
+        text = TRAILING.sub("\n", text)
+    if "\n\n\n" in text:
+        text = EMPTY_LINES.sub("\n\n", text)
+    return text.strip("\n").rstrip()

@@ -1,0 +1,116 @@
+"""Web pages as Markdown."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock_apps.knowledge.errors import Unreadable
+from tests.knowledge.extract.conftest import Read
+
+PAGE = """<!DOCTYPE html><html lang="en"><head><title> Pumps
+ and valves </title><meta name="description" content="All of them"><style>p {}</style></head><body>
+<nav><a href="/">Home</a></nav><div class="navheader">Prev Next</div>
+<h1>Pumps<a class="headerlink" href="#p">¶</a></h1>
+<p>A pump moves
+   water from <a href="b.html">one place</a> to <b>another</b>. <img src="data:x" alt="A pump"></p>
+<div class="note"><h3>Note</h3><p>Fill it first.</p></div>
+<h2>Start</h2><pre>
+pump start
+
+    # now wait
+</pre>
+<table><tr><th>Size</th><th>Litres | hour</th></tr><tr><td>small</td><td>100</td></tr></table>
+<ul><li>one<ul><li>deeper</li></ul></li><li>two</li></ul>
+<script>alert("no")</script><aside>Buy more</aside><footer>Imprint</footer></body></html>"""
+
+MARKDOWN = """# Pumps
+
+A pump moves water from one place to **another**. A pump
+
+**Note**
+
+Fill it first.
+
+## Start
+
+```
+pump start
+
+    # now wait
+```
+
+| Size | Litres \\| hour |
+| --- | --- |
+| small | 100 |
+
+- one
+  - deeper
+- two"""
+
+
+def text(read: Read, page: str | bytes) -> str:
+    return read("page.html", page).sections[0].text
+
+
+def test_what_is_to_be_read_is_kept_and_what_leads_around_is_not(read: Read) -> None:
+    assert text(read, PAGE) == MARKDOWN
+
+
+def test_the_head_tells_title_language_and_description(read: Read) -> None:
+    found = read("page.html", PAGE)
+    assert found.title == "Pumps and valves"
+    assert found.metadata == {"description": "All of them", "language": "en"}
+
+
+def test_without_a_title_the_first_heading_is_it(read: Read) -> None:
+    assert read("page.html", "<h2>No</h2><h1>Yes</h1><p>x").title == "Yes"
+
+
+@pytest.mark.parametrize("tag", ["main", "article", "div role=main"])
+def test_the_main_part_is_read_alone_where_there_is_one(read: Read, tag: str) -> None:
+    page = f"<body><p>Above</p><{tag}><p>Within</p></{tag.split()[0]}><p>Below</p></body>"
+    assert text(read, page) == "Within"
+
+
+def test_several_articles_are_all_read(read: Read) -> None:
+    assert text(read, "<article>One</article><article>Two</article>") == "One\n\nTwo"
+
+
+def test_a_page_that_only_leads_around_is_read_whole(read: Read) -> None:
+    assert text(read, "<nav><p>Chapter one</p></nav>") == "Chapter one"
+
+
+def test_lines_of_the_source_are_not_lines_of_the_text(read: Read) -> None:
+    wrapped = "<p>one two\nthree</p><pre>a\n b</pre>"
+    assert text(read, wrapped) == text(read, wrapped.replace("two\n", "two  "))
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ('<meta charset="koi8-r">', "koi8-r"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">', "cp1251"),
+        ("", "utf-8"),
+        ("", "utf-16"),
+    ],
+)
+def test_the_encoding_is_the_one_the_page_names(read: Read, head: str, encoding: str) -> None:
+    assert text(read, f"<html>{head}<p>Насос и клапан".encode(encoding)) == "Насос и клапан"
+
+
+def test_a_page_without_text_says_so(read: Read) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read("page.html", "<html><body><script>render()</script></body></html>")
+    assert refused.value.reason == "no_text"
+
+
+@pytest.mark.parametrize("depth", [100, 3_000])
+def test_a_page_nested_deeply_gives_what_is_above(read: Read, depth: int) -> None:
+    page = "<p>Above</p>" + "<div>" * depth + "Below" + "</div>" * depth
+    assert text(read, page).startswith("Above")
+
+
+def test_a_page_nested_without_end_is_refused_at_once(read: Read) -> None:
+    with pytest.raises(Unreadable, match="nested without end") as refused:
+        read("page.html", "<p>Above</p>" + "<div><p>" * 200_000)
+    assert refused.value.reason == "broken"

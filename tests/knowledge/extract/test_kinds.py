@@ -1,0 +1,47 @@
+"""What a file is taken for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock_apps.knowledge.errors import Skipped
+from penstock_apps.knowledge.extract import sniff
+from tests.knowledge.extract.conftest import Read
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "media_type", "kind"),
+    [
+        (b"%PDF-1.7\n", "a.pdf", None, "pdf"),
+        (b"\n\n%PDF-1.7\n", "noname", None, "pdf"),
+        (b"# About %PDF-1.7", "a.md", None, "markdown"),
+        (b"<!doctype HTML><p>", "report.pdf", None, "html"),
+        (b'<?xml version="1.0"?>\n<html xmlns="x">', "noname", None, "html"),
+        (b"<p>some words", "noname", "text/html; charset=utf-8", "html"),
+        (b"a,b\n1,2", "noname", "text/csv", "csv"),
+        (b"plain words", "README", None, "text"),
+        (b"plain words", "odd.name", "application/octet-stream", "text"),
+        (b"BMW is a car maker", "cars.txt", None, "text"),
+        (b"\x89PNG\r\n\x1a\n\x00", "photo.txt", None, "image"),
+        (b"{\\rtf1 x}", "a.doc", None, "rtf"),
+        (b"\x00\x01\x02\x03", "a.bin", None, None),
+        (b"\x7fELF\x02\x01\x01\x00", "program", None, None),
+        (b"p { color: red }", "a.css", None, None),
+        (b"PK\x03\x04 and so on", "a.zip", None, None),
+        (b"PK\x03\x04 and so on", "a.docx", None, "docx"),
+    ],
+)
+def test_content_counts_more_than_names(
+    tmp_path: Path, content: bytes, name: str, media_type: str | None, kind: str | None
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert sniff(path, name, media_type) == kind
+
+
+def test_what_nobody_reads_is_skipped_with_a_way_out(read: Read) -> None:
+    with pytest.raises(Skipped, match=r"such as \.exe are not read. Save it as PDF") as skipped:
+        read("setup.exe", b"MZ\x00\x01")
+    assert skipped.value.reason == "unsupported"

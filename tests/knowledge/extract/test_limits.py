@@ -1,0 +1,70 @@
+"""Files that are refused, and those that would take their reader down."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract import Limits
+from penstock_apps.knowledge.extract.extract import attempt
+from penstock_apps.knowledge.text import Extracted
+from tests.knowledge.extract.conftest import Read
+
+
+def test_an_empty_file_is_said_to_be_empty(read: Read) -> None:
+    with pytest.raises(Unreadable, match="is empty") as refused:
+        read("a.docx", b"")
+    assert refused.value.reason == "empty"
+
+
+def test_a_file_of_blanks_has_no_text(read: Read) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read("a.txt", " \n\t\n")
+    assert refused.value.reason == "no_text"
+
+
+@pytest.mark.parametrize("limit", ["bytes", "characters"])
+def test_a_file_too_large_is_refused_with_a_remedy(read: Read, limit: str) -> None:
+    with pytest.raises(Unreadable, match="smaller files") as refused:
+        read("a.txt", "some words", **{limit: 9})
+    assert refused.value.reason == "too_large"
+
+
+def test_a_limit_below_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Limits.pages is -1; it must be 0 or more"):
+        Limits(pages=-1)
+
+
+@pytest.mark.parametrize("stumble", [ValueError, KeyError, RecursionError, SystemError])
+def test_whatever_a_parser_stumbles_over_is_a_broken_file(stumble: type[Exception]) -> None:
+    def read(path: Path, name: str, limits: Limits) -> Extracted:
+        raise stumble("the secret text of the document")
+
+    with pytest.raises(Unreadable, match=f"damaged.*{stumble.__name__}") as refused:
+        attempt(read, Path("a"), "a", Limits())
+    assert refused.value.reason == "broken"
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_file() -> None:
+    def read(path: Path, name: str, limits: Limits) -> Extracted:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        attempt(read, Path("a"), "a", Limits())
+
+
+def test_to_import_it_loads_no_format_and_starts_no_thread() -> None:
+    code = """
+import sys, threading
+import penstock_apps.knowledge.extract
+heavy = {"pypdfium2", "selectolax", "html_to_markdown", "xml.parsers.expat", "email.parser"}
+print(sorted(heavy & set(sys.modules)), threading.active_count())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] 1\n"

@@ -1,0 +1,72 @@
+"""PDF files, page by page."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from penstock_apps.knowledge.errors import Unreadable
+from tests.knowledge.extract.conftest import FILES, Read
+
+TESSERACT = pytest.mark.skipif(not shutil.which("tesseract"), reason="tesseract is not installed")
+
+
+def test_each_page_is_a_section_with_its_number(read: Read) -> None:
+    found = read("manual.pdf")
+    assert [section.page for section in found.sections] == [1, 2]
+    assert found.kind == "pdf"
+
+
+def test_bookmarks_become_headings(read: Read) -> None:
+    first, second = read("manual.pdf").sections
+    assert first.text.startswith("# 1 Starting the pump\n\nOpen the inlet valve")
+    assert second.text == "## 1.1 In winter\n\nDrain the casing when frost is near."
+
+
+def test_a_word_cut_at_the_end_of_a_line_is_whole_again(read: Read) -> None:
+    assert "completely filled" in read("manual.pdf").sections[0].text
+
+
+def test_what_only_looks_like_markdown_is_escaped_and_dots_and_page_numbers_go(read: Read) -> None:
+    lines = read("manual.pdf").sections[0].text.split("\n")
+    assert lines[-2:] == [r"\# is the sign of a number here", "Contents … 7"]
+
+
+def test_the_title_is_what_the_author_called_it(read: Read) -> None:
+    found = read("manual.pdf")
+    assert found.title == "The pump manual"
+    assert found.metadata == {"author": "A. Writer", "pages": "2"}
+
+
+def test_a_password_is_said_to_be_the_trouble(read: Read) -> None:
+    with pytest.raises(Unreadable, match="locked with a password") as refused:
+        read("locked.pdf")
+    assert refused.value.reason == "encrypted"
+
+
+def test_too_many_pages_are_refused(read: Read) -> None:
+    with pytest.raises(Unreadable, match=r"has 2 pages; at most 1") as refused:
+        read("manual.pdf", pages=1)
+    assert refused.value.reason == "too_many_pages"
+
+
+@pytest.mark.parametrize("kept", [9, 300, 1500])
+def test_a_file_cut_short_is_broken_or_gives_what_is_left(read: Read, kept: int) -> None:
+    content = (FILES / "manual.pdf").read_bytes()[:kept]
+    with pytest.raises(Unreadable) as refused:
+        read("manual.pdf", content)
+    assert refused.value.reason == "broken"
+
+
+@TESSERACT
+def test_a_scan_is_read_from_its_picture(read: Read) -> None:
+    found = read("scan.pdf")
+    assert "turbine was serviced" in found.sections[0].text
+    assert found.sections[0].page == 1
+
+
+def test_a_scan_beyond_what_is_read_by_ocr_has_no_text(read: Read) -> None:
+    with pytest.raises(Unreadable, match="If it is a scan") as refused:
+        read("scan.pdf", scanned=0)
+    assert refused.value.reason == "no_text"
