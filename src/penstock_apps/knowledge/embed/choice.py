@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock import ConfigError
 from penstock_apps.knowledge.embed.embedder import Embedder
 from penstock_apps.knowledge.embed.settings import Embedding
 from penstock_apps.knowledge.extras import NotInstalled
@@ -26,6 +25,10 @@ def embedder_of(
                 from penstock_apps.knowledge.embed.wordllama import WordLlama
 
                 return WordLlama(settings)
+            case "minilm":
+                from penstock_apps.knowledge.embed.minilm import MiniLM
+
+                return MiniLM(settings)
             case "openai":
                 from penstock_apps.knowledge.embed.openai import OpenAI
 
@@ -38,7 +41,5 @@ def embedder_of(
                 from penstock_apps.knowledge.embed.voyage import Voyage
 
                 return Voyage(settings, environment, timeout)
-            case provider:
-                raise ConfigError("embedding.provider", provider, "one of those installed here")
     except ImportError as error:
         raise NotInstalled(error.name or "needed", "knowledge") from error
