@@ -106,6 +106,11 @@ class Penstock(Client):
         return self._link.database
 
     @property
+    def opened_database(self) -> Database:
+        """The database with its address, once the app is open."""
+        return self._link.opened
+
+    @property
     def url(self) -> str:
         """The database's address; of an embedded one it is known once the app is open."""
         return self._link.url

@@ -39,7 +39,7 @@ class VectorMissing(KnowledgeError):
 
     def __init__(self, said: str) -> None:
         super().__init__(
-            f"Vectors need the extension pgvector 0.8 or newer in the database: {said.rstrip('.')}. "
+            f"Vectors need the extension pgvector 0.8 or newer: {said.rstrip('.')}. "
             "Install it there (Debian: postgresql-15-pgvector), then let an administrator run "
             "CREATE EXTENSION vector; in this database."
         )

@@ -1,0 +1,149 @@
+"""Files on their way into a source: stored first, then written down with their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from penstock import BatchHandle, Request
+from penstock_apps.knowledge.errors import QuotaExceeded, TenantInactive
+from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.storage import object_name
+from penstock_apps.knowledge.store.documents import Arrival, Wanted
+from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.sources import Source
+
+if TYPE_CHECKING:
+    from penstock_apps.knowledge.library import Library
+
+STORED_AT_ONCE = 8
+
+
+class Incoming(Struct, frozen=True):
+    """A file at hand, named as its source names it, with the SHA-256 of its content."""
+
+    path: str
+    file: Path
+    size: int
+    digest: bytes
+    media_type: str | None = None
+
+
+class Receipt(Struct, frozen=True):
+    """What was taken in: which have to be brought in, and how many are there already."""
+
+    source: int
+    batch: str
+    documents: tuple[Wanted, ...]
+    unchanged: int
+
+    @property
+    def total(self) -> int:
+        return len(self.documents)
+
+
+class Intake:
+    """Adds documents to a source, as many calls as it takes, in one batch of jobs."""
+
+    def __init__(self, library: Library, source: Source, batch: BatchHandle) -> None:
+        self._library = library
+        self.source = source
+        self.batch = batch
+        self._wanted: list[Wanted] = []
+        self._unchanged = 0
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(self.source.id, self.batch.id, tuple(self._wanted), self._unchanged)
+
+    async def add(self, files: Sequence[Incoming]) -> list[Wanted]:
+        """Store files, then write their documents and jobs in one transaction; those that are new.
+
+        Whatever happens after it returns, they come in. Before, nothing of them is left but files
+        that are swept away.
+        """
+        last = {each.path: each for each in files}
+        given = list(last.values())
+        held = [
+            (each.digest, object_name(self._library.tenant, each.digest), each.size)
+            for each in given
+        ]
+        shop, tenant = self._library.shop, self._library.tenant
+        async with self._library.transaction() as on:
+            await self._check(on, len(given), sum(each.size for each in given))
+            await shop.objects.hold(on, tenant, held)
+        await self._store(given)
+        arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in given]
+        async with self._library.transaction() as on:
+            wanted = await self._write(on, arrivals)
+            await shop.objects.release(on, tenant, [each.digest for each in given])
+        self._unchanged += len(given) - len(wanted)
+        return wanted
+
+    async def add_url(self, url: str) -> list[Wanted]:
+        """Write a document down whose content is still to be fetched."""
+        async with self._library.transaction() as on:
+            await self._check(on, 1, 0)
+            return await self._write(on, [Arrival(url, url=url)])
+
+    async def _store(self, files: Sequence[Incoming]) -> None:
+        places = asyncio.Semaphore(STORED_AT_ONCE)
+
+        async def store(file: Incoming) -> None:
+            async with places:
+                await self._library.shop.storage.put(self._library.tenant, file.file, file.digest)
+
+        async with asyncio.TaskGroup() as group:
+            for each in files:
+                group.create_task(store(each))
+
+    async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
+        shop, tenant = self._library.shop, self._library.tenant
+        wanted = await shop.documents.put(
+            on,
+            tenant,
+            self.source.base,
+            self.source.id,
+            self.batch.id,
+            arrivals,
+            self.source.tags,
+            self.source.metadata,
+        )
+        if wanted:
+            batch = await self._library.client.inside(on).batch_handle(self.batch.id)
+            jobs = await batch.enqueue_many(self._request(each) for each in wanted)
+            ids = [each.id for each in jobs]
+            await shop.documents.note_jobs(on, tenant, [each.id for each in wanted], ids)
+            self._wanted += wanted
+        return wanted
+
+    def _request(self, wanted: Wanted) -> Request[Any]:
+        is_large = wanted.size > self._library.shop.settings.large_bytes
+        request: Request[Any] = tasks.ingest.options(
+            queue=tasks.LARGE if is_large else tasks.SMALL,
+            tenant=self._library.tenant,
+            subject=f"document:{wanted.id}",
+        ).prepare(wanted.id, wanted.version)
+        return request
+
+    async def _check(self, on: Connection, documents: int, size: int) -> None:
+        """Refuse what the tenant may not have, before anything is stored."""
+        tenant = await self._library.shop.tenants.get(on, self._library.tenant)
+        if not tenant.active:
+            raise TenantInactive(self._library.tenant)
+        settings, own = self._library.shop.settings, tenant.settings.quotas
+        for what, has, more in (
+            ("documents", tenant.documents, documents),
+            ("bytes", tenant.bytes, size),
+            ("chunks", tenant.chunks, 0),
+            ("tokens", tenant.tokens, 0),
+        ):
+            allowed = getattr(own, what)
+            if allowed is None:
+                allowed = getattr(settings, f"quota_{what}")
+            if allowed and has + more > allowed:
+                raise QuotaExceeded(what, allowed, has + more)

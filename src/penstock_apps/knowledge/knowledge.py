@@ -1,0 +1,59 @@
+"""Knowledge in an app: its tables, its tasks, its routes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from penstock import Database, Penstock
+from penstock_apps.knowledge import schema
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.settings import ALONE
+from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
+
+
+class Knowledge:
+    """Brings documents into an app's database and finds what is in them.
+
+    app = Penstock()
+    knowledge = Knowledge(app)
+
+    async with app, knowledge.opened() as library:
+        base = await library.make_base("handbook")
+    """
+
+    name = "knowledge"
+
+    def __init__(self, app: Penstock) -> None:
+        self._app = app
+        app.include(tasks.TASKS)
+        app.resource(Workshop)(open_workshop)
+        app.install(self)
+
+    async def migrate(self, database: Database) -> list[str]:
+        """Bring the tables up to date; tenants take turns in the queues."""
+        names = await schema.migrate(database)
+        if names:
+            async with Penstock(database.url, schema=database.schema) as app:
+                for queue in tasks.QUEUES:
+                    await app.set_queue(queue, fair=True)
+        return names
+
+    def router(self) -> Any:
+        """The routes of the HTTP API."""
+        from penstock_apps.knowledge.http import router
+
+        return router()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Workshop]:
+        """All that the calls need, for as long as the block lasts."""
+        await self._app.open()
+        async with workshop(self._app, self._app.opened_database) as shop:
+            yield shop
+
+    def of(self, shop: Workshop, tenant: str = ALONE, *, confined: bool = False) -> Library:
+        """The knowledge of one tenant."""
+        return Library(shop, tenant, confined=confined)

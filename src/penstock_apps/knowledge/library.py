@@ -1,0 +1,111 @@
+"""The knowledge of one tenant: bases, sources, documents, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from penstock import Client
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.intake import Intake
+from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
+from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.sources import NewSource, Source
+from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.workshop import Workshop
+
+ENGLISH = "english"
+
+
+class Library:
+    """One tenant's knowledge. `confined`: with the rights of the role of apps alone."""
+
+    def __init__(self, shop: Workshop, tenant: str, *, confined: bool = False) -> None:
+        self.shop = shop
+        self.tenant = tenant
+        self._confined = confined
+        self.client: Client = shop.app.for_tenant(tenant, confined=confined)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A transaction as this tenant."""
+        async with self.shop.shelves.of(self.tenant, confined=self._confined) as connection:
+            yield connection
+
+    # Bases
+
+    async def base(self, name: str) -> Base:
+        """A base by its name or id; NotFound."""
+        async with self.transaction() as on:
+            return await self.shop.bases.get(on, self.tenant, name)
+
+    async def bases(self) -> list[Base]:
+        async with self.transaction() as on:
+            return await self.shop.bases.list(on, self.tenant)
+
+    async def make_base(
+        self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
+    ) -> Base:
+        """A base with a name, made if it is not there."""
+        async with self.transaction() as on:
+            found = await self.shop.bases.find(on, self.tenant, name)
+        if found is not None:
+            return found
+        recipe = recipe or Recipe()
+        embedder = self.shop.embedder(recipe.embedding)
+        edition = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
+        await self.shop.shelves.index(embedder.dimensions)
+        async with self.transaction() as on:
+            return await self.shop.bases.make(on, self.tenant, name, language, edition)
+
+    # Sources and documents
+
+    @asynccontextmanager
+    async def intake(self, base: Base, source: NewSource | int) -> AsyncIterator[Intake]:
+        """Take documents into a source; at the end of the block no more are added to its batch.
+
+            async with library.intake(base, NewSource("files", "handbook")) as intake:
+                await intake.add(files)
+
+        What was added stays, whatever happens after it.
+        """
+        async with self.transaction() as on:
+            if isinstance(source, NewSource):
+                source = await self.shop.sources.make(on, self.tenant, base.id, source)
+            found = await self.shop.sources.get(on, self.tenant, source)
+            if found.base != base.id:
+                raise NotFound(f"source of the knowledge base {base.name}", str(source))
+        callback = tasks.ended.options(tenant=self.tenant).prepare(found.id)
+        batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
+        async with self.transaction() as on:
+            await self.shop.sources.begin(on, self.tenant, found.id, batch.id)
+        try:
+            yield Intake(self, found, batch)
+        finally:
+            await batch.close()
+
+    async def source(self, source: int) -> Source:
+        async with self.transaction() as on:
+            return await self.shop.sources.get(on, self.tenant, source)
+
+    async def document(self, document: int) -> Document:
+        async with self.transaction() as on:
+            return await self.shop.documents.get(on, self.tenant, document)
+
+    # How far it is
+
+    async def progress(
+        self,
+        *,
+        source: int | None = None,
+        base: int | None = None,
+        since: timedelta | None = None,
+    ) -> Counts:
+        """Documents by state: of a source, of a base, of all; of a base those `since` a time."""
+        async with self.transaction() as on:
+            if base is not None and since is not None:
+                return await self.shop.tallies.recent(on, self.tenant, base, since)
+            return await self.shop.tallies.count(on, self.tenant, source=source, base=base)

@@ -1,0 +1,177 @@
+"""One version of one document on its way in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from penstock import Context
+from penstock_apps.knowledge.chunk import split
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract import Limits, extract
+from penstock_apps.knowledge.storage import belongs_to
+from penstock_apps.knowledge.store.bases import Edition
+from penstock_apps.knowledge.store.documents import Work
+from penstock_apps.knowledge.text import Extracted, Piece
+from penstock_apps.knowledge.workshop import Workshop
+
+# Somebody else may remove a text that we counted on; then it is embedded after all.
+TRIES = 5
+
+
+class Brought(Struct, frozen=True):
+    """What came of it: how many pieces it has, and how many of them the model had not seen."""
+
+    chunks: int
+    embedded: int
+
+
+class Stale(Exception):
+    """This version is not wanted any more."""
+
+
+class Bringing:
+    """Fetch, extract, cut, embed what is new, publish."""
+
+    def __init__(
+        self, ctx: Context, shop: Workshop, document: int, version: int, work: Work
+    ) -> None:
+        self._ctx = ctx
+        self._shop = shop
+        self._tenant = ctx.job.tenant
+        self._document = document
+        self._version = version
+        self._work = work
+
+    async def run(self) -> Brought:
+        """Bring it in, into every edition that its base has; the job ends with the last one."""
+        path = self._shop.folder / f"{self._document}-{self._version}"
+        try:
+            await self._fetch(path)
+            extracted = await self._extract(path)
+        finally:
+            path.unlink(missing_ok=True)
+        brought = Brought(0, 0)
+        *others, last = sorted(self._work.editions, key=lambda edition: edition.live)
+        for edition in others:
+            await self._into(edition, extracted, ends=False)
+        brought = await self._into(last, extracted, ends=True)
+        return brought
+
+    async def _fetch(self, path: Path) -> None:
+        name = self._work.object
+        if name is None or not belongs_to(name, self._tenant):
+            raise Unreadable("broken", "Its file is not stored any more: upload it again.")
+        await self._shop.storage.to_file(name, path)
+
+    async def _extract(self, path: Path) -> Extracted:
+        settings = self._shop.settings
+        limits = Limits(
+            bytes=settings.file_bytes,
+            pages=settings.pages,
+            inflated=settings.inflated_bytes,
+            characters=settings.characters,
+        )
+        return await asyncio.to_thread(
+            extract, path, self._work.path, limits=limits, media_type=self._work.media_type
+        )
+
+    async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Brought:
+        pieces = split(extracted, edition.recipe.chunking)
+        if not pieces:
+            raise Unreadable("no_text", "There is no text in it.")
+        hashes = [each.hash for each in pieces]
+        missing = await self._missing(edition, hashes)
+        seen = len(missing)
+        for _ in range(TRIES):
+            fresh = await self._embedded(edition, pieces, hashes, missing)
+            brought = Brought(len(pieces), seen)
+            facts = {
+                "title": extracted.title,
+                "kind": extracted.kind,
+                "pages": max((each.page or 0 for each in extracted.sections), default=0) or None,
+                "embedded": seen,
+            }
+            gone = await self._publish(
+                edition, pieces, hashes, fresh, facts, brought if ends else None
+            )
+            if not gone:
+                return brought
+            missing = gone
+            seen += len(gone)
+        raise RuntimeError("Texts that it shares with others went away again and again.")
+
+    async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
+        async with self._shop.shelves.of(self._tenant) as on:
+            return await self._shop.publishing.missing(on, self._tenant, edition.id, hashes)
+
+    async def _embedded(
+        self,
+        edition: Edition,
+        pieces: Sequence[Piece],
+        hashes: Sequence[bytes],
+        missing: set[bytes],
+    ) -> dict[bytes, Any]:
+        """The vectors of the texts that have none. All but the last of many are kept at once."""
+        embedder = self._shop.embedder(edition.recipe.embedding)
+        texts = {
+            key: piece.embedded for key, piece in zip(hashes, pieces, strict=True) if key in missing
+        }
+        keys, fresh = list(texts), dict[bytes, Any]()
+        for start in range(0, len(keys), embedder.most_texts):
+            if fresh:
+                await self._keep(edition, fresh)
+            some = keys[start : start + embedder.most_texts]
+            vectors = await embedder.embed([texts[key] for key in some])
+            fresh = dict(zip(some, vectors, strict=True))
+        return fresh
+
+    async def _keep(self, edition: Edition, fresh: Mapping[bytes, Any]) -> None:
+        async with self._shop.shelves.of(self._tenant) as on:
+            await self._shop.publishing.keep(on, self._tenant, edition.embedder, fresh)
+
+    async def _publish(
+        self,
+        edition: Edition,
+        pieces: Sequence[Piece],
+        hashes: Sequence[bytes],
+        fresh: Mapping[bytes, Any],
+        facts: Mapping[str, Any],
+        result: Brought | None,
+    ) -> set[bytes]:
+        """Publish, and end the job in the same transaction; the texts whose vectors went away."""
+        try:
+            async with self._shop.shelves.of(self._tenant) as on:
+                done = await self._shop.publishing.publish(
+                    on,
+                    self._tenant,
+                    self._document,
+                    self._version,
+                    edition.id,
+                    pieces,
+                    hashes,
+                    fresh,
+                    facts,
+                )
+                if done.answer == "stale":
+                    raise Stale
+                if done.answer == "missing":
+                    raise _Gone(set(done.missing or ()))
+                if result is not None:
+                    await self._ctx.complete(on, result)
+        except _Gone as gone:
+            if fresh:
+                await self._keep(edition, fresh)
+            return gone.hashes
+        return set()
+
+
+class _Gone(Exception):
+    """Rolls the transaction back."""
+
+    def __init__(self, hashes: set[bytes]) -> None:
+        self.hashes = hashes

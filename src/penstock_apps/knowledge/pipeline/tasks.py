@@ -1,0 +1,71 @@
+"""The jobs of knowledge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import Cancel, Context, NotRetryable, Process, Unique, task
+from penstock_apps.knowledge.errors import Skipped, Unreadable
+from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Stale
+from penstock_apps.knowledge.pipeline.reconciling import reconcile
+from penstock_apps.knowledge.settings import Settings
+from penstock_apps.knowledge.store.documents import State
+from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.workshop import Workshop
+
+SMALL = "knowledge-small"
+LARGE = "knowledge-large"
+QUEUES = (SMALL, LARGE)
+SETTINGS = Settings.of()
+
+
+@task(
+    name="knowledge.ingest",
+    queue=SMALL,
+    resources=[Workshop],
+    isolate=Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2),
+    unique=Unique(key="knowledge:document:{document}", on_conflict="supersede"),
+)
+async def ingest(ctx: Context, document: int, version: int) -> Any:
+    """Bring a version of a document in."""
+    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    async with shop.shelves.of(tenant) as on:
+        work = await shop.documents.begin(on, tenant, document, version)
+    if work is None:
+        return Cancel("superseded")
+    try:
+        return await Bringing(ctx, shop, document, version, work).run()
+    except Stale:
+        return Cancel("superseded")
+    except Skipped as error:
+        await _end(ctx, document, version, "completed", error.reason, str(error))
+        return Brought(0, 0)
+    except Unreadable as error:
+        await _end(ctx, document, version, "failed", error.reason, str(error))
+        raise
+    except NotRetryable as error:
+        await _end(ctx, document, version, "failed", "refused", str(error))
+        raise
+
+
+async def _end(
+    ctx: Context, document: int, version: int, state: State, reason: str, error: str
+) -> None:
+    """Note why a version has not gone in, unless the job is somebody else's by now."""
+    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    async with shop.shelves.of(tenant) as on:
+        await ctx.fence(on)
+        await shop.documents.end(on, tenant, document, version, state, reason, error)
+
+
+@task(name="knowledge.ended", queue=SMALL, resources=[Workshop])
+async def ended(ctx: Context, source: int) -> Counts:
+    """All documents of a batch have ended: who wants to know is told here, once a batch."""
+    shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
+    await reconcile(shop, tenant, batch)
+    async with shop.shelves.of(tenant) as on:
+        await shop.sources.end(on, tenant, source, batch)
+        return await shop.tallies.count(on, tenant, source=source)
+
+
+TASKS = (ingest, ended)

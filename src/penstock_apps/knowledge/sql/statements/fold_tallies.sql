@@ -1,0 +1,1 @@
+SELECT :"schema".fold_tallies_v1($1)

@@ -1,0 +1,1 @@
+SELECT :"schema".index_dimensions_v1($1)

@@ -1,0 +1,9 @@
+-- The bases of a tenant, by name.
+SELECT b.id, b.tenant, b.name, b.language, b.created_at,
+       l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
+       n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch
+  FROM :"schema".base AS b
+  LEFT JOIN :"schema".edition AS l ON l.id = b.edition
+  LEFT JOIN :"schema".edition AS n ON n.base = b.id AND n.state = 'building'
+ WHERE b.tenant = $1 AND b.deleted_at IS NULL
+ ORDER BY b.name

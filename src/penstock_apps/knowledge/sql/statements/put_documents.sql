@@ -1,0 +1,28 @@
+-- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
+-- before. What is there already, or on its way, is left alone and not returned.
+WITH given AS (
+    SELECT u.path, u.digest, u.bytes, u.media_type, u.url
+      FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
+), before AS (
+    SELECT d.path, d.bytes FROM :"schema".document AS d
+     WHERE d.source = $3 AND d.path = ANY ($5::text[]) ORDER BY d.path FOR UPDATE
+), put AS (
+    INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored)
+    SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL
+      FROM given AS g
+     ORDER BY g.path
+    ON CONFLICT (source, path) DO UPDATE
+       SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL, digest = excluded.digest,
+           bytes = excluded.bytes, media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
+           metadata = excluded.metadata, batch = excluded.batch, stored = excluded.stored, job = NULL,
+           updated_at = clock_timestamp(), ended_at = NULL, deleted_at = NULL
+     WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
+        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL OR d.deleted_at IS NOT NULL
+    RETURNING d.id, d.path, d.version, d.bytes
+), counted AS (
+    INSERT INTO :"schema".usage AS u (tenant, slot, documents, bytes)
+    SELECT $1, p.id % 16, count(*) FILTER (WHERE b.path IS NULL), sum(p.bytes - coalesce(b.bytes, 0))
+      FROM put AS p LEFT JOIN before AS b USING (path) GROUP BY 2 ORDER BY 2
+    ON CONFLICT (tenant, slot) DO UPDATE SET documents = u.documents + excluded.documents, bytes = u.bytes + excluded.bytes
+)
+SELECT p.id, p.path, p.version, p.bytes FROM put AS p ORDER BY p.id

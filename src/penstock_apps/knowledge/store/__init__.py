@@ -1,0 +1,1 @@
+"""What is stored of knowledge: the only modules that execute its SQL."""

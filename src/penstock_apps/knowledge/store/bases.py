@@ -1,0 +1,126 @@
+"""Bases of knowledge, and the editions they are cut and embedded in."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock_apps.knowledge.chunk import Chunking
+from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+
+class Recipe(Struct, frozen=True):
+    """How documents are cut and embedded: kept with each edition, so that retries do the same."""
+
+    embedding: Embedding = Embedding()
+    chunking: Chunking = Chunking()
+
+
+class Edition(Struct, frozen=True):
+    """One way in which a base is cut and embedded."""
+
+    id: int
+    recipe: Recipe
+    embedder: str
+    dimensions: int
+    live: bool = True
+
+
+class Base(Struct, frozen=True):
+    """A knowledge base, with the edition that is searched and the one that is being built."""
+
+    id: int
+    tenant: str
+    name: str
+    language: str
+    created_at: datetime
+    edition: Edition
+    next_edition: int | None = None
+    next_batch: str | None = None
+
+
+class Bases:
+    """The bases of tenants."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def find(
+        self, on: Connection, tenant: str, name: str | None = None, base: int | None = None
+    ) -> Base | None:
+        row = await on.fetchrow(self._sql("get_base"), tenant, name, base)
+        return None if row is None else _base(row)
+
+    async def get(self, on: Connection, tenant: str, name: str) -> Base:
+        """A base by its name or its id; NotFound."""
+        found = await self.find(on, tenant, name)
+        if found is None and name.isdecimal():
+            found = await self.find(on, tenant, None, int(name))
+        if found is None:
+            raise NotFound("knowledge base", name)
+        return found
+
+    async def list(self, on: Connection, tenant: str) -> list[Base]:
+        return [_base(row) for row in await on.fetch(self._sql("list_bases"), tenant)]
+
+    async def make(
+        self, on: Connection, tenant: str, name: str, language: str, edition: NewEdition
+    ) -> Base:
+        """Make a base, unless it is there."""
+        made: int | None = await on.fetchval(self._sql("make_base"), tenant, name, language)
+        if made is not None:
+            live = await self.add_edition(on, tenant, made, edition, "live")
+            await on.execute(self._sql("make_live"), made, live)
+        return await self.get(on, tenant, name)
+
+    async def add_edition(
+        self, on: Connection, tenant: str, base: int, edition: NewEdition, state: str
+    ) -> int:
+        made: int = await on.fetchval(
+            self._sql("make_edition"),
+            tenant,
+            base,
+            msgspec.json.encode(edition.recipe).decode(),
+            edition.embedder,
+            edition.dimensions,
+            state,
+        )
+        return made
+
+    async def make_live(self, on: Connection, base: int, edition: int) -> None:
+        """Let an edition be the one that is searched."""
+        await on.execute(self._sql("make_live"), base, edition)
+
+
+class NewEdition(Struct, frozen=True):
+    """An edition that is to be made."""
+
+    recipe: Recipe
+    embedder: str
+    dimensions: int
+
+
+def edition_from(text: str) -> Edition:
+    """An edition as `begin_document.sql` tells it."""
+    told = msgspec.json.decode(text)
+    recipe = msgspec.convert(told["settings"], Recipe)
+    return Edition(told["id"], recipe, told["embedder"], told["dimensions"], told["live"])
+
+
+def _base(row: Any) -> Base:
+    recipe = msgspec.json.decode(row["settings"], type=Recipe)
+    return Base(
+        row["id"],
+        row["tenant"],
+        row["name"],
+        row["language"],
+        row["created_at"],
+        Edition(row["edition"], recipe, row["embedder"], row["dimensions"]),
+        row["next_edition"],
+        row["next_batch"],
+    )

@@ -1,0 +1,217 @@
+"""Documents: what is wanted of them, what is found of them, how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.store.bases import Edition, edition_from
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+State = Literal["pending", "processing", "completed", "failed", "cancelled"]
+
+
+class Arrival(Struct, frozen=True):
+    """A document that comes in: a stored file, or a URL whose content is not known yet."""
+
+    path: str
+    size: int = 0
+    digest: bytes | None = None
+    media_type: str | None = None
+    url: str | None = None
+
+
+class Wanted(Struct, frozen=True):
+    """A version of a document that has to be brought in."""
+
+    id: int
+    path: str
+    version: int
+    size: int
+
+
+class Work(Struct, frozen=True):
+    """All that is needed to bring a version of a document in."""
+
+    path: str
+    media_type: str | None
+    size: int
+    digest: bytes | None
+    object: str | None
+    url: str | None
+    published: int | None
+    editions: tuple[Edition, ...]
+
+
+class Held(Struct, frozen=True):
+    """What a source holds of a path."""
+
+    digest: bytes | None
+    state: State
+    reason: str | None
+    chunks: int
+
+    @property
+    def is_in(self) -> bool:
+        """Whether its content is in, so that the same content brings nothing new."""
+        return self.state == "completed" and self.reason is None
+
+
+class Document(Struct, frozen=True):
+    """A document as it is now."""
+
+    id: int
+    tenant: str
+    base: int
+    source: int
+    path: str
+    version: int
+    published: int | None
+    state: State
+    reason: str | None
+    error: str | None
+    media_type: str | None
+    bytes: int
+    url: str | None
+    job: str | None
+    batch: str | None
+    kind: str | None
+    title: str | None
+    pages: int | None
+    chunks: int
+    tokens: int
+    embedded: int
+    tags: list[str]
+    metadata: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    stored: bool
+    object: str | None
+
+
+class Documents:
+    """The documents of tenants."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def put(
+        self,
+        on: Connection,
+        tenant: str,
+        base: int,
+        source: int,
+        batch: str,
+        arrivals: Sequence[Arrival],
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Wanted]:
+        """Those of the arrivals that have to be brought in; the others are there, or on the way."""
+        rows = await on.fetch(
+            self._sql("put_documents"),
+            tenant,
+            base,
+            source,
+            batch,
+            [each.path for each in arrivals],
+            [each.digest for each in arrivals],
+            [each.size for each in arrivals],
+            [each.media_type for each in arrivals],
+            [each.url for each in arrivals],
+            list(tags),
+            msgspec.json.encode(metadata or {}).decode(),
+        )
+        return [Wanted(*row) for row in rows]
+
+    async def note_jobs(
+        self, on: Connection, tenant: str, documents: Sequence[int], jobs: Sequence[str]
+    ) -> None:
+        await on.execute(self._sql("note_jobs"), tenant, list(documents), list(jobs))
+
+    async def held(self, on: Connection, tenant: str, source: int) -> dict[str, Held]:
+        """What a source holds, by path."""
+        rows = await on.fetch(self._sql("list_digests"), tenant, source)
+        return {path: Held(*rest) for path, *rest in rows}
+
+    async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
+        """Begin with a version; None if it is not wanted any more."""
+        row = await on.fetchrow(self._sql("begin_document"), tenant, document, version)
+        if row is None:
+            return None
+        return Work(
+            path=row["path"],
+            media_type=row["media_type"],
+            size=row["bytes"],
+            digest=row["digest"],
+            object=row["object"] if row["stored"] else None,
+            url=row["url"],
+            published=row["published"],
+            editions=tuple(edition_from(text) for text in row["editions"]),
+        )
+
+    async def end(
+        self,
+        on: Connection,
+        tenant: str,
+        document: int,
+        version: int,
+        state: State,
+        reason: str | None,
+        error: str | None,
+    ) -> None:
+        """A version has not gone in, and why."""
+        sql = self._sql("fail_document")
+        await on.fetch(sql, tenant, document, version, state, reason, error)
+
+    async def fetched(
+        self,
+        on: Connection,
+        tenant: str,
+        document: int,
+        version: int,
+        digest: bytes,
+        size: int,
+        media_type: str | None,
+    ) -> None:
+        """What its URL led to is a stored file now."""
+        sql = self._sql("fetch_document")
+        await on.fetch(sql, tenant, document, version, digest, size, media_type)
+
+    async def unsettled(
+        self, on: Connection, tenant: str, batch: str, most: int
+    ) -> dict[str, tuple[int, int]]:
+        """Documents of a batch that have not ended, as id and version, by their jobs."""
+        rows = await on.fetch(self._sql("list_unsettled"), tenant, batch, most)
+        return {job: (document, version) for job, document, version in rows}
+
+    async def get(self, on: Connection, tenant: str, document: int) -> Document:
+        row = await on.fetchrow(self._sql("get_document"), tenant, document)
+        if row is None:
+            raise NotFound("document", str(document))
+        return _document(row)
+
+    async def list(
+        self,
+        on: Connection,
+        tenant: str,
+        *,
+        base: int | None = None,
+        source: int | None = None,
+        state: str | None = None,
+        batch: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> list[Document]:
+        sql = self._sql("list_documents")
+        rows = await on.fetch(sql, tenant, base, source, state, batch, after, limit)
+        return [_document(row) for row in rows]
+
+
+def _document(row: Any) -> Document:
+    return Document(**{**row, "metadata": msgspec.json.decode(row["metadata"])})

@@ -1,0 +1,73 @@
+"""Texts and their vectors, on the way to being found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.vectors import encoded
+from penstock_apps.knowledge.text import Piece
+
+
+class Published(Struct, frozen=True):
+    """What came of publishing a document: see publish_v1.sql."""
+
+    answer: Literal["published", "stale", "missing"]
+    added: int
+    missing: list[bytes] | None
+
+
+class Publishing:
+    """Chunks, passages and vectors."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def missing(
+        self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
+    ) -> set[bytes]:
+        """The texts that the model has not seen yet."""
+        rows = await on.fetch(self._sql("find_missing"), tenant, edition, list(hashes))
+        return {row["hash"] for row in rows}
+
+    async def keep(
+        self, on: Connection, tenant: str, embedder: str, vectors: Mapping[bytes, Any]
+    ) -> None:
+        """Keep vectors until they are published."""
+        sql = self._sql("keep_vectors")
+        await on.execute(sql, tenant, embedder, list(vectors), encoded(vectors.values()))
+
+    async def publish(
+        self,
+        on: Connection,
+        tenant: str,
+        document: int,
+        version: int,
+        edition: int,
+        pieces: Sequence[Piece],
+        hashes: Sequence[bytes],
+        fresh: Mapping[bytes, Any],
+        facts: Mapping[str, Any],
+    ) -> Published:
+        """Let a version of a document be found, in this transaction."""
+        row = await on.fetchrow(
+            self._sql("publish"),
+            tenant,
+            document,
+            version,
+            edition,
+            list(hashes),
+            [each.text for each in pieces],
+            [each.heading for each in pieces],
+            [each.tokens for each in pieces],
+            [each.page for each in pieces],
+            list(fresh),
+            encoded(fresh.values()),
+            msgspec.json.encode(facts).decode(),
+        )
+        assert row is not None
+        return Published(*row)

@@ -1,0 +1,81 @@
+"""Connections to the tables of knowledge, always as one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from penstock import Database
+from penstock.sql import roles
+from penstock_apps.knowledge.schema import schema_of, vector_schema
+from penstock_apps.knowledge.sql import statement
+from penstock_apps.knowledge.store import vectors
+
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+
+class Shelves:
+    """A pool whose transactions are set to a tenant; under row level security they see no other.
+
+    async with shelves.of("acme") as connection:
+        await connection.fetch(shelves.statement("list_bases"), "acme")
+    """
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], database: Database) -> None:
+        self._pool = pool
+        self._app_role = roles(database.schema).app
+        self._schema = schema_of(database.schema)
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, database: Database, size: int) -> AsyncIterator[Shelves]:
+        """A pool of so many connections at most."""
+        async with asyncpg.create_pool(
+            database.url,
+            min_size=0,
+            max_size=size,
+            init=_learn_vectors,
+            reset=_nothing_to_reset,
+            server_settings={"application_name": "penstock knowledge"},
+            statement_cache_size=0 if database.prepared_statements is False else 100,
+        ) as pool:
+            yield cls(pool, database)
+
+    def statement(self, name: str) -> str:
+        """The text of a statement for these tables."""
+        return statement(name, self._schema)
+
+    async def index(self, dimensions: int) -> None:
+        """See to an index for vectors of so many dimensions."""
+        await self._pool.execute(self.statement("index_dimensions"), dimensions)
+
+    @asynccontextmanager
+    async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:
+        """A transaction of a tenant; `confined`: with the rights of the role of apps alone."""
+        role = self._app_role if confined else None
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.fetch(self.statement("be_tenant"), tenant, role)
+            yield connection
+
+    @asynccontextmanager
+    async def of_all(self) -> AsyncIterator[Connection]:
+        """A transaction over all tenants, for upkeep; under the owner's rights alone."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            yield connection
+
+
+async def _learn_vectors(connection: Any) -> None:
+    await connection.set_type_codec(
+        "halfvec",
+        schema=await vector_schema(connection),
+        encoder=bytes,
+        decoder=vectors.decoded,
+        format="binary",
+    )
+
+
+async def _nothing_to_reset(connection: Any) -> None:
+    return None

@@ -1,0 +1,86 @@
+"""Where documents come from: an upload, a folder, a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+Kind = Literal["files", "url", "text", "site"]
+
+
+class NewSource(Struct, frozen=True):
+    """A source that is to be made; with a key it is found again."""
+
+    kind: Kind
+    name: str
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+class Source(Struct, frozen=True):
+    """A source of documents."""
+
+    id: int
+    tenant: str
+    base: int
+    kind: Kind
+    name: str
+    key: str | None
+    tags: list[str]
+    metadata: dict[str, Any]
+    batch: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class Sources:
+    """The sources of tenants."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:
+        """Make a source, or find the one with its key."""
+        made: int = await on.fetchval(
+            self._sql("make_source"),
+            tenant,
+            base,
+            source.kind,
+            source.name,
+            source.key,
+            list(source.tags),
+            msgspec.json.encode(source.metadata).decode(),
+        )
+        return made
+
+    async def get(self, on: Connection, tenant: str, source: int) -> Source:
+        row = await on.fetchrow(self._sql("get_source"), tenant, source)
+        if row is None:
+            raise NotFound("source", str(source))
+        return _source(row)
+
+    async def list(
+        self, on: Connection, tenant: str, base: int | None, after: int | None, limit: int
+    ) -> Sequence[Source]:
+        rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit)
+        return [_source(row) for row in rows]
+
+    async def begin(self, on: Connection, tenant: str, source: int, batch: str) -> None:
+        """Note the batch that brings documents into it."""
+        await on.execute(self._sql("begin_batch"), tenant, source, batch)
+
+    async def end(self, on: Connection, tenant: str, source: int, batch: str) -> None:
+        """Note that all of a batch have ended, if there is none after it."""
+        await on.execute(self._sql("end_source"), tenant, source, batch)
+
+
+def _source(row: Any) -> Source:
+    return Source(**{**row, "metadata": msgspec.json.decode(row["metadata"])})

@@ -1,0 +1,60 @@
+"""How many documents are in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+FOLDED_AT_ONCE = 20_000
+
+
+class Counts(Struct, frozen=True):
+    """Documents by state; they make the total."""
+
+    total: int = 0
+    pending: int = 0
+    processing: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def state(self) -> str:
+        """What has come of all of them together."""
+        if self.pending or self.processing:
+            return "processing"
+        if self.completed == self.total:
+            return "completed"
+        return "partial" if self.completed else "failed"
+
+
+class Tallies:
+    """Counts that cost the same for ten documents and for ten million."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def count(
+        self, on: Connection, tenant: str, *, source: int | None = None, base: int | None = None
+    ) -> Counts:
+        """Of a source, of a base, or of all that a tenant has."""
+        return _counts(await on.fetch(self._sql("count_documents"), tenant, source, base))
+
+    async def recent(self, on: Connection, tenant: str, base: int, since: timedelta) -> Counts:
+        """Of the documents of a base that came since then."""
+        return _counts(await on.fetch(self._sql("count_recent"), tenant, base, since))
+
+    async def fold(self, on: Connection) -> int:
+        """Fold what has changed into the tallies; how much was folded."""
+        folded: int = await on.fetchval(self._sql("fold_tallies"), FOLDED_AT_ONCE)
+        return folded
+
+
+def _counts(rows: Iterable[Any]) -> Counts:
+    found = {row["state"]: int(row["number"]) for row in rows}
+    return Counts(total=sum(found.values()), **found)

@@ -1,0 +1,59 @@
+"""What is set for tenants, and what they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+
+class Quotas(Struct, frozen=True):
+    """How much a tenant may have; None is what the installation says, 0 is no limit."""
+
+    documents: int | None = None
+    bytes: int | None = None
+    chunks: int | None = None
+    tokens: int | None = None
+
+
+class TenantSettings(Struct, frozen=True):
+    """What a tenant has of its own."""
+
+    quotas: Quotas = Quotas()
+    inline: bool | None = None
+    raw_days: float | None = None
+
+
+class Tenant(Struct, frozen=True):
+    """A tenant: whether it is active, its settings, and what it has."""
+
+    active: bool
+    settings: TenantSettings
+    documents: int
+    bytes: int
+    chunks: int
+    tokens: int
+
+
+class Tenants:
+    """The tenants of an installation."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def get(self, on: Connection, tenant: str) -> Tenant:
+        row = await on.fetchrow(self._sql("get_tenant"), tenant)
+        assert row is not None
+        settings = msgspec.json.decode(row["settings"], type=TenantSettings)
+        return Tenant(**{**row, "settings": settings})
+
+    async def set(
+        self, on: Connection, tenant: str, active: bool | None, settings: dict[str, Any]
+    ) -> None:
+        """Set what is named; the rest stays."""
+        msgspec.convert(settings, TenantSettings)
+        told = msgspec.json.encode(settings).decode()
+        await on.execute(self._sql("set_tenant"), tenant, active, told)

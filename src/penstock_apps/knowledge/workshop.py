@@ -1,0 +1,83 @@
+"""What knowledge is made with: the tables, the stored files, the models."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from penstock import Database, Penstock
+from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
+from penstock_apps.knowledge.settings import Settings
+from penstock_apps.knowledge.storage import Storage
+from penstock_apps.knowledge.store.bases import Bases
+from penstock_apps.knowledge.store.documents import Documents
+from penstock_apps.knowledge.store.objects import Objects
+from penstock_apps.knowledge.store.publishing import Publishing
+from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.sources import Sources
+from penstock_apps.knowledge.store.tallies import Tallies
+from penstock_apps.knowledge.store.tenants import Tenants
+
+# A child process brings in one document at a time, and a server answers many.
+FOR_A_JOB = 2
+FOR_ALL = 8
+
+
+class Workshop:
+    """Opened once in each process that brings documents in, answers questions or tidies up."""
+
+    def __init__(
+        self, app: Penstock, shelves: Shelves, storage: Storage, settings: Settings, folder: Path
+    ) -> None:
+        self.app = app
+        self.shelves = shelves
+        self.storage = storage
+        self.settings = settings
+        self.folder = folder
+        self.bases = Bases(shelves)
+        self.sources = Sources(shelves)
+        self.documents = Documents(shelves)
+        self.objects = Objects(shelves)
+        self.publishing = Publishing(shelves)
+        self.tallies = Tallies(shelves)
+        self.tenants = Tenants(shelves)
+        self._embedders: dict[Embedding, Embedder] = {}
+
+    def embedder(self, settings: Embedding) -> Embedder:
+        """The model of these settings, loaded once."""
+        if settings not in self._embedders:
+            self._embedders[settings] = embedder_of(settings, os.environ)
+        return self._embedders[settings]
+
+    async def close(self) -> None:
+        for each in self._embedders.values():
+            await each.close()
+
+
+@asynccontextmanager
+async def open_workshop(database: Database) -> AsyncIterator[Workshop]:
+    """A worker's workshop, on the database that it works on."""
+    app = Penstock(database.url, schema=database.schema, pool_size=FOR_A_JOB)
+    async with workshop(app, database, FOR_A_JOB) as opened:
+        try:
+            yield opened
+        finally:
+            await app.close()
+
+
+@asynccontextmanager
+async def workshop(
+    app: Penstock, database: Database, connections: int = FOR_ALL
+) -> AsyncIterator[Workshop]:
+    """A workshop beside an app."""
+    settings = Settings.of()
+    storage = Storage.of(settings.storage_at(database))
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-"))
+        shelves = await stack.enter_async_context(Shelves.opened(database, connections))
+        shop = Workshop(app, shelves, storage, settings, Path(folder))
+        stack.push_async_callback(shop.close)
+        yield shop
