@@ -4,6 +4,7 @@ pytest_plugins = [
     "pytester",
     "tests.fixtures.environment",
     "tests.fixtures.leftovers",
+    "tests.fixtures.memory",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.server",
     "tests.fixtures.database",
