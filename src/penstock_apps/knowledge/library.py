@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -72,20 +72,33 @@ class Library:
 
         What was added stays, whatever happens after it.
         """
+        async with self.intakes(base, [source]) as [intake]:
+            yield intake
+
+    @asynccontextmanager
+    async def intakes(
+        self, base: Base, sources: Sequence[NewSource | int]
+    ) -> AsyncIterator[list[Intake]]:
+        """Take documents into several sources, as one batch."""
+        found = [await self._source_for(base, each) for each in sources]
+        callback = tasks.ended.options(tenant=self.tenant).prepare([each.id for each in found])
+        batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
+        async with self.transaction() as on:
+            for each in found:
+                await self.shop.sources.begin(on, self.tenant, each.id, batch.id)
+        try:
+            yield [Intake(self, each, batch) for each in found]
+        finally:
+            await batch.close()
+
+    async def _source_for(self, base: Base, source: NewSource | int) -> Source:
         async with self.transaction() as on:
             if isinstance(source, NewSource):
                 source = await self.shop.sources.make(on, self.tenant, base.id, source)
             found = await self.shop.sources.get(on, self.tenant, source)
-            if found.base != base.id:
-                raise NotFound(f"source of the knowledge base {base.name}", str(source))
-        callback = tasks.ended.options(tenant=self.tenant).prepare(found.id)
-        batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
-        async with self.transaction() as on:
-            await self.shop.sources.begin(on, self.tenant, found.id, batch.id)
-        try:
-            yield Intake(self, found, batch)
-        finally:
-            await batch.close()
+        if found.base != base.id:
+            raise NotFound(f"source of the knowledge base {base.name}", str(source))
+        return found
 
     async def source(self, source: int) -> Source:
         async with self.transaction() as on:

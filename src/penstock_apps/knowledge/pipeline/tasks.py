@@ -59,13 +59,14 @@ async def _end(
 
 
 @task(name="knowledge.ended", queue=SMALL, resources=[Workshop])
-async def ended(ctx: Context, source: int) -> Counts:
+async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
     shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
     await reconcile(shop, tenant, batch)
     async with shop.shelves.of(tenant) as on:
-        await shop.sources.end(on, tenant, source, batch)
-        return await shop.tallies.count(on, tenant, source=source)
+        for source in sources:
+            await shop.sources.end(on, tenant, source, batch)
+        return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
 
 
 TASKS = (ingest, ended)
