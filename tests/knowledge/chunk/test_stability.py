@@ -61,6 +61,21 @@ def test_a_row_in_the_middle_of_a_large_table_changes_few_pieces() -> None:
     assert len(set(hashes(["\n".join(more)])) - set(hashes(["\n".join(rows)]))) <= 3
 
 
+def test_a_chapter_put_first_changes_nothing_but_the_numbers_of_the_others() -> None:
+    random = Random(7)
+    chapters = [[f"Part {letter}", paragraph(random) * 2] for letter in "ABCDEFGH"]
+
+    def book(chapters: list[list[str]]) -> list[str]:
+        return [
+            text
+            for number, (title, body) in enumerate(chapters, 1)
+            for text in (f"# {number}. {title}", body)
+        ]
+
+    new = book([["Foreword", paragraph(random) * 2], *chapters])
+    assert len(set(hashes(new)) - set(hashes(book(chapters)))) <= 4
+
+
 def test_a_pdf_whose_pages_break_elsewhere_keeps_most_pieces() -> None:
     random = Random(6)
     lines = [paragraph(random) for _ in range(120)]

@@ -7,6 +7,13 @@ from typing import Final
 
 LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 MARKS: Final = re.compile(r"[*`¶]|\\(?=[\W_])")
+# "13.2.", "E.5.", "Chapter 7:": a new chapter shifts the numbers of all that follow, and would so
+# change each of their pieces. A number without a dot after it may be a version, which stays.
+NUMBER: Final = re.compile(
+    r"(?:(?:chapter|appendix|part|section)\s+(?:\d+|[A-Z]|[IVXL]+)"
+    r"|(?:\d+|[A-Z])(?:\.\d+)+|\d+)[.:]\s+(?=\S)",
+    re.IGNORECASE,
+)
 LONGEST: Final = 80
 BETWEEN: Final = " › "
 
@@ -30,9 +37,11 @@ class Headings:
 
 
 def title(line: str) -> str:
-    """The words of a heading, without its marks and links."""
+    """The words of a heading, without its marks, links and number."""
     words = MARKS.sub("", LINK.sub(r"\1", line)).strip().strip("#").split()
     told = " ".join(words)
+    if number := NUMBER.match(told):
+        told = told[number.end() :]
     return told if len(told) <= LONGEST else told[: LONGEST - 1].rstrip() + "…"
 
 

@@ -18,6 +18,7 @@ PAGE: Final = 10
 PARAGRAPH: Final = 8
 SENTENCE: Final = 4
 LINE: Final = 3
+PHRASE: Final = 2  # a sentence within a line that is too long by itself
 WORD: Final = 1
 
 # After the end of a sentence, and before an item of a list.
@@ -27,6 +28,10 @@ SENTENCE_END: Final = re.compile(
 LINE_END: Final = re.compile(r"\n")
 WORDS: Final = re.compile(r"\S+\s*|\s+")
 ENDS_SENTENCE: Final = ".!?…:。！？\"'”’)]|>`"
+# Where a block that is too long is cut: at the first of these, and at the next where that is not
+# enough.
+IN_PROSE: Final = ((SENTENCE_END, SENTENCE), (LINE_END, LINE))
+IN_LINES: Final = ((LINE_END, LINE), (SENTENCE_END, PHRASE))
 # A cut is known by the beginning of what follows, so that an edit further on does not move it.
 ANCHOR: Final = 48
 # Of so many words one, chosen by what it is, ends a unit where nothing else does; or else the last.
@@ -113,7 +118,7 @@ class Units:
             yield text, None
             return
         prose = block.shape is Shape.PROSE
-        steps = ((SENTENCE_END, SENTENCE), (LINE_END, LINE)) if prose else ((LINE_END, LINE),)
+        steps = IN_PROSE if prose else IN_LINES
         first = True
         for part, rank in self._finer(text, steps, PARAGRAPH):
             yield part, None if first else rank
