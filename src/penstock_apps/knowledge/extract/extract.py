@@ -20,11 +20,26 @@ Read = Callable[[Path, str, Limits], Extracted]
 # The module that reads a kind is imported with the first file of that kind.
 READERS = {
     "code": "plain",
+    "csv": "sheet",
+    "docx": "docx",
+    "email": "mail",
+    "epub": "epub",
+    "gzip": "unzipped",
     "html": "html",
     "image": "ocr",
+    "json": "data",
+    "jsonl": "data",
     "markdown": "markdown",
+    "notebook": "notebook",
+    "odp": "odf",
+    "ods": "odf",
+    "odt": "odf",
+    "ole": "ole",
     "pdf": "pdf",
+    "pptx": "pptx",
+    "rtf": "rtf",
     "text": "plain",
+    "xlsx": "xlsx",
 }
 
 

@@ -1,0 +1,129 @@
+"""The zip that an office document is: nothing in it may grow beyond its limits."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+from types import TracebackType
+from xml.etree.ElementTree import Element
+from zipfile import ZipFile, ZipInfo
+
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract import tree
+from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
+
+ENCRYPTED_FLAG = 0x1
+BLOCK = 256 * 1024
+
+
+class Archive:
+    """An opened zip. What it claims is checked at once, what it really holds while it is read."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.limits = limits
+        self.left = limits.inflated
+        self.zip = ZipFile(path)
+        try:
+            self.check()
+        except Unreadable:
+            self.zip.close()
+            raise
+        self.names = frozenset(self.zip.namelist())
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.zip.close()
+
+    def check(self) -> None:
+        entries = self.zip.infolist()
+        if sum(entry.file_size for entry in entries) > self.limits.inflated:
+            raise inflates()
+        if any(self.swollen(entry) for entry in entries):
+            raise inflates()
+        if any(entry.flag_bits & ENCRYPTED_FLAG for entry in entries):
+            raise locked()
+
+    def swollen(self, entry: ZipInfo) -> bool:
+        small = entry.file_size <= 10 * MEGABYTE
+        return not small and entry.file_size > self.limits.ratio * max(1, entry.compress_size)
+
+    def blocks(self, name: str) -> tree.Blocks:
+        with self.zip.open(name) as file:
+            while block := file.read(BLOCK):
+                self.left -= len(block)
+                if self.left < 0:
+                    raise inflates()
+                yield block
+
+    def read(self, name: str) -> bytes:
+        return b"".join(self.blocks(name))
+
+    def xml(self, name: str) -> Element:
+        return tree.parse(self.blocks(name))
+
+    def related(self, name: str) -> dict[str, tuple[str, str]]:
+        """By id: the kind and the name of each part that a part of an office document needs."""
+        folder, base = posixpath.split(name)
+        relations = posixpath.join(folder, "_rels", f"{base}.rels")
+        if relations not in self.names:
+            return {}
+        found = {}
+        for relation in self.xml(relations).iter("Relationship"):
+            if relation.get("TargetMode") == "External":
+                continue
+            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))
+            kind = relation.get("Type", "").rpartition("/")[2]
+            found[relation.get("Id", "")] = (kind, target.lstrip("/"))
+        return found
+
+    def part(self, kind: str, name: str = "") -> str | None:
+        """The first part of that kind that `name`, or the whole document, needs."""
+        parts = (part for of, part in self.related(name).values() if of == kind)
+        return next((part for part in parts if part in self.names), None)
+
+
+def properties(archive: Archive) -> dict[str, str]:
+    """Title, author and the like, as office programs write them."""
+    name = "docProps/core.xml"
+    return told(archive.xml(name)) if name in archive.names else {}
+
+
+TOLD = {
+    "title": "title",
+    "creator": "author",
+    "subject": "subject",
+    "keywords": "keywords",
+    "description": "description",
+    "language": "language",
+}
+
+
+def told(root: Element) -> dict[str, str]:
+    """What Dublin Core says of a document, in our words."""
+    found: dict[str, str] = {}
+    for element in root.iter():
+        name = TOLD.get(element.tag)
+        if name and element.text and element.text.strip():
+            found.setdefault(name, element.text)
+    return found
+
+
+def inflates() -> Unreadable:
+    return Unreadable(
+        "inflates",
+        "Unpacked, the file is far larger than what is read here. If it is what it should be, "
+        "split it into smaller files.",
+    )
+
+
+def locked() -> Unreadable:
+    return Unreadable(
+        "encrypted", "The file is locked with a password. Save it without one and send that."
+    )

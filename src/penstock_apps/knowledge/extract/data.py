@@ -1,0 +1,54 @@
+"""JSON: a line a value, with its name; a paragraph a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.kinds import SUFFIXES
+from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.text import Extracted, Section
+
+
+def read(path: Path, name: str, limits: Limits) -> Extracted:
+    text = decode(path.read_bytes())
+    kind = SUFFIXES.get(Path(name).suffix.lower().removeprefix("."), "json")
+    if kind == "jsonl":
+        values = [json.loads(line) for line in text.splitlines() if line.strip()]
+    else:
+        values = parsed(text)
+    return Extracted((Section("\n\n".join(map(record, values))),), kind=kind)
+
+
+def parsed(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        # Many files called .json have a value a line.
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return value if isinstance(value, list) else [value]
+
+
+def record(value: Any) -> str:
+    return "\n".join(lines(value, ""))
+
+
+def lines(value: Any, name: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from lines(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        if all(not isinstance(inner, dict | list) for inner in value):
+            yield from lines(", ".join(map(said, value)), name)
+        else:
+            for inner in value:
+                yield from lines(inner, name)
+    elif value not in (None, ""):
+        yield f"{name}: {said(value)}" if name else said(value)
+
+
+def said(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,86 @@
+"""E-mail, tables, JSON and the like."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from email.message import EmailMessage
+
+import pytest
+
+from penstock_apps.knowledge.errors import Unreadable
+from tests.knowledge.extract.conftest import FILES, Read
+
+
+def test_an_email_says_who_wrote_what_and_names_what_is_attached(read: Read) -> None:
+    message = EmailMessage()
+    message["From"], message["To"] = "Ada <ada@example.org>", "Bob <bob@example.org>"
+    message["Subject"] = "Frost – soon"
+    message.set_content("Drain the pump – today.")
+    message.add_alternative("<p>Drain the pump!</p>", subtype="html")
+    message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="plan.pdf")
+    found = read("a.eml", message.as_bytes())
+    assert found.title == "Frost – soon"
+    assert found.sections[0].text == (
+        "# Frost – soon\n\nFrom: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n\n"
+        "Drain the pump – today.\n\nAttachments: plan.pdf"
+    )
+
+
+def test_an_email_of_html_alone_is_read_as_a_page(read: Read) -> None:
+    message = EmailMessage()
+    message.set_content("<h1>Frost</h1><p>Drain <b>it</b>.</p>", subtype="html")
+    assert read("a.eml", message.as_bytes()).sections[0].text == "# Frost\n\nDrain **it**."
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter"), [("a.csv", ","), ("a.csv", ";"), ("a.tsv", "\t"), ("a.csv", "|")]
+)
+def test_a_row_names_its_columns(read: Read, name: str, delimiter: str) -> None:
+    rows = [["Name", "Litres"], ['"Small\none"', "12"], ["Large", ""]]
+    text = "\n".join(delimiter.join(row) for row in rows)
+    assert read(name, text).sections[0].text == "Name: Small one; Litres: 12\n\nName: Large"
+
+
+def test_rows_without_names_stay_a_table(read: Read) -> None:
+    assert read("a.csv", "1,2\n3,4\n").sections[0].text == "| 1 | 2 |\n| --- | --- |\n| 3 | 4 |"
+
+
+def test_json_is_a_paragraph_a_record(read: Read) -> None:
+    value = [{"name": "Small", "size": {"litres": 12}, "tags": ["a", "b"], "none": None}, "text"]
+    said = "name: Small\nsize.litres: 12\ntags: a, b\n\ntext"
+    assert read("a.json", json.dumps(value)).sections[0].text == said
+    assert read("a.jsonl", "\n".join(map(json.dumps, value))).sections[0].text == said
+
+
+def test_a_notebook_keeps_text_and_code_apart(read: Read) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Flow\n", "of water"]},
+        {"cell_type": "code", "source": "# no heading\nflow()", "outputs": [{"text": "1"}]},
+    ]
+    notebook = {"cells": cells, "metadata": {"kernelspec": {"language": "python"}}}
+    found = read("a.ipynb", json.dumps(notebook))
+    assert found.title == "Flow"
+    assert found.sections[0].text == ("# Flow\nof water\n\n```python\n# no heading\nflow()\n```")
+
+
+def test_rich_text_is_read_without_its_looks(read: Read) -> None:
+    text = (
+        r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\*\generator X;}\f0 Caf\'e9 \u8364?5"
+        r" \u-10179?\u-8694?\par {\b Bold} \{x\}\par}"
+    )
+    assert read("a.rtf", text).sections[0].text == "Café €5 \U0001f60a\n\nBold {x}"
+
+
+def test_a_packed_file_is_read_as_what_is_in_it(read: Read) -> None:
+    assert read("a.md.gz", gzip.compress(b"# Title\n\ntext")).title == "Title"
+    packed = gzip.compress((FILES / "manual.pdf").read_bytes())
+    assert read("manual.pdf.gz", packed).kind == "pdf"
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ipynb"])
+def test_what_is_not_what_its_name_says_is_broken(read: Read, name: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read(name, '{"secret": ')
+    assert refused.value.reason == "broken"
+    assert "secret" not in str(refused.value)
