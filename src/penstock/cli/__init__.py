@@ -5,6 +5,8 @@ What a command needs is imported when it runs, so that `penstock --help` answers
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Annotated
 
 import typer
@@ -114,6 +116,16 @@ app.add_typer(db.app)
 app.command("demo", cls=Command)(demo.demo)
 app.command("bench", cls=Command)(bench.bench)
 app.command("completion", cls=Command)(completion.completion)
+
+
+def _add_applications() -> None:
+    """The commands of the applications that come with Penstock, which it knows by name alone."""
+    with suppress(PackageNotFoundError):
+        for entry in distribution("penstock").entry_points.select(group="penstock.commands"):
+            entry.load()(app)
+
+
+_add_applications()
 
 
 def main() -> None:

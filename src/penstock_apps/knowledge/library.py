@@ -11,13 +11,14 @@ from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.intake import Intake
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
-from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.store.documents import Document, Held
 from penstock_apps.knowledge.store.shelves import Connection
-from penstock_apps.knowledge.store.sources import NewSource, Source
+from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.workshop import Workshop
 
 ENGLISH = "english"
+PAGE = 1000
 
 
 class Library:
@@ -107,6 +108,28 @@ class Library:
     async def document(self, document: int) -> Document:
         async with self.transaction() as on:
             return await self.shop.documents.get(on, self.tenant, document)
+
+    async def documents_of(self, batch: str) -> list[Document]:
+        """All documents that a batch has brought in, or tried to."""
+        found: list[Document] = []
+        after = None
+        while True:
+            async with self.transaction() as on:
+                page = await self.shop.documents.list(
+                    on, self.tenant, batch=batch, after=after, limit=PAGE
+                )
+            found += page
+            if len(page) < PAGE:
+                return found
+            after = page[-1].id
+
+    async def held(self, base: Base, kind: Kind, key: str) -> dict[str, Held]:
+        """What the source with a key holds, by path; nothing if there is no such source yet."""
+        async with self.transaction() as on:
+            source = await self.shop.sources.find(on, self.tenant, base.id, kind, key)
+            if source is None:
+                return {}
+            return await self.shop.documents.held(on, self.tenant, source)
 
     # How far it is
 

@@ -61,6 +61,13 @@ class Sources:
         )
         return made
 
+    async def find(
+        self, on: Connection, tenant: str, base: int, kind: Kind, key: str
+    ) -> int | None:
+        """The source with a key."""
+        found: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
+        return found
+
     async def get(self, on: Connection, tenant: str, source: int) -> Source:
         row = await on.fetchrow(self._sql("get_source"), tenant, source)
         if row is None:

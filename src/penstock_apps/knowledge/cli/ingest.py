@@ -1,0 +1,89 @@
+"""`penstock ingest`: files and folders into a knowledge base."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.commands import examples
+from penstock.cli.exits import Exit
+from penstock.cli.output import Output
+from penstock.cli.spread import spread
+from penstock.cli.where import Where
+from penstock_apps.knowledge.cli.options import ALONE, BaseName, Tenant, expect_knowledge
+
+
+@examples(
+    "penstock ingest handbook/",
+    "penstock ingest *.pdf notes.md --base research --tag 2026",
+    "penstock ingest handbook/ --tenant acme --json",
+    "penstock ingest handbook/ --no-work",
+)
+@spread
+def ingest(
+    *,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH…", help="Files, and folders with all that is below them."),
+    ],
+    tenant: Tenant = ALONE,
+    base: BaseName = ALONE,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="To search by; may be repeated.", show_default=False),
+    ] = None,
+    work: Annotated[
+        bool,
+        typer.Option(
+            "--work/--no-work", help="Do the work here, or leave it to workers that run elsewhere."
+        ),
+    ] = True,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait/--no-wait", help="Wait until all is in; --no-wait implies --no-work."),
+    ] = True,
+    children: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many files are read at once; two for each processor if nobody says.",
+            show_default=False,
+        ),
+    ] = None,
+    where: Where,
+    output: Output,
+) -> None:
+    """Take files in, so that what is in them can be found.
+
+    What has not changed since the last time is left alone, and of what has, only the changed parts
+    are embedded again. A file that is removed from a folder stays in the knowledge base.
+    The exit code is 3 if some files failed.
+    """
+    expect_knowledge()
+
+    import asyncio
+
+    from penstock.app import Penstock
+    from penstock.cli.opening import plain_errors
+    from penstock_apps.knowledge.cli.files import find
+    from penstock_apps.knowledge.cli.ingesting import Ingesting, Wish
+    from penstock_apps.knowledge.cli.screen import screen_for
+
+    found = find(paths)
+    app = Penstock()
+    where.lead(app)
+    with plain_errors(app.database):
+        wish = Wish(
+            tenant=tenant,
+            base=base,
+            tags=tuple(tag or ()),
+            works=work and wait,
+            waits=wait,
+            children=children,
+        )
+        summary = asyncio.run(Ingesting(app, wish).run(found, screen_for(output)))
+    output.show(summary.as_document(), lambda: str(summary))
+    raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

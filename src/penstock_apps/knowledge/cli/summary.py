@@ -1,0 +1,76 @@
+"""What came of an ingest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+SHOWN = 20
+
+
+class Trouble(Struct, frozen=True):
+    """A file that did not go in, and why."""
+
+    path: str
+    reason: str
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """How many files went in, and what that took."""
+
+    batch: str | None
+    total: int
+    completed: int
+    failed: int
+    skipped: int
+    unchanged: int
+    chunks: int
+    embedded: int
+    seconds: float
+    errors: tuple[Trouble, ...]
+    pending: int = 0
+    skips: tuple[Trouble, ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "batch": self.batch,
+            "total": self.total,
+            "completed": self.completed,
+            "failed": self.failed,
+            "skipped": self.skipped,
+            "unchanged": self.unchanged,
+            "chunks": self.chunks,
+            "embedded": self.embedded,
+            "seconds": self.seconds,
+            "errors": self.errors,
+        } | ({"pending": self.pending} if self.pending else {})
+
+    def __str__(self) -> str:
+        counts = {
+            "went in": self.completed,
+            "unchanged": self.unchanged,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "still to come": self.pending,
+        }
+        told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+        lines = [
+            f"{self.total:,} {'file' if self.total == 1 else 'files'}: {told or 'nothing to do'}."
+        ]
+        if self.completed:
+            lines.append(
+                f"{self.chunks:,} chunks, {self.embedded:,} of them new to the model, "
+                f"in {self.seconds:.1f} s."
+            )
+        for title, some in (("Failed", self.errors), ("Skipped", self.skips)):
+            if some:
+                lines += [
+                    "",
+                    f"{title}:",
+                    *(f"  {each.path}: {each.reason}" for each in some[:SHOWN]),
+                ]
+            if len(some) > SHOWN:
+                lines.append(f"  … and {len(some) - SHOWN:,} more; --json has all of them.")
+        return "\n".join(lines)
