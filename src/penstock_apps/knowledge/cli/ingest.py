@@ -44,6 +44,12 @@ def ingest(
         bool,
         typer.Option("--wait/--no-wait", help="Wait until all is in; --no-wait implies --no-work."),
     ] = True,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Try those too that were skipped before, as images are without OCR."
+        ),
+    ] = False,
     children: Annotated[
         int | None,
         typer.Option(
@@ -69,7 +75,7 @@ def ingest(
     from penstock.app import Penstock
     from penstock.cli.opening import plain_errors
     from penstock_apps.knowledge.cli.files import find
-    from penstock_apps.knowledge.cli.ingesting import Ingesting, Wish
+    from penstock_apps.knowledge.cli.ingesting import Wish, ingested
     from penstock_apps.knowledge.cli.screen import screen_for
 
     found = find(paths)
@@ -82,8 +88,9 @@ def ingest(
             tags=tuple(tag or ()),
             works=work and wait,
             waits=wait,
+            again=again,
             children=children,
         )
-        summary = asyncio.run(Ingesting(app, wish).run(found, screen_for(output)))
+        summary = asyncio.run(ingested(app, found, wish, screen_for(output)))
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

@@ -54,12 +54,12 @@ class Held(Struct, frozen=True):
     digest: bytes | None
     state: State
     reason: str | None
-    chunks: int
+    error: str | None
 
     @property
-    def is_in(self) -> bool:
-        """Whether its content is in, so that the same content brings nothing new."""
-        return self.state == "completed" and self.reason is None
+    def is_skipped(self) -> bool:
+        """Whether it is of a kind that was not read."""
+        return self.state == "completed" and self.reason is not None
 
 
 class Document(Struct, frozen=True):
