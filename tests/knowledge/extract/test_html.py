@@ -80,6 +80,11 @@ def test_a_page_that_only_leads_around_is_read_whole(read: Read) -> None:
     assert text(read, "<nav><p>Chapter one</p></nav>") == "Chapter one"
 
 
+def test_a_box_beside_the_text_is_read_and_does_not_head_what_follows(read: Read) -> None:
+    page = '<h2>Pumps</h2><div class="sidebar"><h3>HISTORY</h3><p>Old.</p></div><p>More.</p>'
+    assert text(read, page) == "## Pumps\n\n**HISTORY**\n\nOld.\n\nMore."
+
+
 def test_lines_of_the_source_are_not_lines_of_the_text(read: Read) -> None:
     wrapped = "<p>one two\nthree</p><pre>a\n b</pre>"
     assert text(read, wrapped) == text(read, wrapped.replace("two\n", "two  "))

@@ -66,6 +66,16 @@ def test_a_scan_is_read_from_its_picture(read: Read) -> None:
     assert found.sections[0].page == 1
 
 
+@TESSERACT
+def test_a_page_that_takes_ocr_too_long_is_one_without_text(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock_apps.knowledge.extract.ocr.TIMEOUT", 0.001)
+    with pytest.raises(Unreadable, match="No text was found") as refused:
+        read("scan.pdf")
+    assert refused.value.reason == "no_text"
+
+
 def test_a_scan_beyond_what_is_read_by_ocr_has_no_text(read: Read) -> None:
     with pytest.raises(Unreadable, match="If it is a scan") as refused:
         read("scan.pdf", scanned=0)

@@ -99,7 +99,8 @@ def whole(found: Extracted, limits: Limits) -> Extracted:
     if characters == 0:
         raise Unreadable(
             "no_text",
-            "The file holds no text. If it is a scan, install tesseract or send its text.",
+            "No text was found in the file. If it is a scan, tesseract must be installed here "
+            "(Debian: apt-get install tesseract-ocr); or send its text.",
         )
     return Extracted(
         sections=sections,

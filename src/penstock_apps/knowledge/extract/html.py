@@ -23,7 +23,7 @@ UNREAD = (
 AROUND = (
     "nav, footer, aside, [role=navigation], [role=search], [role=contentinfo], [hidden], "
     "[aria-hidden=true], .navheader, .navfooter, .toc, .toctree-wrapper, .related, "
-    ".sphinxsidebar, .sidebar, .breadcrumb, .breadcrumbs, .skip-link, .cookie-banner, .pagination, "
+    ".sphinxsidebar, .docnav, .breadcrumb, .breadcrumbs, .skip-link, .cookie-banner, .pagination, "
     ".headerlink, .anchor-link, .hash-link, .sr-only"
 )
 MAIN = "main, [role=main]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pypdfium2
@@ -143,6 +144,8 @@ def scanned(document: pypdfium2.PdfDocument, texts: list[str], limits: Limits) -
     for number, text in enumerate(texts):
         if left and len(text) < SCANNED_CHARACTERS:
             left -= 1
-            text = ocr.page(document, number) or text
+            # One page that cannot be made out takes nothing from the others.
+            with suppress(Unreadable, pypdfium2.PdfiumError):
+                text = ocr.page(document, number) or text
         found.append(text)
     return found
