@@ -1,0 +1,47 @@
+"""Text in pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock_apps.knowledge.errors import Skipped, Unreadable
+from penstock_apps.knowledge.extract import ocr
+from tests.knowledge.extract.conftest import Read
+from tests.knowledge.extract.test_pdf import TESSERACT
+
+
+@pytest.fixture
+def without_tesseract(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", "/nowhere")
+    ocr.available.cache_clear()
+    yield
+    ocr.available.cache_clear()
+
+
+@TESSERACT
+def test_a_picture_gives_the_text_in_it(read: Read) -> None:
+    found = read("scan.png")
+    assert found.kind == "image"
+    assert "in September by two people" in found.sections[0].text
+
+
+@TESSERACT
+def test_a_broken_picture_says_so(read: Read) -> None:
+    with pytest.raises(Unreadable, match="Save it as PNG") as refused:
+        read("a.png", b"\x89PNG\r\n\x1a\n\x00and no more")
+    assert refused.value.reason == "broken"
+
+
+@pytest.mark.usefixtures("without_tesseract")
+def test_where_tesseract_is_not_installed_a_picture_is_skipped_with_the_remedy(read: Read) -> None:
+    with pytest.raises(Skipped, match="apt-get install tesseract-ocr"):
+        read("scan.png")
+
+
+@pytest.mark.usefixtures("without_tesseract")
+def test_where_tesseract_is_not_installed_a_scan_fails_with_the_remedy(read: Read) -> None:
+    with pytest.raises(Unreadable, match="apt-get install tesseract-ocr") as refused:
+        read("scan.pdf")
+    assert refused.value.reason == "no_text"
