@@ -48,6 +48,9 @@ class Application(Protocol):
     async def migrate(self, database: Database) -> list[str]:
         """Bring its tables up to date; the names of what was applied."""
 
+    def queues(self, children: int) -> dict[str, int]:
+        """Its queues with their slots, for a worker with so many processes for isolated jobs."""
+
     def router(self) -> Any:
         """Its routes, for the HTTP API: an APIRouter of FastAPI's."""
 

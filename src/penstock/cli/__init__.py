@@ -5,13 +5,12 @@ What a command needs is imported when it runs, so that `penstock --help` answers
 
 from __future__ import annotations
 
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Annotated
 
 import typer
 
 from penstock.cli import (
+    applications,
     audit,
     batches,
     bench,
@@ -118,14 +117,7 @@ app.command("bench", cls=Command)(bench.bench)
 app.command("completion", cls=Command)(completion.completion)
 
 
-def _add_applications() -> None:
-    """The commands of the applications that come with Penstock, which it knows by name alone."""
-    with suppress(PackageNotFoundError):
-        for entry in distribution("penstock").entry_points.select(group="penstock.commands"):
-            entry.load()(app)
-
-
-_add_applications()
+applications.add_commands(app)
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ def up(
         typer.Argument(
             metavar="[APP]",
             help="Where the app is: a module as Python imports it, or module:name if it has "
-            "several. Without one there is the API alone: it shows and changes jobs.",
+            "several. Without one there are the applications that come with Penstock, if they are "
+            "installed, and the API, which shows and changes all jobs.",
             show_default=False,
         ),
     ] = None,
@@ -48,13 +49,15 @@ def up(
     logs.to_stderr()
 
     from penstock.app import Penstock
-    from penstock.cli import hosting
+    from penstock.cli import applications, hosting
     from penstock.cli.service import leave
     from penstock.cli.target import find_app
     from penstock.worker.process import run
 
     app = Penstock() if target is None else find_app(target)
     where.lead(app)
+    if target is None:
+        target = ", ".join(applications.install(app)) or None
     hosted = hosting.Hosted(app=app, name=target, listening=listening)
     make = None if target is None else lambda: _worker(app, queue, stop_wait)
     run(hosting.up(hosted, make, lambda said: output.show(said.as_document(), lambda: str(said))))

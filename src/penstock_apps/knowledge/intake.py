@@ -123,8 +123,8 @@ class Intake:
 
     def _request(self, wanted: Wanted) -> Request[Any]:
         is_large = wanted.size > self._library.shop.settings.large_bytes
-        request: Request[Any] = tasks.ingest.options(
-            queue=tasks.LARGE if is_large else tasks.SMALL,
+        task = tasks.ingest_large if is_large else tasks.ingest
+        request: Request[Any] = task.options(
             tenant=self._library.tenant,
             subject=f"document:{wanted.id}",
         ).prepare(wanted.id, wanted.version)

@@ -41,6 +41,10 @@ class Knowledge:
                     await app.set_queue(queue, fair=True)
         return names
 
+    def queues(self, children: int) -> dict[str, int]:
+        """The queues and their slots, for a worker with so many processes for isolated jobs."""
+        return {tasks.SMALL: children, tasks.LARGE: max(1, children // 2), tasks.CARE: 4}
+
     def router(self) -> Any:
         """The routes of the HTTP API."""
         from penstock_apps.knowledge.http import router

@@ -18,7 +18,6 @@ from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Held
 from penstock_apps.knowledge.store.sources import NewSource
@@ -50,7 +49,7 @@ async def ingested(app: Penstock, folders: Folders, wish: Wish, screen: Screen) 
     knowledge = Knowledge(app)
     async with app, knowledge.opened() as shop:
         base = await Library(shop, wish.tenant).make_base(wish.base)
-        ingesting = Ingesting(shop, base, folders, wish, screen)
+        ingesting = Ingesting(knowledge, shop, base, folders, wish, screen)
         with screen:
             await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
@@ -60,8 +59,15 @@ class Ingesting:
     """One run over folders: what it has looked at, and what it has found to do."""
 
     def __init__(
-        self, shop: Workshop, base: Base, folders: Folders, wish: Wish, screen: Screen
+        self,
+        knowledge: Knowledge,
+        shop: Workshop,
+        base: Base,
+        folders: Folders,
+        wish: Wish,
+        screen: Screen,
     ) -> None:
+        self._knowledge = knowledge
         self._app = shop.app
         self._library = Library(shop, wish.tenant)
         self._base = base
@@ -125,7 +131,7 @@ class Ingesting:
 
     def _worker(self) -> Worker:
         children = self._wish.children or 2 * (os.cpu_count() or 1)
-        return self._app.worker(dict.fromkeys(tasks.QUEUES, children), children=children)
+        return self._app.worker(self._knowledge.queues(children), children=children)
 
     async def _wait(self, batch: str) -> None:
         while True:

@@ -13,21 +13,34 @@ from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.workshop import Workshop
 
+# Small files do not wait for large ones, and neither for those that look after all.
 SMALL = "knowledge-small"
 LARGE = "knowledge-large"
-QUEUES = (SMALL, LARGE)
+CARE = "knowledge"
+QUEUES = (SMALL, LARGE, CARE)
 SETTINGS = Settings.of()
 
 
-@task(
-    name="knowledge.ingest",
-    queue=SMALL,
-    resources=[Workshop],
-    isolate=Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2),
-    unique=Unique(key="knowledge:document:{document}", on_conflict="supersede"),
-)
+APART = Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2)
+# The newest version of a document is the one that is wanted.
+NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
+
+
+@task(name="knowledge.ingest", queue=SMALL, resources=[Workshop], isolate=APART, unique=NEWEST)
 async def ingest(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a document in."""
+    return await _bring(ctx, document, version)
+
+
+@task(
+    name="knowledge.ingest_large", queue=LARGE, resources=[Workshop], isolate=APART, unique=NEWEST
+)
+async def ingest_large(ctx: Context, document: int, version: int) -> Any:
+    """Bring a version of a large document in."""
+    return await _bring(ctx, document, version)
+
+
+async def _bring(ctx: Context, document: int, version: int) -> Any:
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
     async with shop.shelves.of(tenant) as on:
         work = await shop.documents.begin(on, tenant, document, version)
@@ -58,7 +71,7 @@ async def _end(
         await shop.documents.end(on, tenant, document, version, state, reason, error)
 
 
-@task(name="knowledge.ended", queue=SMALL, resources=[Workshop])
+@task(name="knowledge.ended", queue=CARE, resources=[Workshop])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
     shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
@@ -69,4 +82,4 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
         return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
 
 
-TASKS = (ingest, ended)
+TASKS = (ingest, ingest_large, ended)

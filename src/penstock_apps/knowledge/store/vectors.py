@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from struct import pack
 from typing import Any
 
-import numpy as np
+from penstock_apps.knowledge.embed.numeric import np
 
 HEADER = 4
 

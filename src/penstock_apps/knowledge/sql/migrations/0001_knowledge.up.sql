@@ -159,7 +159,8 @@ CREATE TABLE :"schema".chunk (
     words      tsvector NOT NULL,
     CONSTRAINT chunk_pkey PRIMARY KEY (id)
 );
-ALTER TABLE :"schema".chunk ALTER COLUMN embedding SET STORAGE PLAIN;
+-- In the row where it fits: an exact search reads them all.
+ALTER TABLE :"schema".chunk ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE UNIQUE INDEX chunk_hash ON :"schema".chunk (edition, hash);
 CREATE INDEX chunk_words ON :"schema".chunk USING gin (words);
 
@@ -200,7 +201,6 @@ CREATE TABLE :"schema".vector (
     made_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT vector_pkey PRIMARY KEY (tenant, embedder, hash)
 );
-ALTER TABLE :"schema".vector ALTER COLUMN embedding SET STORAGE PLAIN;
 
 \ir ../functions/count_documents_v1.sql
 CREATE TRIGGER document_added AFTER INSERT ON :"schema".document
