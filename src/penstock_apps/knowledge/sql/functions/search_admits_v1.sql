@@ -1,0 +1,12 @@
+-- Whether a place passes filters: all that are given, each by any of its values; metadata by all of theirs.
+-- One expression without settings: Postgres puts it into the query that calls it.
+CREATE FUNCTION :"schema".search_admits_v1(
+    p_filters jsonb, p_document bigint, p_source bigint, p_tags text[], p_metadata jsonb
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT (p_filters->'documents' IS NULL OR p_filters->'documents' @> to_jsonb(p_document))
+       AND (p_filters->'sources' IS NULL OR p_filters->'sources' @> to_jsonb(p_source))
+       AND (p_filters->'tags' IS NULL OR p_filters->'tags' ?| p_tags)
+       AND (p_filters->'metadata' IS NULL OR p_metadata @> (p_filters->'metadata'))
+$$;

@@ -1,0 +1,92 @@
+"""Nobody finds what another tenant has, whichever way they ask."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from penstock import Database as Place
+from penstock.migrate import migrate as migrate_engine
+from penstock_apps.knowledge.schema import migrate
+from penstock_apps.knowledge.search import Query, Searching
+from penstock_apps.knowledge.store.shelves import Shelves
+from tests.fixtures.database import Database
+from tests.knowledge.search.shelf import SCHEMA, Shelf
+
+INNER = {
+    "exact": f"search_exact_v1($1, $2, NULL, '{[0.1] * 256}', '{{}}', 10)",
+    "index": f"search_index_v1($1, $2, '{[0.1] * 256}', '{{}}', 10)",
+    "words": "search_words_v1($1, $2, NULL, 10, 'english', 'cats', '{}', 10)",
+}
+
+
+@pytest.fixture
+async def shelves(database: Database) -> AsyncIterator[Shelves]:
+    """Under row level security."""
+    await migrate_engine(database.direct_url, rls=True)
+    await migrate(Place(url=database.direct_url))
+    async with Shelves.opened(Place(url=database.direct_url), 1) as shelves:
+        yield shelves
+
+
+@pytest.fixture
+async def ours(shelves: Shelves) -> Shelf:
+    ours = await Shelf(shelves, tenant="ours").build()
+    await ours.add(await ours.source(), "ours.md", "Our cats sleep.")
+    return ours
+
+
+@pytest.fixture
+async def theirs(shelves: Shelves) -> Shelf:
+    theirs = await Shelf(shelves, tenant="theirs").build()
+    await theirs.add(await theirs.source(), "theirs.md", "Their cats hunt.")
+    return theirs
+
+
+async def found(asker: Shelf, tenant: str, target: Shelf, *, confined: bool = True) -> set[str]:
+    """What the asker's transaction finds in the target's edition, for a tenant that it names."""
+    paths = set()
+    async with asker.shelves.of(asker.tenant, confined=confined) as on:
+        for mode in ("hybrid", "vector", "words"):
+            query = Query("cats", mode=mode)
+            hits = await Searching(asker.shelves).search(on, tenant, [target.group("cats")], query)
+            paths |= {hit.path for hit in hits}
+    return paths
+
+
+async def test_a_tenant_finds_its_own(ours: Shelf, theirs: Shelf) -> None:
+    assert await found(ours, "ours", ours) == {"ours.md"}
+
+
+async def test_another_s_edition_is_empty(ours: Shelf, theirs: Shelf) -> None:
+    assert await found(ours, "ours", theirs) == set()
+    assert await found(ours, "ours", theirs, confined=False) == set(), "nor for the owner"
+
+
+async def test_another_s_name_opens_nothing(ours: Shelf, theirs: Shelf) -> None:
+    assert await found(ours, "theirs", theirs) == set()
+
+
+async def test_no_tenant_finds_nothing(ours: Shelf) -> None:
+    nobody = Shelf(ours.shelves, tenant="")
+
+    assert await found(nobody, "ours", ours) == set()
+    assert await found(nobody, "", ours) == set()
+
+
+async def test_who_owns_the_tables_names_the_tenant(ours: Shelf, theirs: Shelf) -> None:
+    assert await found(ours, "theirs", theirs, confined=False) == {"theirs.md"}
+
+
+@pytest.mark.parametrize("inner", INNER)
+async def test_the_parts_of_search_open_nothing(inner: str, ours: Shelf, theirs: Shelf) -> None:
+    async with ours.shelves.of("ours", confined=True) as on:
+        await on.execute(f"SET LOCAL search_path = {SCHEMA}, public")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await on.fetch(f"SELECT * FROM {INNER[inner]}", "theirs", [theirs.edition])
+
+
+async def test_the_places_cannot_be_read(ours: Shelf) -> None:
+    async with ours.shelves.of("ours", confined=True) as on:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await on.fetch(f"SELECT * FROM {SCHEMA}.search_place")
