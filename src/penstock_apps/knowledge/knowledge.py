@@ -10,6 +10,7 @@ from penstock import Database, Penstock
 from penstock_apps.knowledge import schema
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.pipeline.embedding import EMBED
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
 
@@ -43,7 +44,12 @@ class Knowledge:
 
     def queues(self, children: int) -> dict[str, int]:
         """The queues and their slots, for a worker with so many processes for isolated jobs."""
-        return {tasks.SMALL: children, tasks.LARGE: max(1, children // 2), tasks.CARE: 4}
+        return {
+            tasks.SMALL: children,
+            tasks.LARGE: max(1, children // 2),
+            EMBED: 4,
+            tasks.CARE: 4,
+        }
 
     def router(self) -> Any:
         """The routes of the HTTP API."""

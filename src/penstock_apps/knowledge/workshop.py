@@ -14,6 +14,7 @@ from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.documents import Documents
+from penstock_apps.knowledge.store.drafts import Drafts
 from penstock_apps.knowledge.store.objects import Objects
 from penstock_apps.knowledge.store.publishing import Publishing
 from penstock_apps.knowledge.store.shelves import Shelves
@@ -40,6 +41,7 @@ class Workshop:
         self.bases = Bases(shelves)
         self.sources = Sources(shelves)
         self.documents = Documents(shelves)
+        self.drafts = Drafts(shelves)
         self.objects = Objects(shelves)
         self.publishing = Publishing(shelves)
         self.tallies = Tallies(shelves)

@@ -49,18 +49,23 @@ class Bringing:
 
     async def run(self) -> Brought:
         """Bring it in, into every edition that its base has; the job ends with the last one."""
+        extracted = await self._read()
+        *others, last = self._in_order()
+        for edition in others:
+            await self._into(edition, extracted, ends=False)
+        return await self._into(last, extracted, ends=True)
+
+    def _in_order(self) -> list[Edition]:
+        """The edition that is searched comes last: with it the job ends."""
+        return sorted(self._work.editions, key=lambda edition: edition.live)
+
+    async def _read(self) -> Extracted:
         path = self._shop.folder / f"{self._document}-{self._version}"
         try:
             await self._fetch(path)
-            extracted = await self._extract(path)
+            return await self._extract(path)
         finally:
             path.unlink(missing_ok=True)
-        brought = Brought(0, 0)
-        *others, last = sorted(self._work.editions, key=lambda edition: edition.live)
-        for edition in others:
-            await self._into(edition, extracted, ends=False)
-        brought = await self._into(last, extracted, ends=True)
-        return brought
 
     async def _fetch(self, path: Path) -> None:
         name = self._work.object
@@ -82,20 +87,13 @@ class Bringing:
 
     async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Brought:
         pieces = split(extracted, edition.recipe.chunking)
-        if not pieces:
-            raise Unreadable("no_text", "There is no text in it.")
-        hashes = [each.hash for each in pieces]
+        hashes = self._hashes(pieces)
         missing = await self._missing(edition, hashes)
         seen = len(missing)
         for _ in range(TRIES):
             fresh = await self._embedded(edition, pieces, hashes, missing)
             brought = Brought(len(pieces), seen)
-            facts = {
-                "title": extracted.title,
-                "kind": extracted.kind,
-                "pages": max((each.page or 0 for each in extracted.sections), default=0) or None,
-                "embedded": seen,
-            }
+            facts = {**self._facts(extracted), "embedded": seen}
             gone = await self._publish(
                 edition, pieces, hashes, fresh, facts, brought if ends else None
             )
@@ -104,6 +102,18 @@ class Bringing:
             missing = gone
             seen += len(gone)
         raise RuntimeError("Texts that it shares with others went away again and again.")
+
+    def _facts(self, extracted: Extracted) -> dict[str, Any]:
+        return {
+            "title": extracted.title,
+            "kind": extracted.kind,
+            "pages": max((each.page or 0 for each in extracted.sections), default=0) or None,
+        }
+
+    def _hashes(self, pieces: Sequence[Piece]) -> list[bytes]:
+        if not pieces:
+            raise Unreadable("no_text", "There is no text in it.")
+        return [each.hash for each in pieces]
 
     async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
         async with self._shop.shelves.of(self._tenant) as on:

@@ -7,9 +7,11 @@ from typing import Any
 from penstock import Cancel, Context, NotRetryable, Process, Unique, task
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Stale
+from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
+from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.settings import Settings
-from penstock_apps.knowledge.store.documents import State
+from penstock_apps.knowledge.store.documents import State, Work
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.workshop import Workshop
 
@@ -17,7 +19,7 @@ from penstock_apps.knowledge.workshop import Workshop
 SMALL = "knowledge-small"
 LARGE = "knowledge-large"
 CARE = "knowledge"
-QUEUES = (SMALL, LARGE, CARE)
+QUEUES = (SMALL, LARGE, EMBED, CARE)
 SETTINGS = Settings.of()
 
 
@@ -46,19 +48,24 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
         return Cancel("superseded")
+    kind = Sharing if _shares_calls(shop, work) else Bringing
     try:
-        return await Bringing(ctx, shop, document, version, work).run()
+        return await kind(ctx, shop, document, version, work).run()
     except Stale:
         return Cancel("superseded")
     except Skipped as error:
         await _end(ctx, document, version, "completed", error.reason, str(error))
         return Brought(0, 0)
-    except Unreadable as error:
+    except (Unreadable, NotEmbedded) as error:
         await _end(ctx, document, version, "failed", error.reason, str(error))
         raise
     except NotRetryable as error:
         await _end(ctx, document, version, "failed", "refused", str(error))
         raise
+
+
+def _shares_calls(shop: Workshop, work: Work) -> bool:
+    return any(shop.embedder(each.recipe.embedding).shares_calls for each in work.editions)
 
 
 async def _end(
@@ -82,4 +89,4 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
         return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
 
 
-TASKS = (ingest, ingest_large, ended)
+TASKS = (ingest, ingest_large, embed, ended)

@@ -182,12 +182,14 @@ CREATE TABLE :"schema".draft (
     document  bigint  NOT NULL,
     edition   bigint  NOT NULL,
     version   integer NOT NULL,
+    attempt   integer NOT NULL,   -- of the job that has cut it: what is asked for an older one is not wanted
     position  integer NOT NULL,
     hash      bytea   NOT NULL,
     tokens    integer NOT NULL,
     heading   text    NOT NULL,
     text      text    NOT NULL,
     page      integer,
+    error     text,               -- why it will have no vector
     CONSTRAINT draft_pkey PRIMARY KEY (document, edition, position)
 );
 CREATE INDEX draft_hash ON :"schema".draft (edition, hash);
@@ -212,6 +214,7 @@ CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
 
 \ir ../functions/index_dimensions_v1.sql
 \ir ../functions/missing_v1.sql
+\ir ../functions/keep_vectors_v1.sql
 \ir ../functions/publish_v1.sql
 \ir ../functions/remove_documents_v1.sql
 \ir ../functions/fold_tallies_v1.sql

@@ -1,0 +1,223 @@
+"""Calls to a model that many documents share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+from msgspec import Struct
+
+from penstock import (
+    Batch,
+    BatchContext,
+    Exponential,
+    Item,
+    NotRetryable,
+    Retryable,
+    Snooze,
+    UnknownBudget,
+    task,
+)
+from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
+from penstock_apps.knowledge.store.drafts import Part, Text
+from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.workshop import Workshop
+
+EMBED = "knowledge-embed"
+# Together they fill the largest call that a model API takes.
+TEXTS_OF_A_JOB = 64
+JOBS_OF_A_CALL = 32
+# Nobody's text is to blame for these.
+OUTAGES = (OSError, Retryable, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Share(Struct, frozen=True):
+    """Texts of a draft that a model has to embed, and the job that waits for them."""
+
+    job: str
+    part: Part
+    embedder: str
+    embedding: Embedding
+
+
+def embedded(job: str, edition: int) -> str:
+    """The event that wakes a job up whose draft has all its vectors, or will not have them."""
+    return f"knowledge:embedded:{job}:{edition}"
+
+
+def budget(embedding: Embedding) -> str:
+    """The key under which the calls to a provider are limited, if somebody has set a limit."""
+    return f"knowledge:{embedding.provider}"
+
+
+def _model(share: Share) -> str:
+    return share.embedder
+
+
+@task(
+    name="knowledge.embed",
+    queue=EMBED,
+    resources=[Workshop],
+    batch=Batch(size=JOBS_OF_A_CALL, key=_model, fails_all=OUTAGES),
+    max_attempts=10,
+    retry=Exponential(base=2, cap=300),
+    timeout=900,
+)
+async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooze]:
+    """Embed texts of many documents and tenants; of each item, how many."""
+    round_ = Round(ctx, ctx.resource(Workshop), items)
+    try:
+        return list(await round_.run())
+    except NotRetryable as error:
+        await round_.give_up(range(len(items)), str(error))
+        return [0] * len(items)
+    except Retryable as error:
+        if error.after is None:
+            await round_.give_up(_at_their_last(items), str(error))
+            raise
+        # Whoever asks sooner would only be refused as well. It is no failure.
+        await ctx.close_bucket(budget(items[0].value.embedding), error.after)
+        return [Snooze(error.after, str(error))] * len(items)
+
+
+def _at_their_last(items: Sequence[Item[Share]]) -> list[int]:
+    jobs = [item.ctx.job for item in items]
+    return [at for at, job in enumerate(jobs) if job.failures + 1 >= job.max_attempts]
+
+
+class Round:
+    """The texts of some jobs, in as few calls as the model allows; what it answers is kept at once.
+
+    A call that the model refuses is sent in halves, until the text is found that it does not take.
+    """
+
+    def __init__(self, ctx: BatchContext, shop: Workshop, items: Sequence[Item[Share]]) -> None:
+        self._ctx = ctx
+        self._shop = shop
+        self._shares = [item.value for item in items]
+        self._tenants = [item.ctx.job.tenant for item in items]
+        self._texts: dict[bytes, Text] = {}
+        self._holders: defaultdict[bytes, set[int]] = defaultdict(set)
+        self._given_up: set[int] = set()
+
+    async def run(self) -> list[int]:
+        for tenant in sorted(set(self._tenants)):
+            await self._find(tenant)
+        model = self._shop.embedder(self._shares[0].embedding)
+        needed = [0] * len(self._shares)
+        for holders in self._holders.values():
+            for at in holders:
+                needed[at] += 1
+        # Others may have had their texts embedded meanwhile.
+        await self._keep({}, [at for at, number in enumerate(needed) if not number])
+        for call in calls(self._texts.values(), model):
+            await self._ask(model, call)
+        return needed
+
+    async def give_up(self, shares: Collection[int], error: str) -> None:
+        """Tell the documents of these shares that they will have no vectors."""
+        for tenant, these in self._by_tenant(shares):
+            held = [key for key, holders in self._holders.items() if not holders.isdisjoint(these)]
+            async with self._shop.shelves.of(tenant) as on:
+                await self._refuse(on, tenant, these, held, error)
+
+    async def _find(self, tenant: str) -> None:
+        """The texts of a tenant that the model has not seen yet."""
+        [(_, own)] = self._by_tenant(at for at, each in enumerate(self._tenants) if each == tenant)
+        parts = [self._shares[at].part for at in own]
+        async with self._shop.shelves.of(tenant) as on:
+            texts = await self._shop.drafts.texts(on, tenant, parts)
+            missing = await self._shop.publishing.missing(
+                on, tenant, parts[0].edition, [each.hash for each in texts]
+            )
+        for text in texts:
+            if text.hash in missing:
+                self._texts[text.hash] = text
+                self._holders[text.hash].add(own[text.part])
+
+    async def _ask(self, model: Embedder, texts: Sequence[Text]) -> None:
+        wanted = [each for each in texts if not self._holders[each.hash] <= self._given_up]
+        if not wanted:
+            return
+        try:
+            async with self._within_budget(sum(each.tokens for each in wanted)):
+                vectors = await model.embed([each.embedded for each in wanted])
+        except Refused as error:
+            if len(wanted) == 1:
+                await self._blame(wanted[0], str(error))
+                return
+            middle = len(wanted) // 2
+            await self._ask(model, wanted[:middle])
+            await self._ask(model, wanted[middle:])
+            return
+        fresh = {each.hash: vector for each, vector in zip(wanted, vectors, strict=True)}
+        await self._keep(fresh, set().union(*(self._holders[key] for key in fresh)))
+
+    @asynccontextmanager
+    async def _within_budget(self, tokens: int) -> AsyncIterator[None]:
+        key = budget(self._shares[0].embedding)
+        async with AsyncExitStack() as stack:
+            with suppress(UnknownBudget):  # Nobody has to set one.
+                await stack.enter_async_context(self._ctx.budget(key, units=tokens))
+            yield
+
+    async def _keep(self, fresh: Mapping[bytes, Any], shares: Iterable[int]) -> None:
+        """Keep vectors, and wake up whose documents have all of theirs now."""
+        for tenant, own in self._by_tenant(shares):
+            parts = [self._shares[at].part for at in own]
+            mine = {
+                key: vector
+                for key, vector in fresh.items()
+                if not self._holders[key].isdisjoint(own)
+            }
+            async with self._shop.shelves.of(tenant) as on:
+                if mine:
+                    embedder = self._shares[own[0]].embedder
+                    await self._shop.publishing.keep(on, tenant, embedder, mine)
+                # Two that finish at once must not both take the other for unfinished.
+                await self._shop.drafts.lock(on, tenant, {each.document for each in parts})
+                done = await self._shop.drafts.embedded(on, tenant, parts)
+                await self._wake(on, tenant, (own[part] for part in done))
+
+    async def _blame(self, text: Text, error: str) -> None:
+        for tenant, own in self._by_tenant(self._holders[text.hash]):
+            async with self._shop.shelves.of(tenant) as on:
+                await self._refuse(on, tenant, own, [text.hash], error)
+
+    async def _refuse(
+        self, on: Connection, tenant: str, shares: Sequence[int], hashes: list[bytes], error: str
+    ) -> None:
+        parts = [self._shares[at].part for at in shares]
+        await self._shop.drafts.lock(on, tenant, {each.document for each in parts})
+        await self._shop.drafts.refuse(on, tenant, parts, hashes, error)
+        await self._wake(on, tenant, shares)
+        self._given_up.update(shares)
+
+    async def _wake(self, on: Connection, tenant: str, shares: Iterable[int]) -> None:
+        found = [self._shares[at] for at in shares]
+        client = self._shop.app.for_tenant(tenant).inside(on)
+        # In the order of their names, as all who send several do.
+        for name in sorted({embedded(each.job, each.part.edition) for each in found}):
+            await client.send_event(name)
+
+    def _by_tenant(self, shares: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+        own = defaultdict(list)
+        for at in sorted(shares):
+            own[self._tenants[at]].append(at)
+        yield from sorted(own.items())
+
+
+def calls(texts: Iterable[Text], model: Embedder) -> Iterator[list[Text]]:
+    """Texts in calls, each as large as the model takes it."""
+    call, tokens = list[Text](), 0
+    for text in texts:
+        if call and (len(call) == model.most_texts or tokens + text.tokens > model.most_tokens):
+            yield call
+            call, tokens = [], 0
+        call.append(text)
+        tokens += text.tokens
+    if call:
+        yield call

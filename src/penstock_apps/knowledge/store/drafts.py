@@ -1,0 +1,137 @@
+"""Documents that are cut and wait for their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import starmap
+
+from msgspec import Struct
+
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.text import Piece
+
+
+class Draft(Struct, frozen=True):
+    """How a version of a document was cut for an edition."""
+
+    attempt: int
+    pieces: tuple[Piece, ...]
+    hashes: tuple[bytes, ...]
+    error: str | None
+    """Why one of its texts will have no vector."""
+
+
+class Part(Struct, frozen=True):
+    """Some of the texts of a draft, from one position to another."""
+
+    document: int
+    edition: int
+    attempt: int
+    first: int
+    last: int
+
+
+class Text(Struct, frozen=True):
+    """A text of a part, by the place of that among those that were asked for."""
+
+    part: int
+    hash: bytes
+    tokens: int
+    heading: str
+    text: str
+
+    @property
+    def embedded(self) -> str:
+        return Piece(self.text, self.tokens, self.heading).embedded
+
+
+class Drafts:
+    """The drafts of tenants."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    async def lock(self, on: Connection, tenant: str, documents: Collection[int]) -> dict[int, int]:
+        """Hold documents until the end of the transaction; their versions, if they are there."""
+        rows = await on.fetch(self._sql("lock_documents"), tenant, list(documents))
+        return {row["id"]: row["version"] for row in rows}
+
+    async def write(
+        self,
+        on: Connection,
+        tenant: str,
+        document: int,
+        edition: int,
+        version: int,
+        attempt: int,
+        pieces: Sequence[Piece],
+        hashes: Sequence[bytes],
+    ) -> None:
+        """Write a draft in place of the one before."""
+        await self.drop(on, tenant, document, edition)
+        await on.execute(
+            self._sql("write_draft"),
+            tenant,
+            document,
+            edition,
+            version,
+            attempt,
+            list(hashes),
+            [each.tokens for each in pieces],
+            [each.heading for each in pieces],
+            [each.text for each in pieces],
+            [each.page for each in pieces],
+        )
+
+    async def drop(self, on: Connection, tenant: str, document: int, edition: int) -> None:
+        await on.execute(self._sql("drop_draft"), tenant, document, edition)
+
+    async def read(
+        self, on: Connection, tenant: str, document: int, edition: int, version: int
+    ) -> Draft | None:
+        """A draft; None if it is published, or was never written."""
+        rows = await on.fetch(self._sql("read_draft"), tenant, document, edition, version)
+        if not rows:
+            return None
+        return Draft(
+            rows[0]["attempt"],
+            tuple(Piece(row["text"], row["tokens"], row["heading"], row["page"]) for row in rows),
+            tuple(row["hash"] for row in rows),
+            next((row["error"] for row in rows if row["error"]), None),
+        )
+
+    async def texts(self, on: Connection, tenant: str, parts: Sequence[Part]) -> list[Text]:
+        """The texts of parts; of a draft that is not wanted any more there are none."""
+        rows = await on.fetch(
+            self._sql("read_shares"),
+            tenant,
+            *_columns(parts),
+            [each.first for each in parts],
+            [each.last for each in parts],
+        )
+        return list(starmap(Text, rows))
+
+    async def embedded(self, on: Connection, tenant: str, parts: Sequence[Part]) -> list[int]:
+        """Of which of these, by their places, the whole draft has its vectors."""
+        rows = await on.fetch(self._sql("list_embedded_drafts"), tenant, *_columns(parts))
+        return [row["part"] for row in rows]
+
+    async def refuse(
+        self,
+        on: Connection,
+        tenant: str,
+        parts: Sequence[Part],
+        hashes: Collection[bytes],
+        error: str,
+    ) -> None:
+        """Say why these texts will have no vector."""
+        sql = self._sql("refuse_texts")
+        await on.execute(sql, tenant, *_columns(parts), list(hashes), error)
+
+
+def _columns(parts: Sequence[Part]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [each.document for each in parts],
+        [each.edition for each in parts],
+        [each.attempt for each in parts],
+    )
