@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from penstock import Database as Place
+from penstock import Database as Address
 from penstock_apps.knowledge.search import Filters, Group, Hit, Mode, Query, Searching
 from penstock_apps.knowledge.store.shelves import Shelves
 from tests.fixtures.database import Database, create, drop
@@ -17,8 +17,8 @@ BIG_SOURCE, SMALL_SOURCE = 1, 2
 ANY = Filters()
 VECTOR = (0.3, -0.2, 0.1, 0.4, -0.1, 0.2, 0.05, -0.3)
 
-# The first edition has 5,400 chunks, the second 200. Every chunk has a document of its own; nineteen
-# of twenty are of the big source.
+# The first edition has 5,400 chunks, the second 200. Every chunk has a document of its own; one in
+# twenty is of the small source.
 MANY = f"""
 SELECT {SCHEMA}.index_dimensions_v1(8), setseed(0.5);
 DROP INDEX {SCHEMA}.chunk_embedding_8;
@@ -46,8 +46,8 @@ SCANS = f"SELECT pg_stat_get_xact_numscans('{SCHEMA}.chunk_embedding_8'::regclas
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def many(postgres: PostgresServer, knowing: Database) -> AsyncIterator[Database]:
-    many = await create(postgres, source=knowing.name)
+async def many(postgres: PostgresServer, knowledge_template: Database) -> AsyncIterator[Database]:
+    many = await create(postgres, source=knowledge_template.name)
     async with many.connect() as connection:
         await connection.execute(MANY)
         await connection.execute(f"ANALYZE {SCHEMA}.chunk")
@@ -59,7 +59,7 @@ async def ask(
     many: Database, *editions: int, mode: Mode = "vector", filters: Filters = ANY
 ) -> tuple[list[Hit], bool]:
     """What was found, and whether by way of the index of vectors."""
-    async with Shelves.opened(Place(url=many.url), 1) as shelves, shelves.of("acme") as on:
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
         query = Query("common word17", k=K, mode=mode, filters=filters)
         hits = await Searching(shelves).search(on, "acme", [Group(editions, VECTOR)], query)
         return hits, bool(await on.fetchval(SCANS))
@@ -107,7 +107,7 @@ async def test_a_filter_that_leaves_few_goes_first(many: Database) -> None:
 
 async def test_what_the_index_does_not_reach_is_found_too(many: Database) -> None:
     """The index gives up after a number of chunks; those that are asked for may come later."""
-    async with Shelves.opened(Place(url=many.url), 1) as shelves, shelves.of("acme") as on:
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
         await on.execute("SET LOCAL hnsw.max_scan_tuples = 1")
         await on.execute(
             f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE base = 1 AND id > {K}"
@@ -128,7 +128,7 @@ async def test_common_words_are_not_all_looked_at(many: Database) -> None:
 
 
 async def test_a_question_of_common_words_is_answered(many: Database) -> None:
-    async with Shelves.opened(Place(url=many.url), 1) as shelves, shelves.of("acme") as on:
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
         hits = await Searching(shelves).search(
             on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
         )
@@ -138,7 +138,7 @@ async def test_a_question_of_common_words_is_answered(many: Database) -> None:
 @pytest.mark.parametrize("source", [BIG_SOURCE, SMALL_SOURCE])
 async def test_words_with_a_filter(many: Database, source: int) -> None:
     filters = Filters(sources=(source,))
-    async with Shelves.opened(Place(url=many.url), 1) as shelves, shelves.of("acme") as on:
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
         hits = await Searching(shelves).search(
             on, "acme", [Group((BIG,))], Query("own20 own21", k=K, mode="words", filters=filters)
         )

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from penstock import Database as Place
+from penstock import Database as Address
 from penstock.migrate import migrate as migrate_engine
 from penstock_apps.knowledge.schema import migrate
 from penstock_apps.knowledge.search import Query, Searching
@@ -21,11 +21,11 @@ INNER = {
 
 
 @pytest.fixture
-async def shelves(database: Database) -> AsyncIterator[Shelves]:
+async def shelves(knowledge_database: Database) -> AsyncIterator[Shelves]:
     """Under row level security."""
-    await migrate_engine(database.direct_url, rls=True)
-    await migrate(Place(url=database.direct_url))
-    async with Shelves.opened(Place(url=database.direct_url), 1) as shelves:
+    await migrate_engine(knowledge_database.direct_url, rls=True)
+    await migrate(Address.of(knowledge_database.direct_url))
+    async with Shelves.opened(Address.of(knowledge_database.direct_url), 1) as shelves:
         yield shelves
 
 
