@@ -9,7 +9,7 @@ BEGIN
     END IF;
     EXECUTE format(
         'CREATE INDEX IF NOT EXISTS chunk_embedding_%1$s ON :"schema".chunk'
-        ' USING hnsw ((embedding::halfvec(%1$s)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)'
+        ' USING hnsw ((embedding::halfvec(%1$s)) halfvec_cosine_ops) WITH (m = 12, ef_construction = 40)'
         ' WHERE vector_dims(embedding) = %1$s', p_dimensions);
 END
 $$;
