@@ -119,7 +119,7 @@ class Completer:
         while True:
             try:
                 batch = await self._checked(batch)
-                unsettled = await self._store.settle(self._pool, batch)
+                unsettled = await self._store.settle(self._pool, batch) if batch else []
             except Exception as error:
                 is_lost = failures.is_lost(error)
                 if is_lost:
@@ -137,15 +137,14 @@ class Completer:
             return
 
     async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
-        """Those that their handler's own transaction has completed are done."""
+        """What is left to write: not those that their handler's own transaction has completed."""
         checks = [one for one in batch if one.is_check]
         if not checks:
             return batch
-        done = await self._store.completed(self._pool, checks)
-        return [
-            one._replace(transition=DONE) if one.is_check and one.id in done else one
-            for one in batch
-        ]
+        completed = await self._store.completed(self._pool, checks)
+        done = [one._replace(transition=DONE) for one in checks if one.id in completed]
+        self._tell(done, ())
+        return [one for one in batch if not (one.is_check and one.id in completed)]
 
     async def _make_partitions(self) -> None:
         try:
