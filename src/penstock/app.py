@@ -160,6 +160,11 @@ class Penstock(Client):
         self.applications.append(application)
         self._link.migrations.append(application.migrate)
 
+    def uninstall(self) -> None:
+        """Be without applications, as if none had been installed: their tables may not be had."""
+        self.applications.clear()
+        self._link.migrations.clear()
+
     # The overlap is meant: a class is a type first, even one that could open something.
     @overload
     def resource(  # type: ignore[overload-overlap]

@@ -29,6 +29,7 @@ COMMANDS = (
         "bench",
         "completion",
     ),
+    *("ingest", "search"),  # of an application
 )
 
 

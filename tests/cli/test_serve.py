@@ -123,6 +123,9 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
     before, told_before = started(penstock, "serve", "shop")
     run, said = started(penstock, "up")
     again, told_again = started(penstock, "serve", "shop")
+    # This database has no pgvector.
+    assert said["app"] is None
+    assert "Without knowledge: Vectors need the extension pgvector" in run.log
 
     assert told_before["key"] is None  # what it says goes into a log
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {said['key']}"}) as http:
@@ -191,13 +194,13 @@ async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
     assert (await shop.app.get(job)).state == "ready"
 
 
-def test_up_starts_a_database_where_none_is_named_and_serves_alone_without_an_app(
+def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_without_an_app(
     bare: Commands,
 ) -> None:
     run, said = started(bare, "up")
     try:
-        assert said["app"] is None
-        assert said["worker"] is None
+        assert said["app"] == "knowledge"
+        assert said["queues"] == ["knowledge", "knowledge-large", "knowledge-small"]
         assert said["database"].startswith("embedded Postgres")
         assert httpx.get(f"{said['address']}/readyz").status_code == 200
         key = {"authorization": f"Bearer {said['key']}"}

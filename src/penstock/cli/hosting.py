@@ -17,6 +17,7 @@ from penstock.cli.banner import Banner
 from penstock.cli.listening import Listening
 from penstock.cli.opening import opened, plain_errors
 from penstock.cli.service import on_stop_signals
+from penstock.errors import PenstockError
 from penstock.service import Service
 from penstock.service.server import Server
 from penstock.worker import Worker
@@ -60,6 +61,8 @@ class Hosted:
     app: Penstock
     name: str | None
     listening: Listening
+    # Nobody named it: what the database cannot have is left out.
+    is_ours: bool = False
 
 
 async def serve(hosted: Hosted, announce: Announce) -> None:
@@ -74,12 +77,12 @@ async def up(hosted: Hosted, make_worker: Callable[[], Worker] | None, announce:
     """Migrations, API and worker in one: what a developer's machine needs."""
     stops = Stops()
     with hosted.listening.bound() as bound:
-        await _migrate(hosted.app)
+        await _migrate(hosted)
         async with (
             opened(hosted.app),
             _served(hosted, bound, stops, makes_key=True) as (server, key),
         ):
-            if make_worker is None:
+            if make_worker is None or (hosted.is_ours and not hosted.app.applications):
                 await _run(server, lambda: announce(_banner(hosted, bound, key)))
                 return
             worker = make_worker()
@@ -102,9 +105,18 @@ async def _run(server: Server, announce: Callable[[], None]) -> None:
     await running
 
 
-async def _migrate(app: Penstock) -> None:
+async def _migrate(hosted: Hosted) -> None:
+    app = hosted.app
     with plain_errors(app.database):
-        for name in await app.migrate():
+        try:
+            names = await app.migrate()
+        except PenstockError as error:
+            if not (hosted.is_ours and app.applications):
+                raise
+            logger.warning("Without %s: %s", hosted.name, error)
+            app.uninstall()
+            names = await app.migrate()
+        for name in names:
             logger.info("Migration %s was applied.", name)
 
 
@@ -143,7 +155,7 @@ def _banner(
 ) -> Banner:
     return Banner(
         app=hosted.app,
-        name=hosted.name,
+        name=None if hosted.is_ours and not hosted.app.applications else hosted.name,
         address=hosted.listening.address(bound),
         key=key,
         worker=None if worker is None else worker.name,

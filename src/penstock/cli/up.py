@@ -56,10 +56,9 @@ def up(
 
     app = Penstock() if target is None else find_app(target)
     where.lead(app)
-    if target is None:
-        target = ", ".join(applications.install(app)) or None
-    hosted = hosting.Hosted(app=app, name=target, listening=listening)
-    make = None if target is None else lambda: _worker(app, queue, stop_wait)
+    name = target or ", ".join(applications.install(app)) or None
+    hosted = hosting.Hosted(app=app, name=name, listening=listening, is_ours=target is None)
+    make = None if name is None else lambda: _worker(app, queue, stop_wait)
     run(hosting.up(hosted, make, lambda said: output.show(said.as_document(), lambda: str(said))))
     leave()
 
