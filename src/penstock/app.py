@@ -52,7 +52,10 @@ class Application(Protocol):
         """Its queues with their slots, for a worker with so many processes for isolated jobs."""
 
     def router(self) -> Any:
-        """Its routes, for the HTTP API: an APIRouter of FastAPI's."""
+        """Its routes, for the HTTP API: an APIRouter of FastAPI's that includes no others."""
+
+    def serving(self) -> AbstractAsyncContextManager[Any]:
+        """What its routes need, open while the HTTP API is; they find it by the name."""
 
 
 class Penstock(Client):

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.errors import ConfigError
 from penstock.service.problem import Problem, answer
 from penstock.service.strict_json import expect_json
+from penstock.service.ways import Marked
 
 MIB: Final = 1024 * 1024
 JSON: Final = "application/json"
@@ -42,17 +43,21 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class Bounded:
-    """An ASGI app whose bodies are within bounds; below `prefix` they are JSON."""
+    """An ASGI app whose bodies are within bounds; below `prefix` they are JSON.
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str) -> None:
+    A route that is marked as `streamed` takes its body itself.
+    """
+
+    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, marked: Marked) -> None:
         self._app = app
+        self._streamed = marked.streamed
         self._bounds = bounds
         self._prefix = prefix
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not _has_body(headers):
+        if not _has_body(headers) or self._streamed.lead(scope["method"], path_below(scope)):
             await self._app(scope, receive, send)
             return
         body = bytearray()

@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.service.caller import CALLER, Door
 from penstock.service.entry import LOOPBACK, Entry, is_https, name_of
 from penstock.service.problem import Problem, answer, from_error
+from penstock.service.ways import Marked
 
 # Verb and path; all else is for those who were let in.
 OPEN: Final = frozenset(
@@ -53,12 +54,14 @@ class Gate:
         *,
         door: Door,
         entry: Entry,
+        marked: Marked,
         open_to_all: Iterable[tuple[str, str]] = (),
     ) -> None:
         self._app = app
         self._door = door
         self._entry = entry
         self._open = OPEN | frozenset(open_to_all)
+        self._unguarded = marked.unguarded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -97,7 +100,7 @@ class Gate:
             return None
         if verb not in SAFE:
             self._check_origin(connection)
-        if (verb, path) not in self._open:
+        if (verb, path) not in self._open and not self._unguarded.lead(verb, path):
             scope[CALLER] = await self._door.admit(connection)
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -41,6 +43,7 @@ from penstock.service.routes import (
     workflows,
 )
 from penstock.service.turnstile import Turnstile
+from penstock.service.ways import Marked
 from penstock.service.wiring import Wiring
 
 PREFIX: Final = "/api/v1"
@@ -89,6 +92,7 @@ class Service:
         ticket_secret: str | None = None,
     ) -> None:
         self._app = app
+        self._stack = AsyncExitStack()
         entry, bounds = entry or Entry.of(), bounds or Bounds()
         logins = Logins(app, entry)
         door = door or Guard(app, entry, logins)
@@ -104,17 +108,21 @@ class Service:
         self.asgi.state.wiring = Wiring(
             app, door, self._operations, logins=logins, ticket_secret=ticket_secret
         )
-        # Who may read them is looked at where they are read.
-        outside = [("GET", "/metrics")] if open_metrics else []
-        self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX)
-        self.asgi.add_middleware(Gate, door=door, entry=entry, open_to_all=outside)
-        self.asgi.add_middleware(Turnstile, crowd=self.crowd)
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         for module in RESOURCES:
             self.asgi.include_router(module.router, prefix=PREFIX)
+        installed = [application.router() for application in app.applications]
+        for router in installed:
+            self.asgi.include_router(router, prefix=PREFIX)
         for module in (probes, metrics, static):
             self.asgi.include_router(module.router)
+        marked = Marked(chain.from_iterable(router.routes for router in installed), PREFIX)
+        # Who may read them is looked at where they are read.
+        outside = [("GET", "/metrics")] if open_metrics else []
+        self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
+        self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked, open_to_all=outside)
+        self.asgi.add_middleware(Turnstile, crowd=self.crowd)
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""
@@ -133,6 +141,11 @@ class Service:
 
     async def __aenter__(self) -> Self:
         await self._app.open()
+        async with AsyncExitStack() as stack:
+            for each in self._app.applications:
+                opened = await stack.enter_async_context(each.serving())
+                self.asgi.state.wiring.applications[each.name] = opened
+            self._stack = stack.pop_all()
         self.asgi.state.wiring.hub.start()
         return self
 
@@ -145,6 +158,7 @@ class Service:
         self._operations.close()
         await self.asgi.state.wiring.hub.stop()
         await self.asgi.state.wiring.inlet.drained()
+        await self._stack.aclose()
         await self._app.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

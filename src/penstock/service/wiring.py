@@ -44,6 +44,8 @@ class Wiring:
         self.stopping = asyncio.Event()
         self.hub = Hub(self.client_as)
         self.tickets = Tickets(ticket_secret)
+        # What the routes of applications need, by their names, while the service is open.
+        self.applications: dict[str, Any] = {}
 
     def client_of(self, caller: Caller) -> Client:
         """The app's calls for the caller, who is named in the audit for what they change."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from penstock import Database, Penstock
@@ -56,6 +56,10 @@ class Knowledge:
         from penstock_apps.knowledge.http import router
 
         return router()
+
+    def serving(self) -> AbstractAsyncContextManager[Workshop]:
+        """What the routes need."""
+        return self.opened()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Workshop]:

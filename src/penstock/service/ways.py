@@ -1,0 +1,49 @@
+"""Routes that are let through where others are stopped: the marks stand at the routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from starlette.routing import BaseRoute, Route, compile_path
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_STREAMED: Final = "penstock_streamed"
+_UNGUARDED: Final = "penstock_unguarded"
+
+
+def streamed(endpoint: F) -> F:
+    """Mark a route that takes its body as it comes, with bounds of its own."""
+    setattr(endpoint, _STREAMED, True)
+    return endpoint
+
+
+def unguarded(endpoint: F) -> F:
+    """Mark a route that anybody may ask: it looks itself at what it is asked with."""
+    setattr(endpoint, _UNGUARDED, True)
+    return endpoint
+
+
+class Ways:
+    """Verbs and paths of routes with a mark."""
+
+    def __init__(self, routes: Iterable[Route], prefix: str, mark: str) -> None:
+        self._ways = [
+            (route.methods or set(), compile_path(prefix + route.path)[0])
+            for route in routes
+            if hasattr(route.endpoint, mark)
+        ]
+
+    def lead(self, verb: str, path: str) -> bool:
+        """Whether a request takes one of them."""
+        return any(verb in verbs and pattern.match(path) for verbs, pattern in self._ways)
+
+
+class Marked:
+    """Of routes that are served below a prefix, those that are different."""
+
+    def __init__(self, routes: Iterable[BaseRoute], prefix: str) -> None:
+        plain = [route for route in routes if isinstance(route, Route)]
+        self.streamed = Ways(plain, prefix, _STREAMED)
+        self.unguarded = Ways(plain, prefix, _UNGUARDED)
