@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from penstock_apps.knowledge.http import progress, uploads
+
+RESOURCES = (uploads, progress)
+
 
 def router() -> APIRouter:
     """The routes, for the service to include."""
-    return APIRouter()
+    made = APIRouter()
+    for module in RESOURCES:
+        made.routes.extend(module.router.routes)
+    return made

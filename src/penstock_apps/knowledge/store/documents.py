@@ -196,6 +196,13 @@ class Documents:
             raise NotFound("document", str(document))
         return _document(row)
 
+    async def at(
+        self, on: Connection, tenant: str, source: int, paths: Sequence[str]
+    ) -> Sequence[Document]:
+        """Those of a source that stand at these paths."""
+        rows = await on.fetch(self._sql("find_documents"), tenant, source, list(paths))
+        return [_document(row) for row in rows]
+
     async def list(
         self,
         on: Connection,

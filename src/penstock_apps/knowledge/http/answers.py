@@ -1,0 +1,179 @@
+"""What is answered about knowledge. Ids are strings, as everywhere in the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from msgspec import Struct, field
+
+from penstock_apps.knowledge.store.documents import Document, State
+from penstock_apps.knowledge.store.sources import Kind, Source
+from penstock_apps.knowledge.store.tallies import Counts
+
+Whole = Literal["processing", "completed", "partial", "failed"]
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Documents by state, which make the total; `eta` are seconds, null if nobody can say.
+
+    `state` is what has come of all of them together.
+    """
+
+    total: int
+    pending: int
+    processing: int
+    completed: int
+    failed: int
+    cancelled: int
+    state: Whole
+    eta: float | None = None
+
+    @classmethod
+    def of(cls, counts: Counts, eta: float | None = None, **more: Any) -> Self:
+        numbers = {name: getattr(counts, name) for name in Counts.__struct_fields__}
+        state: Any = counts.state
+        return cls(**numbers, state=state, eta=eta if state == "processing" else 0.0, **more)
+
+
+class SourceProgress(Progress, frozen=True, kw_only=True):
+    """How far a source is; `batch` is the newest that brings documents into it."""
+
+    source: str
+    name: str
+    batch: str | None
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What has become of one document. `unchanged`: it was there with this content."""
+
+    id: str
+    path: str
+    state: State
+    reason: str | None
+    error: str | None
+    chunks: int
+    unchanged: bool
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """A file of an upload that was not taken."""
+
+    path: str
+    reason: str
+    error: str
+
+
+class Uploaded(Struct, frozen=True, kw_only=True):
+    """What was taken in: `jobCount` documents are brought in now, `unchanged` were there already.
+
+    `documents` has the outcome of each, for uploads that are small.
+    """
+
+    batch: str
+    job_count: int = field(name="jobCount")
+    knowledge_source_ids: list[str] = field(name="knowledgeSourceIds")
+    base: str
+    unchanged: int
+    refused: list[Refused]
+    documents: list[Outcome] | None = None
+
+
+class SourceShown(Struct, frozen=True, kw_only=True):
+    """A source of documents."""
+
+    id: str
+    base: str
+    kind: Kind
+    name: str
+    tags: list[str]
+    metadata: dict[str, Any]
+    batch: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, source: Source) -> SourceShown:
+        return cls(
+            id=str(source.id),
+            base=str(source.base),
+            kind=source.kind,
+            name=source.name,
+            tags=source.tags,
+            metadata=source.metadata,
+            batch=source.batch,
+            created_at=source.created_at,
+            ended_at=source.ended_at,
+        )
+
+
+class SourcePage(Struct, frozen=True, kw_only=True):
+    """Sources, newest first; `after` is where the next page begins, null at the end."""
+
+    sources: list[SourceShown]
+    after: str | None
+
+
+class DocumentShown(Struct, frozen=True, kw_only=True):
+    """A document as it is now.
+
+    `version` is of the content that is wanted, `published` of the one that is found. One that is
+    completed with a `reason` was skipped. `stored`: its file is kept still.
+    """
+
+    id: str
+    base: str
+    source: str
+    path: str
+    version: int
+    published: int | None
+    state: State
+    reason: str | None
+    error: str | None
+    media_type: str | None
+    bytes: int
+    url: str | None
+    job: str | None
+    batch: str | None
+    kind: str | None
+    title: str | None
+    pages: int | None
+    chunks: int
+    tokens: int
+    embedded: int
+    tags: list[str]
+    metadata: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    stored: bool
+
+    @classmethod
+    def of(cls, document: Document) -> DocumentShown:
+        values = {name: getattr(document, name) for name in cls.__struct_fields__}
+        ids = {name: str(values[name]) for name in ("id", "base", "source")}
+        return cls(**values | ids)
+
+
+class DocumentPage(Struct, frozen=True, kw_only=True):
+    """Documents, newest first; `after` is where the next page begins, null at the end."""
+
+    documents: list[DocumentShown]
+    after: str | None
+
+
+def outcomes(documents: Sequence[Document], batch: str) -> list[Outcome]:
+    """Documents as an upload tells them."""
+    return [
+        Outcome(
+            id=str(each.id),
+            path=each.path,
+            state=each.state,
+            reason=each.reason,
+            error=each.error,
+            chunks=each.chunks,
+            unchanged=each.batch != batch,
+        )
+        for each in documents
+    ]

@@ -1,0 +1,105 @@
+"""How far it is: a source, a base, a batch, all of a tenant."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from penstock.client import BatchStatus
+from penstock.errors import BatchNotFound
+from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.http.answers import Progress, SourceProgress
+from penstock_apps.knowledge.http.calling import Read
+from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.tallies import Counts
+
+router = APIRouter(tags=["knowledge"], route_class=Refusing)
+
+READ: Final = documented(401, 403, 404, 422, 503)
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+BaseName = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="A knowledge base by its id or its name.",
+    ),
+]
+Since = Annotated[str | None, Query(pattern=r"^[1-9][0-9]{0,4}[smhd]$", examples=["24h"])]
+
+
+@router.get("/knowledge-sources/{id}/progress", responses={**gives(SourceProgress), **READ})
+async def source_progress(id: Id, library: Read) -> Response:
+    """How many documents of a source are in which state."""
+    return as_json(await progress_of(library, int(id)))
+
+
+@router.get("/knowledge-bases/{id}/progress", responses={**gives(Progress), **READ})
+async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
+    """How many documents of a base are in which state, or of those that came `since` a time."""
+    base = await base_of(library, id)
+    counts = await library.progress(base=base.id, since=_lasting(since))
+    return as_json(Progress.of(counts))
+
+
+@router.get("/knowledge-progress", responses={**gives(Progress), **READ})
+async def whole_progress(library: Read, batch: Annotated[Id | None, Query()] = None) -> Response:
+    """How many documents of a tenant, or of one batch, are in which state."""
+    if batch is None:
+        return as_json(Progress.of(await library.progress()))
+    found = await library.client.get_batch(batch)
+    if found.tenant != library.tenant:
+        raise BatchNotFound(batch)
+    return as_json(Progress.of(_counts(found), found.eta))
+
+
+async def base_of(library: Library, name: str) -> Base:
+    """A base by its id or its name."""
+    if name.isdecimal() and len(name) > 18:
+        raise NotFound("knowledge base", name)
+    return await library.base(name)
+
+
+async def progress_of(library: Library, id: int) -> SourceProgress:
+    """How far a source is."""
+    source = await library.source(id)
+    counts = await library.progress(source=id)
+    eta = await _eta(library, source.batch) if counts.state == "processing" else None
+    return SourceProgress.of(counts, eta, source=str(id), name=source.name, batch=source.batch)
+
+
+async def _eta(library: Library, batch: str | None) -> float | None:
+    """By the newest batch, whose jobs are most of what pends."""
+    if batch is None:
+        return None
+    try:
+        return (await library.client.get_batch(batch)).eta
+    except BatchNotFound:
+        return None
+
+
+def _counts(batch: BatchStatus) -> Counts:
+    """A batch has a job for each document."""
+    return Counts(
+        total=batch.total,
+        pending=batch.pending - batch.running,
+        processing=batch.running,
+        completed=batch.completed,
+        failed=batch.failed,
+        cancelled=batch.cancelled,
+    )
+
+
+def _lasting(text: str | None) -> timedelta | None:
+    return None if text is None else timedelta(**{UNITS[text[-1]]: int(text[:-1])})

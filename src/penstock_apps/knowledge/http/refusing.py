@@ -1,0 +1,83 @@
+"""What goes wrong with knowledge, as HTTP tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import asyncpg
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from penstock.service.problem import Problem, from_error
+from penstock_apps.knowledge.errors import (
+    KnowledgeError,
+    NotFound,
+    QuotaExceeded,
+    TenantInactive,
+    Unreadable,
+    VectorMissing,
+)
+from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, StorageDown
+from penstock_apps.knowledge.upload import UploadRefused
+
+# The first that fits; the rest is a conflict.
+STATUSES: Final[tuple[tuple[type[KnowledgeError], int], ...]] = (
+    (NotFound, 404),
+    (ObjectMissing, 404),
+    (QuotaExceeded, 403),
+    (TenantInactive, 403),
+    (LinkRefused, 403),
+    (StorageDown, 503),
+    (VectorMissing, 503),
+    (Unreadable, 422),
+)
+FAULTS: Final = {
+    "not_multipart": 415,
+    "broken": 400,
+    "too_large": 413,
+    "too_many": 413,
+    "cut_off": 400,
+    "disk": 503,
+}
+UNREACHABLE: Final = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+)
+
+
+def told(error: KnowledgeError) -> Problem:
+    """What one of our errors is to a caller."""
+    problem = from_error(error)
+    if isinstance(error, UploadRefused):
+        problem.status = FAULTS[error.fault]
+        if isinstance(error.__cause__, TimeoutError):
+            problem.status = 408
+    else:
+        problem.status = next((to for kind, to in STATUSES if isinstance(error, kind)), 409)
+    return problem
+
+
+class Refusing(APIRoute):
+    """A route that tells our errors as problems."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except KnowledgeError as error:
+                raise told(error) from error
+            except asyncpg.UndefinedTableError as error:
+                detail = "The tables of knowledge are not there yet: run `penstock migrate`."
+                raise Problem(503, "schema-missing", detail) from error
+            except UNREACHABLE as error:
+                detail = "The database does not answer. Ask again in a moment."
+                raise Problem(503, "database-lost", detail) from error
+
+        return handle

@@ -1,0 +1,167 @@
+"""Uploads: files, texts and addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+
+from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id
+from penstock.service.problem import Problem, documented
+from penstock.service.shapes import gives
+from penstock.service.ways import streamed
+from penstock.service.wiring import wiring_of
+from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
+from penstock_apps.knowledge.http.calling import Add
+from penstock_apps.knowledge.http.inline import awaited, is_inline
+from penstock_apps.knowledge.http.refusing import Refusing, told
+from penstock_apps.knowledge.http.upload import Upload
+from penstock_apps.knowledge.http.wishes import Named, Tag, TextWish
+from penstock_apps.knowledge.intake import Incoming, Receipt
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.upload import UploadRefused, shown_name
+
+router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=Refusing)
+
+TAKEN: Final = "Taken in; `location` is where to look how far it is."
+ANSWERS: Final = {
+    **gives(Uploaded, 200, "All documents have ended: see what has become of each."),
+    **gives(Uploaded, 202, TAKEN),
+    **documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+}
+FORM: Final = {
+    "requestBody": {
+        "required": True,
+        "description": (
+            "Files, as many as there are, under any name; before them fields with the names of the "
+            "parameters, which they stand for."
+        ),
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                        }
+                    },
+                }
+            }
+        },
+    }
+}
+# A client that still sends while it is refused may never read why; so much is taken from it.
+DRAINED_SECONDS: Final = 2.0
+
+
+@router.post("/documents", responses=ANSWERS, openapi_extra=FORM)
+@streamed
+async def upload_documents(
+    request: Request,
+    library: Add,
+    base: Annotated[Named | None, Query()] = None,
+    source: Annotated[Id | None, Query()] = None,
+    name: Annotated[Named | None, Query()] = None,
+    tags: Annotated[list[Tag] | None, Query(max_length=32)] = None,
+    metadata: Annotated[str | None, Query(max_length=16_384)] = None,
+    idempotency_key: Annotated[Named | None, Header()] = None,
+) -> Response:
+    """Take files into a source of a knowledge base, which are made if they are not there.
+
+    Sent again to the same source (by its id, its name or an `Idempotency-Key`) a file that is
+    there adds nothing. What arrived whole before a connection broke stays.
+    """
+    given = {"base": base, "source": source, "name": name, "tags": tags, "metadata": metadata}
+    given["key"] = idempotency_key
+    upload = Upload(library, {name: value for name, value in given.items() if value is not None})
+    stream = request.stream()
+    try:
+        _expect_plain(request)
+        await upload.take(stream, request.headers.get("content-type", ""))
+    except UploadRefused as error:
+        await _drain(stream)
+        problem = told(error)
+        problem.headers["connection"] = "close"
+        problem.about = (problem.about or {}) | _so_far(upload)
+        raise problem from error
+    except Exception:
+        await _drain(stream)
+        raise
+    if upload.intake is None:
+        raise Problem(413, "too-large", upload.refused[0].error)
+    return await _answer(
+        request, library, upload.intake.receipt, upload.paths, upload.bytes, upload.refused
+    )
+
+
+@router.post("/text", responses=ANSWERS)
+async def upload_text(wish: TextWish, request: Request, library: Add) -> Response:
+    """Take a text into a source of a knowledge base."""
+    base = await library.make_base(wish.base)
+    path, content = shown_name(wish.name), wish.text.encode()
+    with tempfile.NamedTemporaryFile(dir=library.shop.folder) as file:
+        await asyncio.to_thread(Path(file.name).write_bytes, content)
+        given = Incoming(
+            path, Path(file.name), len(content), sha256(content).digest(), "text/plain"
+        )
+        async with library.intake(base, wish.target) as intake:
+            await intake.add([given])
+    return await _answer(request, library, intake.receipt, [path], len(content))
+
+
+async def _answer(
+    request: Request,
+    library: Library,
+    receipt: Receipt,
+    paths: Sequence[str] | None,
+    size: int,
+    refused: Sequence[Refused] = (),
+) -> Response:
+    """At once, or for a small upload once its documents have ended."""
+    documents, ended = None, False
+    if paths is not None and await is_inline(library, len(paths), size):
+        stopping = wiring_of(request).stopping
+        found, ended = await awaited(library, receipt.source, paths, stopping)
+        documents = outcomes(found, receipt.batch)
+    source = await library.source(receipt.source)
+    uploaded = Uploaded(
+        batch=receipt.batch,
+        job_count=receipt.total,
+        knowledge_source_ids=[str(receipt.source)],
+        base=str(source.base),
+        unchanged=receipt.unchanged,
+        refused=list(refused),
+        documents=documents,
+    )
+    where = request.url_for("source_progress", id=str(receipt.source)).path
+    return as_json(uploaded, 200 if ended else 202, {"location": where})
+
+
+def _expect_plain(request: Request) -> None:
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        said = "The body is taken as it is: send it without content-encoding."
+        raise Problem(415, "unsupported-media-type", said, headers={"connection": "close"})
+
+
+def _so_far(upload: Upload) -> dict[str, Any]:
+    """What was taken in of an upload that was not taken whole."""
+    if upload.intake is None:
+        return {}
+    receipt = upload.intake.receipt
+    return {"source": str(receipt.source), "batch": receipt.batch, "taken": upload.files}
+
+
+async def _drain(stream: AsyncIterator[bytes]) -> None:
+    with suppress(Exception):
+        async with asyncio.timeout(DRAINED_SECONDS):
+            async for _ in stream:
+                pass

@@ -1,0 +1,108 @@
+"""What is asked about knowledge."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field, ValidationError, field_validator
+
+from penstock.service.models.jobs import Closed, Id
+from penstock.service.problem import Problem
+from penstock_apps.knowledge.store.sources import NewSource
+
+LARGEST_METADATA = 16 * 1024
+# Postgres keeps no NUL in a text.
+TEXT = r"^[^\x00]*$"
+
+Named = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Tags = Annotated[list[Tag], Field(max_length=32)]
+
+
+class Wish(Closed):
+    """Where documents are to go: into a base, and there into a source."""
+
+    base: Named = "default"
+    tags: Tags = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _written(cls, given: Any) -> Any:
+        """In a form it is JSON in a text."""
+        if not isinstance(given, str):
+            return given
+        try:
+            return msgspec.json.decode(given)
+        except (msgspec.MsgspecError, RecursionError):
+            raise ValueError("an object of JSON") from None
+
+    @field_validator("metadata")
+    @classmethod
+    def _small(cls, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            written = msgspec.json.encode(given)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            raise ValueError("an object of JSON") from None
+        if len(written) > LARGEST_METADATA or b"\\u0000" in written:
+            raise ValueError(f"at most {LARGEST_METADATA:,} bytes of JSON, without NUL")
+        return given
+
+
+class FilesWish(Wish):
+    """Where the files of an upload are to go.
+
+    One that is sent again to the same source, by its id, its key or its name, adds nothing twice.
+    """
+
+    source: Id | None = None
+    name: Named = "uploads"
+    key: Named | None = None
+
+    @property
+    def target(self) -> NewSource | int:
+        if self.source is not None:
+            return int(self.source)
+        key = f"name:{self.name}" if self.key is None else f"key:{self.key}"
+        return NewSource("files", self.name, key, tuple(self.tags), self.metadata)
+
+
+class TextWish(Wish):
+    """A text under a name; sent again under the same name it takes the place of the one before."""
+
+    name: Named
+    text: Annotated[str, Field(min_length=1, max_length=4_000_000, pattern=TEXT)]
+    source: Annotated[Named, Field(description="The name of the source it is to be in.")] = "texts"
+
+    @property
+    def target(self) -> NewSource:
+        key = f"name:{self.source}"
+        return NewSource("text", self.source, key, tuple(self.tags), self.metadata)
+
+
+class UrlWish(Wish):
+    """A page or a file on the web, by its address."""
+
+    url: Annotated[
+        str,
+        Field(
+            max_length=2000,
+            pattern=r"^https?://[^\x00-\x20\x7f]+$",
+            examples=["https://example.org/"],
+        ),
+    ]
+
+    @property
+    def target(self) -> NewSource:
+        return NewSource("url", self.url, self.url, tuple(self.tags), self.metadata)
+
+
+def files_wish(given: dict[str, Any]) -> FilesWish:
+    """From what the address and the form say; a Problem if it does not fit."""
+    try:
+        return FilesWish.model_validate(given)
+    except ValidationError as error:
+        fields = [(".".join(map(str, each["loc"])), str(each["msg"])) for each in error.errors()]
+        detail = "; ".join(f"{field}: {said}" for field, said in fields[:5])
+        raise Problem(422, "does-not-fit", detail, fields=fields) from error

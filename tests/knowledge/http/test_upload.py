@@ -1,0 +1,159 @@
+"""Files over HTTP: taken in as they come, waited for if they are few."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+
+from penstock import Penstock
+from penstock_apps.knowledge.workshop import Workshop
+from tests.fixtures.until import until
+from tests.knowledge.scene import worker_of
+from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
+
+COUNTED = ("pending", "processing", "completed", "failed", "cancelled")
+FORM = {"content-type": CONTENT_TYPE}
+
+Files = list[tuple[str, tuple[str, bytes]]]
+
+
+def files(number: int, text: str = "A pump lifts water.") -> Files:
+    return [
+        ("files", (f"folder/{each}.txt", f"{text} Page {each}.".encode())) for each in range(number)
+    ]
+
+
+async def test_a_small_upload_is_answered_with_what_became_of_each_document(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    program = ("files", ("program", b"\x7fELF\x02\x01\x01" + bytes(60)))
+    given = [*files(2), ("files", ("broken.pdf", b"%PDF-1.7 nothing")), program]
+    async with worker_of(app):
+        answer = await http.post("/upload/documents?base=manuals&tags=a&tags=b", files=given)
+        again = await http.post("/upload/documents?base=manuals", files=given[:2])
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["jobCount"] == 4
+    [source] = told["knowledgeSourceIds"]
+    assert {each["path"]: (each["state"], each["reason"]) for each in told["documents"]} == {
+        "folder/0.txt": ("completed", None),
+        "folder/1.txt": ("completed", None),
+        "broken.pdf": ("failed", "broken"),
+        "program": ("completed", "unsupported"),
+    }
+    assert again.status_code == 200
+    assert (again.json()["jobCount"], again.json()["unchanged"]) == (0, 2)
+    assert all(each["unchanged"] for each in again.json()["documents"])
+    assert again.json()["knowledgeSourceIds"] == [source]
+    for path in (f"knowledge-sources/{source}/progress", "knowledge-bases/manuals/progress"):
+        progress = (await http.get(path, params={"since": "24h"})).json()
+        assert sum(progress[each] for each in COUNTED) == progress["total"] == 4
+        assert (progress["state"], progress["completed"], progress["eta"]) == ("partial", 3, 0.0)
+
+
+async def test_a_large_upload_is_answered_at_once(server: str, http: httpx.AsyncClient) -> None:
+    answer = await http.post("/upload/documents", files=files(230))
+    assert answer.status_code == 202
+    told = answer.json()
+    assert (told["jobCount"], told["unchanged"], told["documents"]) == (230, 0, None)
+    where = f"{server}{answer.headers['location']}"
+    for path in (where, "/knowledge-progress", f"/knowledge-progress?batch={told['batch']}"):
+        progress = (await http.get(path)).json()
+        found = progress["total"], progress["pending"], progress["state"]
+        assert found == (230, 230, "processing")
+    batch = (await http.get(f"/batches/{told['batch']}")).json()
+    assert (batch["total"], batch["state"]) == (230, "running")
+    assert (await http.post("/upload/documents", files=files(230))).json()["unchanged"] == 230
+
+
+async def test_what_arrived_before_the_connection_broke_stays(
+    server: str, http: httpx.AsyncClient
+) -> None:
+    whole = [file(f"{each}.txt", b"A valve.") for each in range(150)]
+    gone = asyncio.Event()
+
+    async def cut() -> AsyncIterator[bytes]:
+        yield b"".join(whole[:120]) + whole[120][:-20]
+        await gone.wait()
+
+    async def received() -> int:
+        return int((await http.get("/knowledge-progress")).json()["total"])
+
+    async with httpx.AsyncClient(base_url=server) as client:
+        url = "/api/v1/upload/documents?name=valves"
+        sending = asyncio.create_task(client.post(url, content=cut(), headers=FORM))
+        await until(received, what="a group of files")
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+    async def all_that_came() -> bool:
+        return await received() == 120
+
+    await until(all_that_came, what="the rest of what had arrived")
+    answer = await http.post("/upload/documents?name=valves", content=form(*whole), headers=FORM)
+    assert answer.status_code == 202
+    assert (answer.json()["unchanged"], answer.json()["jobCount"]) == (120, 30)
+    assert await received() == 150
+
+
+async def test_fields_of_the_form_say_where_files_go_and_a_key_finds_them_again(
+    http: httpx.AsyncClient,
+) -> None:
+    given = {"base": "law", "tags": ["a", "b"], "metadata": '{"year": 2024}', "name": "codes"}
+    many = files(6)
+    answer = await http.post("/upload/documents?base=other&tags=c", data=given, files=many)
+    assert answer.status_code == 202, answer.text
+    assert (await http.get("/knowledge-bases/law/progress")).json()["total"] == 6
+    assert (await http.get("/knowledge-bases/other/progress")).status_code == 404
+    [source] = answer.json()["knowledgeSourceIds"]
+    again = await http.post(f"/upload/documents?base=law&source={source}", files=many)
+    assert again.json()["unchanged"] == 6
+    sources = [
+        (
+            await http.post(
+                "/upload/documents?base=law", files=many, headers={"idempotency-key": key}
+            )
+        ).json()["knowledgeSourceIds"]
+        for key in ("one", "two", "one")
+    ]
+    assert sources[0] == sources[2] != sources[1]
+
+
+# Content, headers, and what is answered.
+REFUSED: dict[str, tuple[bytes, dict[str, str], int, str]] = {
+    "json": (b"{}", {"content-type": "application/json"}, 415, "upload-refused"),
+    "empty": (form(), FORM, 422, "does-not-fit"),
+    "cut": (file("a", b"x"), FORM, 400, "upload-refused"),
+    "broken": (b"nothing of a form", FORM, 400, "upload-refused"),
+    "unknown field": (
+        form(part('form-data; name="bases"', b"x"), file("a", b"x")),
+        FORM,
+        422,
+        "does-not-fit",
+    ),
+    "late field": (
+        form(file("a", b"x"), part('form-data; name="base"', b"x")),
+        FORM,
+        422,
+        "does-not-fit",
+    ),
+    "encoded": (form(file("a", b"x")), {**FORM, "content-encoding": "gzip"}, 415, "unsupported"),
+}
+
+
+async def test_what_is_no_upload_is_refused_with_a_reason(
+    http: httpx.AsyncClient, shop: Workshop
+) -> None:
+    for content, headers, status, word in REFUSED.values():
+        answer = await http.post("/upload/documents", content=content, headers=headers)
+        assert answer.status_code == status, answer.text
+        assert word in answer.json()["type"]
+        assert answer.json()["detail"]
+    assert (await http.post("/upload/documents?source=77", files=files(1))).status_code == 404
+    assert (await http.get("/knowledge-sources/77/progress")).status_code == 404
+    async with shop.shelves.of_all() as on:
+        await shop.tenants.set(on, "small", None, {"quotas": {"documents": 3}})
+    refused = await http.post("/upload/documents?tenant=small", files=files(6))
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:penstock:quota-exceeded")
+    assert "3 are allowed" in refused.json()["detail"]
+    assert (await http.get("/knowledge-progress?tenant=small")).json()["total"] == 0
