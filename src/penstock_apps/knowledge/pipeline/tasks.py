@@ -8,6 +8,7 @@ from penstock import Cancel, Context, NotRetryable, Process, Unique, task
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Stale
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
+from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.settings import Settings
@@ -48,8 +49,13 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
         return Cancel("superseded")
-    kind = Sharing if _shares_calls(shop, work) else Bringing
     try:
+        if work.url is not None and work.object is None:
+            fetched = await Fetching(ctx, shop, document, version).run(work)
+            if isinstance(fetched, Brought):
+                return fetched
+            work = fetched
+        kind = Sharing if _shares_calls(shop, work) else Bringing
         return await kind(ctx, shop, document, version, work).run()
     except Stale:
         return Cancel("superseded")

@@ -178,10 +178,18 @@ class Documents:
         digest: bytes,
         size: int,
         media_type: str | None,
-    ) -> None:
-        """What its URL led to is a stored file now."""
+    ) -> bool | None:
+        """What its URL led to is a stored file now. Whether it is published; None: not wanted."""
         sql = self._sql("fetch_document")
-        await on.fetch(sql, tenant, document, version, digest, size, media_type)
+        is_same: bool | None = await on.fetchval(
+            sql, tenant, document, version, digest, size, media_type
+        )
+        return is_same
+
+    async def confirm(self, on: Connection, tenant: str, document: int, version: int) -> int:
+        """A version is what is published already; how many chunks that has."""
+        sql = self._sql("confirm_document")
+        return int(await on.fetchval(sql, tenant, document, version))
 
     async def unsettled(
         self, on: Connection, tenant: str, batch: str, most: int

@@ -1,5 +1,6 @@
 -- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
--- before. What is there already, or on its way, is left alone and not returned.
+-- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
+-- digest that it had, to be compared.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -9,11 +10,12 @@ WITH given AS (
 ), put AS (
     INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored)
     SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL
-      FROM given AS g
+      FROM given AS g LEFT JOIN before AS b USING (path)   -- so that it is read before it is changed
      ORDER BY g.path
     ON CONFLICT (source, path) DO UPDATE
-       SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL, digest = excluded.digest,
-           bytes = excluded.bytes, media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
+       SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL,
+           digest = CASE WHEN excluded.url IS NULL OR d.deleted_at IS NOT NULL THEN excluded.digest ELSE d.digest END,
+           bytes = CASE WHEN excluded.url IS NULL OR d.deleted_at IS NOT NULL THEN excluded.bytes ELSE d.bytes END, media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
            metadata = excluded.metadata, batch = excluded.batch, stored = excluded.stored, job = NULL,
            updated_at = clock_timestamp(), ended_at = NULL, deleted_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL

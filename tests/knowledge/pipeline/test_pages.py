@@ -1,0 +1,87 @@
+"""A document that is named by a URL is fetched, stored and brought in."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from penstock_apps.knowledge.intake import Receipt
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.store.sources import NewSource
+from tests.knowledge.fetch.site import Site, answer
+from tests.knowledge.fixtures.models import Models
+from tests.knowledge.scene import Scene
+
+HTML = "<html><head><title>Weirs</title></head><body><p>{}</p></body></html>"
+
+
+@pytest.fixture
+async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    """A site that may be fetched from."""
+    site = Site()
+    server = await site.start()
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FETCH_PRIVATE", "127.0.0.1")
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FETCH_PORTS", f"80,443,{site.port}")
+    yield site
+    server.close()
+    await server.wait_closed()
+
+
+async def bring(scene: Scene, library: Library, recipe: Recipe, url: str) -> Document:
+    base = await library.make_base("handbook", recipe)
+    async with library.intake(base, NewSource("url", url, key=url)) as intake:
+        await intake.add_url(url)
+    await scene.drain()
+    receipt: Receipt = intake.receipt
+    return await library.document(receipt.documents[0].id)
+
+
+def page(text: str) -> bytes:
+    return answer(HTML.format(text).encode(), content_type="text/html; charset=utf-8")
+
+
+async def test_a_page_is_fetched_and_found(
+    scene: Scene, library: Library, recipe: Recipe, site: Site
+) -> None:
+    site.pages["/weirs"] = page("A weir holds water back.")
+    document = await bring(scene, library, recipe, site.at("/weirs"))
+    assert (document.state, document.title, document.kind) == ("completed", "Weirs", "html")
+    assert (document.media_type, document.chunks) == ("text/html", 1)
+    assert document.object is not None
+    assert await scene.value("SELECT sum(bytes) FROM k.usage") == document.bytes > 0
+
+
+async def test_a_page_that_has_not_changed_is_neither_read_nor_embedded_again(
+    scene: Scene, library: Library, recipe: Recipe, site: Site, models: Models
+) -> None:
+    site.pages["/weirs"] = page("A weir holds water back.")
+    before = await bring(scene, library, recipe, site.at("/weirs"))
+    again = await bring(scene, library, recipe, site.at("/weirs"))
+    assert len(site.requests) == 2
+    assert len(models.texts) == 1
+    assert (again.state, again.version, again.published, again.chunks) == ("completed", 2, 2, 1)
+    site.pages["/weirs"] = page("A weir holds much water back.")
+    changed = await bring(scene, library, recipe, site.at("/weirs"))
+    assert (changed.id, changed.version, changed.published) == (before.id, 3, 3)
+    assert [text.split()[-3] for text in models.texts] == ["holds", "much"]
+    [has] = await scene.rows("SELECT sum(documents) AS documents, sum(bytes) AS bytes FROM k.usage")
+    assert has == {"documents": 1, "bytes": changed.bytes}
+
+
+async def test_a_page_in_our_own_network_is_refused_with_a_reason(
+    scene: Scene, library: Library, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await bring(scene, library, recipe, "http://169.254.169.254/latest/meta-data")
+    assert (document.state, document.reason) == ("failed", "refused")
+    assert document.error is not None
+    assert "169.254.169.254" in document.error
+
+
+async def test_a_page_that_is_not_there_is_refused_with_a_reason(
+    scene: Scene, library: Library, recipe: Recipe, site: Site
+) -> None:
+    document = await bring(scene, library, recipe, site.at("/gone"))
+    assert (document.state, document.reason) == ("failed", "refused")
+    assert document.error is not None
+    assert "404" in document.error
