@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 from penstock import Client
+from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.intake import Intake
 from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Document, Held
 from penstock_apps.knowledge.store.shelves import Connection
@@ -131,6 +134,34 @@ class Library:
                 return {}
             return await self.shop.documents.held(on, self.tenant, source)
 
+    # Questions
+
+    async def search(self, query: Query, bases: Sequence[str] = ()) -> list[Hit]:
+        """What the documents of some bases, or of all, say about something.
+
+        hits = await library.search(Query("how do I rotate the keys?", k=5), ["handbook"])
+        """
+        async with self.transaction() as on:
+            if bases:
+                asked = [await self.shop.bases.get(on, self.tenant, name) for name in bases]
+            else:
+                asked = await self.shop.bases.list(on, self.tenant)
+        groups = [
+            Group(
+                tuple(each.edition.id for each in some),
+                await self._vector(some[0].edition.recipe.embedding, query),
+            )
+            for some in _grouped(asked)
+        ]
+        async with self.transaction() as on:
+            return await self.shop.searching.search(on, self.tenant, groups, query)
+
+    async def _vector(self, embedding: Embedding, query: Query) -> Sequence[float] | None:
+        if query.mode == "words" or not query.text.strip():
+            return None
+        vector: Any = await self.shop.embedder(embedding).embed_query(query.text)
+        return vector
+
     # How far it is
 
     async def progress(
@@ -145,3 +176,11 @@ class Library:
             if base is not None and since is not None:
                 return await self.shop.tallies.recent(on, self.tenant, base, since)
             return await self.shop.tallies.count(on, self.tenant, source=source, base=base)
+
+
+def _grouped(bases: Sequence[Base]) -> list[list[Base]]:
+    """Bases whose vectors, and whose words, can be compared."""
+    groups: dict[tuple[str, str], list[Base]] = {}
+    for each in bases:
+        groups.setdefault((each.edition.embedder, each.language), []).append(each)
+    return list(groups.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock import Database, Penstock
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
+from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.store.bases import Bases
@@ -46,6 +47,7 @@ class Workshop:
         self.publishing = Publishing(shelves)
         self.tallies = Tallies(shelves)
         self.tenants = Tenants(shelves)
+        self.searching = Searching(shelves)
         self._embedders: dict[Embedding, Embedder] = {}
 
     def embedder(self, settings: Embedding) -> Embedder:

@@ -1,8 +1,8 @@
-"""`penstock search`: what the knowledge says."""
+"""`penstock search`: what documents say about something."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,22 +10,121 @@ from penstock.cli.commands import examples
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
-from penstock_apps.knowledge.cli.options import ALONE, BaseName, Tenant, expect_knowledge
+from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from penstock_apps.knowledge.search import Hit
+
+SHOWN = 400
 
 
 @examples(
     'penstock search "how do I rotate the keys?"',
-    'penstock search "vacuum" -k 10 --base manuals --json',
+    "penstock search vacuum -k 10 --base manuals --json",
+    'penstock search "\\"dead letter\\" -redrive" --mode words',
 )
 @spread
 def search(
     *,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Words, or a question.")],
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUESTION",
+            help='A question, or words. A "quoted phrase" has to be there, a -word must not.',
+        ),
+    ],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many results.")] = 5,
     tenant: Tenant = ALONE,
-    base: BaseName = ALONE,
+    base: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A knowledge base to look in; may be repeated. All, if none is named.",
+            show_default=False,
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TAG", help="Only what has this tag; may be repeated.", show_default=False
+        ),
+    ] = None,
+    mode: Annotated[
+        Literal["hybrid", "vector", "words"],
+        typer.Option(help="By meaning and by words, or by one of them alone."),
+    ] = "hybrid",
     where: Where,
     output: Output,
 ) -> None:
-    """Find what documents say about something."""
+    """Find what documents say about something: the best places, each with where it stands."""
     expect_knowledge()
+
+    import asyncio
+
+    from penstock.app import Penstock
+    from penstock.cli.opening import plain_errors
+    from penstock_apps.knowledge import Knowledge
+    from penstock_apps.knowledge.library import Library
+    from penstock_apps.knowledge.search import Filters, Query
+
+    app = Penstock()
+    where.lead(app)
+    knowledge = Knowledge(app)
+    query = Query(question, k, Filters(tags=tuple(tag or ())), mode)
+
+    async def ask() -> list[Hit]:
+        async with app, knowledge.opened() as shop:
+            return await Library(shop, tenant).search(query, base or ())
+
+    with plain_errors(app.database):
+        hits = asyncio.run(ask())
+    output.show([_document(each) for each in hits], lambda: _picture(hits))
+
+
+def _document(hit: Hit) -> dict[str, Any]:
+    return {
+        "document": str(hit.document),
+        "path": hit.path,
+        "title": hit.title,
+        "score": round(hit.score, 6),
+        "page": hit.page,
+        "heading": hit.heading,
+        "text": hit.text,
+    }
+
+
+def _picture(hits: list[Hit]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    if not hits:
+        return "Nothing was found. `penstock ingest` takes documents in."
+    lines: list[Text] = []
+    for number, hit in enumerate(hits, 1):
+        place = hit.path if hit.page is None else f"{hit.path}, page {hit.page}"
+        lines.append(
+            Text.assemble(
+                (f"{number}. ", "dim"),
+                (place, "bold"),
+                (f"  {hit.heading}" if hit.heading else "", "cyan"),
+            )
+        )
+        lines.append(_highlighted(hit))
+        lines.append(Text())
+    return Group(*lines[:-1])
+
+
+def _highlighted(hit: Hit) -> Text:
+    """The part that fits best, with the words of the question in bold."""
+    from rich.text import Text
+
+    shown = " ".join((hit.highlight or hit.text).split())
+    text = Text("   ")
+    for number, part in enumerate(shown[:SHOWN].split("**")):
+        text.append(part, "bold yellow" if number % 2 else "")
+    if len(shown) > SHOWN:
+        text.append(" …")
+    return text
