@@ -11,6 +11,8 @@ from tests.fixtures.worker import app
 
 __all__ = ["app"]
 
+FORGONE = ("fsync", "full_page_writes")
+
 
 @pytest.fixture
 def examined(database: Database) -> Examined:
@@ -20,19 +22,19 @@ def examined(database: Database) -> Examined:
 
 @pytest.fixture
 async def durable(database: Database) -> AsyncIterator[None]:
-    """The test server as a server should be; the tests forgo fsync otherwise."""
-    await _set_fsync(database, "on")
+    """The test server as a server should be; the tests forgo durability otherwise."""
+    await _set_durability(database, "on")
     yield
-    await _set_fsync(database, "off")
+    await _set_durability(database, "off")
 
 
-async def _set_fsync(database: Database, value: str) -> None:
+async def _set_durability(database: Database, value: str) -> None:
     async with connected(database.admin_url) as admin:
-        await admin.execute(f"ALTER SYSTEM SET fsync = {value}")
+        for setting in FORGONE:
+            await admin.execute(f"ALTER SYSTEM SET {setting} = {value}")
         await admin.execute("SELECT pg_reload_conf()")
 
         async def is_set() -> bool:
-            shown: str = await admin.fetchval("SHOW fsync")
-            return shown == value
+            return all([await admin.fetchval(f"SHOW {each}") == value for each in FORGONE])
 
-        await until(is_set, what=f"fsync to be {value}")
+        await until(is_set, what=f"{' and '.join(FORGONE)} to be {value}")

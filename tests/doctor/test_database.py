@@ -338,13 +338,15 @@ async def test_a_setting_that_hurts_is_told(
     assert setting in finding.paste[0]
 
 
-async def test_a_server_without_fsync_is_an_error_with_the_way_out(
+async def test_a_server_that_may_lose_commits_is_an_error_with_the_way_out(
     admin: asyncpg.Connection, examined: Examined
 ) -> None:
     """The test server is one."""
-    [finding] = await examined("settings")
-    assert finding.verdict is ERROR
-    assert finding.paste == ("ALTER SYSTEM SET fsync = on;", "SELECT pg_reload_conf();")
+    told = {finding.paste: finding.verdict for finding in await examined("settings")}
+    assert told == {
+        (f"ALTER SYSTEM SET {setting} = on;", "SELECT pg_reload_conf();"): ERROR
+        for setting in ("fsync", "full_page_writes")
+    }
 
 
 # Connections
