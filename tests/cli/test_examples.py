@@ -41,6 +41,8 @@ HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/comp
 # Job 42 has failed: it has no result, and cannot be cancelled any more.
 CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}
 
+JUST_READY = "UPDATE penstock.job SET ready_at = clock_timestamp() WHERE state = 'ready'"
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shown(postgres: PostgresServer, template: Database) -> AsyncIterator[Database]:
@@ -91,6 +93,9 @@ async def prepared(
 ) -> AsyncIterator[Commands]:
     """`penstock` on what the examples speak of, with a home."""
     async with copied(postgres, shown, request.node) as database:
+        async with database.connect() as connection:
+            # However long ago it was prepared: what waits for long is another example.
+            await connection.execute(JUST_READY)
         commands = Commands(tmp_path, database.url)
         (tmp_path / "password.txt").write_text("correct horse battery\n")
         for folder in HOME:
