@@ -15,7 +15,7 @@ from tests.fixtures.database import Database
 # Measures for a while: a part of the long form, as other loads are.
 long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
 
-SHORT = ("--jobs", "2000", "--rounds", "1", "--json")
+SHORT = ("--jobs", "1000", "--rounds", "1", "--json")
 
 
 async def bench(database: Database | None, *options: str) -> tuple[int, str, str]:

@@ -25,7 +25,7 @@ async def ground(database: Database) -> AsyncIterator[Ground]:
 async def test_all_jobs_of_all_tenants_are_drained_also_past_those_that_are_done(
     ground: Ground,
 ) -> None:
-    plan = Plan(jobs=2000, rounds=1, tenants=TENANTS)
+    plan = Plan(jobs=1000, rounds=1, tenants=TENANTS)
     asked = ("plain", "one", "many", "many_limited_held", "plain_held", "emptied_one", "emptied")
     some = {name: scene for name, scene in scenes(TENANTS).items() if name in asked}
     fair = Fair(ground, plan, Live(), some)

@@ -13,7 +13,7 @@ async def test_isolated_jobs_are_drained_and_compared_with_plain_ones(
     database: Database,
 ) -> None:
     async with open_ground(Settings(database.url)) as ground:
-        isolated = Isolated(ground, Plan(jobs=1000, rounds=1, isolated=True), Live(), deaths=10)
+        isolated = Isolated(ground, Plan(jobs=1000, rounds=1, isolated=True), Live(), deaths=3)
         await isolated.run()
     found = isolated.as_dict()
     assert set(found["drains"]) == set(SCENES)
