@@ -245,9 +245,13 @@ async def test_an_app_that_is_not_followed_sends_nothing(
     assert telemetry.spans("process default") == []
 
 
-async def test_without_an_sdk_nothing_is_added(database: Any) -> None:
+async def test_without_an_sdk_nothing_is_added(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from penstock.integrations.otel import instrument
 
+    # A page of the docs, run by this process before, has set up an SDK for all of it.
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)
     app = Penstock(database.url, include=[look])
     instrument(app)
     async with app:
