@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -41,6 +41,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     characters: int = 50_000_000
     extract_memory: str = "1GB"
     extract_seconds: float = 600.0
+    # Who reads PDF, DOCX and PPTX: we ourselves, or LlamaParse, with LLAMA_CLOUD_API_KEY.
+    parser: Literal["own", "llamaparse"] = "own"
+    parser_url: str | None = None
     # Each tenant's allowance unless it has its own; 0 is no limit.
     quota_documents: int = 0
     quota_bytes: int = 0

@@ -38,7 +38,13 @@ class Bringing:
     """Fetch, extract, cut, embed what is new, publish."""
 
     def __init__(
-        self, ctx: Context, shop: Workshop, document: int, version: int, work: Work
+        self,
+        ctx: Context,
+        shop: Workshop,
+        document: int,
+        version: int,
+        work: Work,
+        extracted: Extracted | None = None,
     ) -> None:
         self._ctx = ctx
         self._shop = shop
@@ -46,6 +52,7 @@ class Bringing:
         self._document = document
         self._version = version
         self._work = work
+        self._extracted = extracted
 
     async def run(self) -> Brought:
         """Bring it in, into every edition that its base has; the job ends with the last one."""
@@ -60,6 +67,8 @@ class Bringing:
         return sorted(self._work.editions, key=lambda edition: edition.live)
 
     async def _read(self) -> Extracted:
+        if self._extracted is not None:
+            return self._extracted
         path = self._shop.folder / f"{self._document}-{self._version}"
         try:
             await self._fetch(path)

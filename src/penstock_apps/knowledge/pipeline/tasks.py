@@ -9,6 +9,7 @@ from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Stale
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
+from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.settings import Settings
@@ -55,8 +56,10 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
             if isinstance(fetched, Brought):
                 return fetched
             work = fetched
+        parsed = parsed_kind(shop, work)
+        extracted = await Parsing(ctx, shop, work, parsed).run() if parsed else None
         kind = Sharing if _shares_calls(shop, work) else Bringing
-        return await kind(ctx, shop, document, version, work).run()
+        return await kind(ctx, shop, document, version, work, extracted).run()
     except Stale:
         return Cancel("superseded")
     except Skipped as error:

@@ -1,0 +1,10 @@
+"""What goes wrong between us and a service that reads files."""
+
+from __future__ import annotations
+
+from penstock import NotRetryable
+from penstock_apps.knowledge.errors import KnowledgeError
+
+
+class NotParsed(KnowledgeError, NotRetryable):
+    """The service lets us not in, has lost the file, or does not come to an end with it."""
