@@ -156,11 +156,10 @@ class Library:
         async with self.transaction() as on:
             return await self.shop.searching.search(on, self.tenant, groups, query)
 
-    async def _vector(self, embedding: Embedding, query: Query) -> Sequence[float] | None:
+    async def _vector(self, embedding: Embedding, query: Query) -> Any:
         if query.mode == "words" or not query.text.strip():
             return None
-        vector: Any = await self.shop.embedder(embedding).embed_query(query.text)
-        return vector
+        return await self.shop.embedder(embedding).embed_query(query.text)
 
     # How far it is
 

@@ -71,6 +71,7 @@ def ingest(
     expect_knowledge()
 
     import asyncio
+    import logging
 
     from penstock.app import Penstock
     from penstock.cli.opening import plain_errors
@@ -78,6 +79,8 @@ def ingest(
     from penstock_apps.knowledge.cli.ingesting import Wish, ingested
     from penstock_apps.knowledge.cli.screen import screen_for
 
+    # What fails is told at the end, with its reason.
+    logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     found = find(paths)
     app = Penstock()
     where.lead(app)
