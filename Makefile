@@ -23,6 +23,7 @@ SERVER_TESTS = $(wildcard tests/db tests/migrations tests/plans tests/rls $(if $
 NOT_AGAIN := not machine
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 DEBIAN_CHROMIUM := /usr/bin/chromium
+DEBIAN_TESSERACT := /usr/bin/tesseract
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
 PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='*/test_$(part)*.py') -k 'not hundred_thousand')
 # What happens to and between jobs inside a worker, whoever pools its connections.
@@ -32,13 +33,16 @@ TYPING_TESTS = $(wildcard tests/typing)
 DJANGO_VENV := .venv-django
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
+.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
-demo: $(STAMP) ## Start Postgres, a worker and some jobs, and watch them
+demo: $(STAMP) ## Take this project's own documents in, watch it, and ask them questions
+	@scripts/demo $(BIN)/penstock
+
+demo-jobs: $(STAMP) ## Run jobs of every kind, kill a worker, and watch that nothing is lost
 	$(BIN)/penstock demo
 
 # Each target below sets up what it needs. With -j, this does it for all of them side by side.
@@ -48,6 +52,7 @@ install-debian:
 	@scripts/install-debian postgresql-15 $(DEBIAN_PG_BIN)/initdb || true
 	@scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER) || true
 	@scripts/install-debian chromium $(DEBIAN_CHROMIUM) || true
+	@scripts/install-debian tesseract-ocr $(DEBIAN_TESSERACT) || true
 
 install-django:
 	@python=$$(scripts/find-python 3 12) || exit 0; \
@@ -58,6 +63,8 @@ test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on P
 test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
 	@scripts/install-debian chromium $(DEBIAN_CHROMIUM) \
 	|| echo "LEFT OUT: the tests in a browser (see the reason above)."
+	@scripts/install-debian tesseract-ocr $(DEBIAN_TESSERACT) \
+	|| echo "LEFT OUT: the tests of OCR (see the reason above)."
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-debian: $(STAMP) ## Run the tests of the SQL on Debian's PostgreSQL 15, where it can be had; ALL=1: more

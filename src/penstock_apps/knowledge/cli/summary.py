@@ -64,7 +64,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 f"{self.chunks:,} chunks, {self.embedded:,} of them new to the model, "
                 f"in {self.seconds:.1f} s."
             )
-        for title, some in (("Failed", self.errors), ("Skipped", self.skips)):
+        for title, some in (("Failed", self.errors), ("Skipped now", self.skips)):
             if some:
                 lines += [
                     "",

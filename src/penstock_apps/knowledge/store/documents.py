@@ -54,7 +54,6 @@ class Held(Struct, frozen=True):
     digest: bytes | None
     state: State
     reason: str | None
-    error: str | None
 
     @property
     def is_skipped(self) -> bool:
