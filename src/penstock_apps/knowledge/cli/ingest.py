@@ -73,7 +73,7 @@ def ingest(
     import asyncio
     import logging
 
-    from penstock.app import Penstock
+    from penstock import Penstock
     from penstock.cli.opening import plain_errors
     from penstock_apps.knowledge.cli.files import find
     from penstock_apps.knowledge.cli.ingesting import Wish, ingested

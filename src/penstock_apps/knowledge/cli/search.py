@@ -64,7 +64,7 @@ def search(
 
     import asyncio
 
-    from penstock.app import Penstock
+    from penstock import Penstock
     from penstock.cli.opening import plain_errors
     from penstock_apps.knowledge import Knowledge
     from penstock_apps.knowledge.library import Library

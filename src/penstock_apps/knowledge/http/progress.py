@@ -8,8 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from penstock.client import BatchStatus
-from penstock.errors import BatchNotFound
+from penstock import BatchNotFound, BatchStatus
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
