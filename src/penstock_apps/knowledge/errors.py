@@ -71,3 +71,13 @@ class TenantInactive(KnowledgeError):
 
     def __init__(self, tenant: str) -> None:
         super().__init__(f"The tenant {tenant!r} is not active: nothing is taken in for it.")
+
+
+class ObjectsGone(KnowledgeError):
+    """Files took so long to store that they were swept away as nobody's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"{number} of the files took more than an hour to store, and were removed as nobody's. "
+            "Upload them again, fewer at a time."
+        )

@@ -103,6 +103,7 @@ class Intake:
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
         shop, tenant = self._library.shop, self._library.tenant
+        await shop.sources.keep(on, tenant, self.source.id)
         wanted = await shop.documents.put(
             on,
             tenant,

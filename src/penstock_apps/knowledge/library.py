@@ -9,9 +9,10 @@ from typing import Any
 
 from penstock import Client
 from penstock_apps.knowledge.embed import Embedding
-from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake
 from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.pipeline.removing import Deleted, remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Document, Held
@@ -63,6 +64,9 @@ class Library:
         edition = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
         await self.shop.shelves.index(embedder.dimensions)
         async with self.transaction() as on:
+            await self.shop.tenants.lock(on, self.tenant)
+            if await self.shop.tenants.is_deleted(on, self.tenant):
+                raise TenantInactive(self.tenant)
             return await self.shop.bases.make(on, self.tenant, name, language, edition)
 
     # Sources and documents
@@ -175,6 +179,39 @@ class Library:
             if base is not None and since is not None:
                 return await self.shop.tallies.recent(on, self.tenant, base, since)
             return await self.shop.tallies.count(on, self.tenant, source=source, base=base)
+
+    # Deleting: nobody sees it from here on, and a job removes all of it
+
+    async def delete_document(self, document: int) -> None:
+        """Delete a document; NotFound."""
+        async with self.transaction() as on:
+            job = await self.shop.removals.mark_document(on, self.tenant, document)
+            await self._remove(on, "document", document)
+        if job is not None:
+            await self.client.cancel_many([job], "deleted")
+
+    async def delete_source(self, source: int) -> None:
+        """Delete a source with its documents; NotFound."""
+        async with self.transaction() as on:
+            await self.shop.removals.mark_source(on, self.tenant, source)
+            await self._remove(on, "source", source)
+
+    async def delete_base(self, base: int) -> None:
+        """Delete a base with its sources; NotFound."""
+        async with self.transaction() as on:
+            await self.shop.removals.mark_base(on, self.tenant, base)
+            await self._remove(on, "base", base)
+
+    async def delete_tenant(self) -> None:
+        """Delete all that the tenant has, and what is set for it: an administrator's call."""
+        async with self.shop.shelves.of(self.tenant) as on:
+            await self.shop.tenants.lock(on, self.tenant, alone=True)
+            await self.shop.removals.mark_tenant(on, self.tenant)
+            await self._remove(on, "tenant", None)
+
+    async def _remove(self, on: Connection, what: Deleted, which: int | None) -> None:
+        request = remove.options(tenant=self.tenant).prepare(what, which)
+        await self.client.inside(on).enqueue_many([request])
 
 
 def _grouped(bases: Sequence[Base]) -> list[list[Base]]:

@@ -18,6 +18,7 @@ from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts
 from penstock_apps.knowledge.store.objects import Objects
 from penstock_apps.knowledge.store.publishing import Publishing
+from penstock_apps.knowledge.store.removals import Removals
 from penstock_apps.knowledge.store.shelves import Shelves
 from penstock_apps.knowledge.store.sources import Sources
 from penstock_apps.knowledge.store.tallies import Tallies
@@ -45,6 +46,7 @@ class Workshop:
         self.drafts = Drafts(shelves)
         self.objects = Objects(shelves)
         self.publishing = Publishing(shelves)
+        self.removals = Removals(shelves)
         self.tallies = Tallies(shelves)
         self.tenants = Tenants(shelves)
         self.searching = Searching(shelves)

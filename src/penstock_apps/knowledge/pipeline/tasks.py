@@ -11,6 +11,7 @@ from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
+from penstock_apps.knowledge.pipeline.removing import remove
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.documents import State, Work
@@ -98,4 +99,4 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
         return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
 
 
-TASKS = (ingest, ingest_large, embed, ended)
+TASKS = (ingest, ingest_large, embed, ended, remove)

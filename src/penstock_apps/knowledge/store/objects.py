@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from penstock_apps.knowledge.errors import ObjectsGone
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
 
@@ -17,9 +19,58 @@ class Objects:
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int]]
     ) -> None:
         """Files, as digest, name and size, are about to be stored."""
-        digests, names, sizes = zip(*dict.fromkeys(files), strict=True)
-        await on.execute(self._sql("hold_objects"), tenant, list(digests), list(names), list(sizes))
+        if files:
+            digests, names, sizes = map(list, zip(*dict.fromkeys(files), strict=True))
+            await on.execute(self._sql("hold_objects"), tenant, digests, names, sizes)
 
     async def release(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
         """They are stored, and the documents that need them are written."""
-        await on.execute(self._sql("release_objects"), tenant, list(digests))
+        wanted = list(dict.fromkeys(digests))
+        done = await on.fetch(self._sql("release_objects"), tenant, wanted)
+        if len(done) < len(wanted):
+            raise ObjectsGone(len(wanted) - len(done))
+
+    async def lock_needless(
+        self, on: Connection, tenant: str, digests: Sequence[bytes]
+    ) -> dict[bytes, str]:
+        """Names of files that nothing needs, nor will until the end of the transaction."""
+        locked = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
+        return await self._listed(on, "list_needless", tenant, locked)
+
+    async def lock_aged(
+        self, on: Connection, tenant: str, digests: Sequence[bytes]
+    ) -> dict[bytes, str]:
+        """Names of files that no document waits for; none of them says any more that it is stored.
+
+        In this transaction, which is the one that they are removed in.
+        """
+        locked = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
+        found = await self._listed(on, "list_read", tenant, locked)
+        await on.execute(self._sql("forget_objects"), tenant, list(found))
+        return found
+
+    async def remove(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
+        """Their files are removed."""
+        await on.execute(self._sql("remove_objects"), tenant, list(digests))
+
+    async def some(self, on: Connection, tenant: str, most: int) -> list[bytes]:
+        """Some files of a tenant."""
+        rows = await on.fetch(self._sql("list_objects"), tenant, most)
+        return [row["digest"] for row in rows]
+
+    async def orphans(self, on: Connection, most: int) -> list[tuple[str, bytes]]:
+        """Files, as tenant and digest, that no document needs, among some of all tenants."""
+        rows = await on.fetch(self._sql("list_orphans"), most)
+        return [(row["tenant"], row["digest"]) for row in rows]
+
+    async def aged(self, on: Connection, days: float, most: int) -> list[tuple[str, bytes]]:
+        """Files, as tenant and digest, that are kept longer than their tenant wants."""
+        rows = await on.fetch(self._sql("list_aged"), days, most)
+        return [(row["tenant"], row["digest"]) for row in rows]
+
+    async def _listed(
+        self, on: Connection, statement: str, tenant: str, locked: Sequence[Any]
+    ) -> dict[bytes, str]:
+        digests = [row["digest"] for row in locked]
+        rows = await on.fetch(self._sql(statement), tenant, digests)
+        return {row["digest"]: row["name"] for row in rows}

@@ -49,6 +49,8 @@ class Sources:
 
     async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:
         """Make a source, or find the one with its key."""
+        if await on.fetchrow(self._sql("lock_base"), tenant, base) is None:
+            raise NotFound("knowledge base", str(base))
         made: int = await on.fetchval(
             self._sql("make_source"),
             tenant,
@@ -73,6 +75,11 @@ class Sources:
         if row is None:
             raise NotFound("source", str(source))
         return _source(row)
+
+    async def keep(self, on: Connection, tenant: str, source: int) -> None:
+        """Nobody deletes it until the end of the transaction; NotFound if it is deleted."""
+        if await on.fetchrow(self._sql("lock_source"), tenant, source) is None:
+            raise NotFound("source", str(source))
 
     async def list(
         self, on: Connection, tenant: str, base: int | None, after: int | None, limit: int

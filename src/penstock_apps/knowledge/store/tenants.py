@@ -44,6 +44,14 @@ class Tenants:
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
 
+    async def lock(self, on: Connection, tenant: str, *, alone: bool = False) -> None:
+        """Until the end of the transaction nobody counts or removes all of it; `alone`: we do."""
+        await on.fetch(self._sql("lock_tenant"), tenant, alone)
+
+    async def is_deleted(self, on: Connection, tenant: str) -> bool:
+        """Whether it is deleted, and not removed yet."""
+        return bool(await on.fetchval(self._sql("is_deleted"), tenant))
+
     async def get(self, on: Connection, tenant: str) -> Tenant:
         row = await on.fetchrow(self._sql("get_tenant"), tenant)
         assert row is not None

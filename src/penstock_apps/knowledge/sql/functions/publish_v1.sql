@@ -44,7 +44,8 @@ BEGIN
      WHERE e.id = p_edition AND e.tenant = p_tenant AND e.base = v_document.base AND e.state <> 'retired';
     IF v_document.id IS NULL OR v_edition.id IS NULL
        OR EXISTS (SELECT FROM tenant AS t WHERE t.tenant = p_tenant AND (NOT t.active OR t.deleted_at IS NOT NULL))
-       OR EXISTS (SELECT FROM source AS s WHERE s.id = v_document.source AND s.deleted_at IS NOT NULL) THEN
+       OR EXISTS (SELECT FROM source AS s WHERE s.id = v_document.source AND s.deleted_at IS NOT NULL)
+       OR EXISTS (SELECT FROM base AS b WHERE b.id = v_document.base AND b.deleted_at IS NOT NULL) THEN
         answer := 'stale';
         RETURN;
     END IF;

@@ -116,7 +116,9 @@ CREATE TABLE :"schema".document (
     CONSTRAINT document_pkey PRIMARY KEY (id),
     CONSTRAINT document_state CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled'))
 ) WITH (fillfactor = 80);
-CREATE UNIQUE INDEX document_path ON :"schema".document (source, path);
+CREATE UNIQUE INDEX document_path ON :"schema".document (source, path) WHERE deleted_at IS NULL;
+CREATE INDEX document_source ON :"schema".document (source);
+CREATE INDEX document_deleted ON :"schema".document (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX document_base ON :"schema".document (base, created_at);
 CREATE INDEX document_tenant ON :"schema".document (tenant, id);
 CREATE INDEX document_batch ON :"schema".document (batch) WHERE state IN ('pending', 'processing');
@@ -217,5 +219,7 @@ CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
 \ir ../functions/keep_vectors_v1.sql
 \ir ../functions/publish_v1.sql
 \ir ../functions/remove_documents_v1.sql
+\ir ../functions/remove_chunks_v1.sql
+\ir ../functions/sweep_chunks_v1.sql
 \ir ../functions/fold_tallies_v1.sql
 SELECT :"schema".index_dimensions_v1(256);

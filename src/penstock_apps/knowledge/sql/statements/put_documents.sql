@@ -6,20 +6,21 @@ WITH given AS (
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
 ), before AS (
     SELECT d.path, d.bytes FROM :"schema".document AS d
-     WHERE d.source = $3 AND d.path = ANY ($5::text[]) ORDER BY d.path FOR UPDATE
+     WHERE d.source = $3 AND d.path = ANY ($5::text[]) AND d.deleted_at IS NULL ORDER BY d.path FOR UPDATE
 ), put AS (
     INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored)
     SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL
       FROM given AS g LEFT JOIN before AS b USING (path)   -- so that it is read before it is changed
      ORDER BY g.path
-    ON CONFLICT (source, path) DO UPDATE
+    ON CONFLICT (source, path) WHERE deleted_at IS NULL DO UPDATE
        SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL,
-           digest = CASE WHEN excluded.url IS NULL OR d.deleted_at IS NOT NULL THEN excluded.digest ELSE d.digest END,
-           bytes = CASE WHEN excluded.url IS NULL OR d.deleted_at IS NOT NULL THEN excluded.bytes ELSE d.bytes END, media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
+           digest = CASE WHEN excluded.url IS NULL THEN excluded.digest ELSE d.digest END,
+           bytes = CASE WHEN excluded.url IS NULL THEN excluded.bytes ELSE d.bytes END,
+           media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
            metadata = excluded.metadata, batch = excluded.batch, stored = excluded.stored, job = NULL,
-           updated_at = clock_timestamp(), ended_at = NULL, deleted_at = NULL
+           updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
-        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL OR d.deleted_at IS NOT NULL
+        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL
     RETURNING d.id, d.path, d.version, d.bytes
 ), counted AS (
     INSERT INTO :"schema".usage AS u (tenant, slot, documents, bytes)

@@ -1,0 +1,151 @@
+"""Removing what was deleted, piece by piece; killed half-way it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from penstock import Context, Unique, task
+from penstock_apps.knowledge.workshop import Workshop
+
+Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
+
+# What is removed in one transaction.
+DOCUMENTS = 200
+SOURCES = 500
+ROWS = 2000
+FILES = 200
+
+
+@task(
+    name="knowledge.remove",
+    queue="knowledge-small",
+    priority=50,
+    max_attempts=20,
+    resources=[Workshop],
+    unique=Unique(),
+)
+async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
+    """Remove all of something that is deleted; how many documents."""
+    removing = Removing(ctx.resource(Workshop), ctx.job.tenant)
+    if what == "tenant":
+        return await removing.tenant()
+    assert which is not None
+    if what == "base":
+        return await removing.base(which)
+    if what == "source":
+        return await removing.source(which)
+    return await removing.documents(document=which)
+
+
+class Removing:
+    """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat."""
+
+    def __init__(self, shop: Workshop, tenant: str) -> None:
+        self._shop = shop
+        self._removals = shop.removals
+        self._tenant = tenant
+        self._jobs = shop.app.for_tenant(tenant)
+
+    async def documents(
+        self, *, base: int | None = None, source: int | None = None, document: int | None = None
+    ) -> int:
+        """Cancel their jobs, remove them, then the files that nothing else needs; how many."""
+        number = 0
+        while True:
+            async with self._shop.shelves.of(self._tenant) as on:
+                some = await self._removals.doomed(
+                    on, self._tenant, DOCUMENTS, base=base, source=source, document=document
+                )
+            if not some:
+                return number
+            await self._jobs.cancel_many([each for each in some.values() if each], "deleted")
+            async with self._shop.shelves.of(self._tenant) as on:
+                digests = await self._removals.documents(on, self._tenant, list(some))
+            await remove_files(self._shop, self._tenant, digests)
+            number += len(some)
+
+    async def source(self, source: int) -> int:
+        number = await self.documents(source=source)
+        async with self._shop.shelves.of(self._tenant) as on:
+            await self._removals.sources(on, self._tenant, [source])
+        return number
+
+    async def base(self, base: int) -> int:
+        """Its sources take no more documents from here on, so that they end."""
+        while await self._marked_sources(base):
+            continue
+        number = await self.documents(base=base)
+        while some := await self._some_sources(base):
+            async with self._shop.shelves.of(self._tenant) as on:
+                await self._removals.sources(on, self._tenant, some)
+        async with self._shop.shelves.of(self._tenant) as on:
+            editions = await self._removals.editions(on, self._tenant, base)
+        for edition in editions:
+            await remove_edition(self._shop, self._tenant, edition)
+        async with self._shop.shelves.of(self._tenant) as on:
+            await self._removals.base(on, self._tenant, base)
+        return number
+
+    async def tenant(self) -> int:
+        number = 0
+        while True:
+            async with self._shop.shelves.of(self._tenant) as on:
+                bases = await self._removals.bases(on, self._tenant)
+            for base in bases:
+                number += await self.base(base)
+            await self._rest()
+            async with self._shop.shelves.of(self._tenant) as on:
+                await self._shop.tenants.lock(on, self._tenant, alone=True)
+                if not await self._shop.tenants.is_deleted(on, self._tenant):
+                    return number
+                if await self._removals.tenant(on, self._tenant):
+                    return number
+
+    async def _rest(self) -> None:
+        """What is in no base: vectors that were not published, files of uploads that broke off."""
+        while await self._removed_vectors():
+            continue
+        async with self._shop.shelves.of(self._tenant) as on:
+            digests = await self._shop.objects.some(on, self._tenant, FILES)
+        while digests and await remove_files(self._shop, self._tenant, digests):
+            async with self._shop.shelves.of(self._tenant) as on:
+                digests = await self._shop.objects.some(on, self._tenant, FILES)
+
+    async def _marked_sources(self, base: int) -> int:
+        async with self._shop.shelves.of(self._tenant) as on:
+            return await self._removals.mark_sources(on, self._tenant, base, SOURCES)
+
+    async def _some_sources(self, base: int) -> list[int]:
+        async with self._shop.shelves.of(self._tenant) as on:
+            return await self._removals.some_sources(on, self._tenant, base, SOURCES)
+
+    async def _removed_vectors(self) -> int:
+        async with self._shop.shelves.of(self._tenant) as on:
+            return await self._removals.vectors(on, self._tenant, ROWS)
+
+
+async def remove_files(shop: Workshop, tenant: str, digests: Sequence[bytes]) -> int:
+    """Remove stored files that nothing needs: first the file, then its row, which is locked.
+
+    Who is about to store the same content waits for the lock, and stores it again.
+    """
+    removed = 0
+    for start in range(0, len(digests), FILES):
+        async with shop.shelves.of(tenant) as on:
+            some = digests[start : start + FILES]
+            names = await shop.objects.lock_needless(on, tenant, some)
+            await shop.storage.delete(list(names.values()))
+            await shop.objects.remove(on, tenant, list(names))
+            removed += len(names)
+    return removed
+
+
+async def remove_edition(shop: Workshop, tenant: str, edition: int) -> None:
+    """Remove an edition that nobody searches, in pieces."""
+    removed = ROWS
+    while removed == ROWS:
+        async with shop.shelves.of(tenant) as on:
+            removed = await shop.removals.chunks(on, tenant, edition, ROWS)
+    async with shop.shelves.of(tenant) as on:
+        await shop.removals.edition(on, tenant, edition)

@@ -1,0 +1,105 @@
+"""What is deleted: marked at once, removed piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+
+class Removals:
+    """Marks and removes documents, sources, bases, tenants."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self._sql = shelves.statement
+
+    # Marked: from here on nobody sees it.
+
+    async def mark_document(self, on: Connection, tenant: str, document: int) -> str | None:
+        """The job that brings it in."""
+        row = await on.fetchrow(self._sql("delete_document"), tenant, document)
+        if row is None:
+            raise NotFound("document", str(document))
+        job: str | None = row["job"]
+        return job
+
+    async def mark_source(self, on: Connection, tenant: str, source: int) -> None:
+        if await on.fetchrow(self._sql("delete_source"), tenant, source) is None:
+            raise NotFound("source", str(source))
+
+    async def mark_base(self, on: Connection, tenant: str, base: int) -> None:
+        if await on.fetchrow(self._sql("delete_base"), tenant, base) is None:
+            raise NotFound("knowledge base", str(base))
+
+    async def mark_tenant(self, on: Connection, tenant: str) -> None:
+        await on.execute(self._sql("delete_tenant"), tenant)
+
+    async def mark_sources(self, on: Connection, tenant: str, base: int, most: int) -> int:
+        """Sources of a base that is deleted; how many."""
+        number: int = await on.fetchval(self._sql("doom_sources"), tenant, base, most)
+        return number
+
+    # Removed: nothing is left of it.
+
+    async def doomed(
+        self,
+        on: Connection,
+        tenant: str,
+        most: int,
+        *,
+        base: int | None = None,
+        source: int | None = None,
+        document: int | None = None,
+    ) -> dict[int, str | None]:
+        """Some documents with their jobs."""
+        rows = await on.fetch(self._sql("list_doomed"), tenant, base, source, document, most)
+        return {row["id"]: row["job"] for row in rows}
+
+    async def documents(self, on: Connection, tenant: str, documents: Sequence[int]) -> list[bytes]:
+        """Remove documents; the digests of their files."""
+        rows = await on.fetch(self._sql("remove_documents"), tenant, list(documents))
+        return [row["digest"] for row in rows]
+
+    async def some_sources(self, on: Connection, tenant: str, base: int, most: int) -> list[int]:
+        rows = await on.fetch(self._sql("list_doomed_sources"), tenant, base, most)
+        return [row["id"] for row in rows]
+
+    async def sources(self, on: Connection, tenant: str, sources: Sequence[int]) -> None:
+        """Remove sources that are empty, with what was counted of them."""
+        for statement in ("remove_changes", "remove_tallies", "remove_sources"):
+            await on.execute(self._sql(statement), tenant, list(sources))
+
+    async def editions(self, on: Connection, tenant: str, base: int) -> list[int]:
+        rows = await on.fetch(self._sql("list_editions"), tenant, base)
+        return [row["id"] for row in rows]
+
+    async def chunks(self, on: Connection, tenant: str, edition: int, most: int) -> int:
+        """Remove some chunks of an edition; how many."""
+        number: int = await on.fetchval(self._sql("remove_chunks"), tenant, edition, most)
+        return number
+
+    async def edition(self, on: Connection, tenant: str, edition: int) -> None:
+        await on.execute(self._sql("remove_edition"), tenant, edition)
+
+    async def bases(self, on: Connection, tenant: str) -> list[int]:
+        """The bases of a tenant that are deleted."""
+        rows = await on.fetch(self._sql("list_doomed_bases"), tenant)
+        return [row["id"] for row in rows]
+
+    async def base(self, on: Connection, tenant: str, base: int) -> None:
+        await on.execute(self._sql("remove_base"), tenant, base)
+
+    async def vectors(self, on: Connection, tenant: str, most: int) -> int:
+        """Remove some vectors of a tenant; how many."""
+        number: int = await on.fetchval(self._sql("remove_vectors"), tenant, most)
+        return number
+
+    async def tenant(self, on: Connection, tenant: str) -> bool:
+        """Forget a tenant; False if it has bases."""
+        return await on.fetchval(self._sql("remove_tenant"), tenant) is not None
+
+    async def unfinished(self, on: Connection, most: int) -> list[tuple[str, str, int | None]]:
+        """What was deleted some minutes ago and is still there: its tenant, what it is, its id."""
+        rows = await on.fetch(self._sql("list_unremoved"), most)
+        return [(row["tenant"], row["what"], row["id"]) for row in rows]
