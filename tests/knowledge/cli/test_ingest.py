@@ -1,0 +1,118 @@
+"""`penstock ingest` and `penstock search`, as somebody types them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Commands
+from tests.fixtures.database import Database
+
+KEYS = "# Keys\n\nMake a second key, let all services use it, then revoke the first one.\n"
+TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the right one.\n"
+
+
+@pytest.fixture
+def penstock(tmp_path: Path, knowledge_database: Database, objects: Path) -> Iterator[Commands]:
+    """The command, with a database that has the tables of knowledge."""
+    commands = Commands(tmp_path, knowledge_database.url)
+    yield commands
+    commands.close()
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Path:
+    folder = tmp_path / "handbook"
+    (folder / "office").mkdir(parents=True)
+    (folder / "keys.md").write_text(KEYS)
+    (folder / "office" / "travel.md").write_text(TRAVEL)
+    (folder / ".hidden.md").write_text("nobody sees this")
+    return folder
+
+
+def said(penstock: Commands, *arguments: str, code: int = 0) -> Any:
+    ended = penstock.run(*arguments, "--json")
+    assert ended.returncode == code, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_files_go_in_once_and_are_found(penstock: Commands, handbook: Path) -> None:
+    first = said(penstock, "ingest", "handbook")
+    assert list(first) == [
+        *("batch", "total", "completed", "failed", "skipped", "unchanged", "chunks", "embedded"),
+        *("seconds", "errors"),
+    ]
+    assert (first["total"], first["completed"], first["chunks"], first["embedded"]) == (2, 2, 2, 2)
+
+    [hit] = said(penstock, "search", "how do I replace a key?", "-k", "1")
+    assert (hit["path"], hit["heading"], hit["page"]) == ("keys.md", "Keys", None)
+    assert "revoke the first one" in hit["text"]
+
+    # A file that is named itself is the same as in its folder; what changed goes in, alone.
+    (handbook / "keys.md").write_text(KEYS + "\n# Doors\n\nDoors have no keys here.\n")
+    again = said(penstock, "ingest", "handbook/keys.md", "handbook")
+    assert (again["total"], again["completed"], again["unchanged"]) == (2, 1, 1)
+    assert again["embedded"] < again["chunks"] or again["embedded"] == 1
+    unchanged = said(penstock, "ingest", "handbook")
+    assert (unchanged["batch"], unchanged["unchanged"], unchanged["completed"]) == (None, 2, 0)
+
+
+def test_what_fails_and_what_is_skipped_is_told(penstock: Commands, handbook: Path) -> None:
+    (handbook / "empty.txt").write_text("")
+    (handbook / "style.css").write_text("a { color: red }")
+    ended = said(penstock, "ingest", "handbook", code=3)
+    assert (ended["completed"], ended["failed"], ended["skipped"]) == (2, 1, 1)
+    [error] = ended["errors"]
+    assert error["path"] == "empty.txt"
+    assert "empty" in error["reason"]
+
+    # One that failed is tried again, and one that was skipped only if that is wanted.
+    (handbook / "keys.md").unlink()
+    shown = penstock.run("ingest", "handbook")
+    assert shown.returncode == 3
+    assert "3 files: 1 unchanged, 1 skipped, 1 failed." in shown.stdout
+    assert "empty.txt: The file is empty" in shown.stdout
+    assert "style.css" not in shown.stdout
+    assert "style.css" in penstock.run("ingest", "handbook", "--again").stdout
+
+
+def test_tenants_and_bases_are_apart(penstock: Commands, handbook: Path) -> None:
+    said(penstock, "ingest", "handbook/keys.md", "--tenant", "acme", "--base", "security")
+    said(penstock, "ingest", "handbook/office", "--tenant", "acme", "--tag", "office")
+
+    assert said(penstock, "search", "keys") == []
+    paths = {hit["path"] for hit in said(penstock, "search", "keys trains", "--tenant", "acme")}
+    assert paths == {"keys.md", "travel.md"}
+    for option, path in ((("--base", "security"), "keys.md"), (("--tag", "office"), "travel.md")):
+        found = said(penstock, "search", "keys and trains", "--tenant", "acme", *option)
+        assert [hit["path"] for hit in found] == [path]
+
+
+def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:
+    left = said(penstock, "ingest", "handbook", "--no-wait")
+    assert (left["total"], left["completed"], left["pending"]) == (2, 0, 2)
+    # What is on its way is not added again.
+    assert said(penstock, "ingest", "handbook", "--no-wait")["unchanged"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ingest", "nowhere"], "There is no file or folder nowhere."),
+        (["search", "keys", "--base", "research"], "There is no knowledge base 'research'."),
+    ],
+)
+def test_what_is_not_there_is_named(penstock: Commands, arguments: list[str], told: str) -> None:
+    ended = penstock.run(*arguments)
+    assert ended.returncode != 0
+    assert ended.stderr.strip() == told
+
+
+def test_a_database_without_vectors_says_what_to_install(
+    tmp_path: Path, database: Database, handbook: Path
+) -> None:
+    ended = Commands(tmp_path, database.url).run("ingest", "handbook")
+    assert ended.returncode == 1
+    assert "Vectors need the extension pgvector 0.8 or newer" in ended.stderr
