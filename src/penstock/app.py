@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
-from penstock.client import Client, Link, Portal, SyncClient
+from penstock.client import Client, Link, Portal, Present, SyncClient
 from penstock.client.tracing import Tracing
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.insights import Insights
@@ -40,6 +40,10 @@ Opener: TypeAlias = (
 )
 
 
+# Subjects of a kind by their ids, as far as a tenant may see them; None sees all.
+Brought: TypeAlias = Callable[[str | None, Sequence[str]], Awaitable[dict[str, Present]]]
+
+
 class Application(Protocol):
     """What is built on an app: tables and routes beside those of the queue."""
 
@@ -56,6 +60,9 @@ class Application(Protocol):
 
     def serving(self) -> AbstractAsyncContextManager[Any]:
         """What its routes need, open while the HTTP API is; they find it by the name."""
+
+    def subjects(self, opened: Any) -> Mapping[str, Brought]:
+        """What of it can be watched live, by kind: how to look at some, by their ids."""
 
 
 class Penstock(Client):

@@ -145,6 +145,8 @@ class Service:
             for each in self._app.applications:
                 opened = await stack.enter_async_context(each.serving())
                 self.asgi.state.wiring.applications[each.name] = opened
+                for kind, look in each.subjects(opened).items():
+                    self.asgi.state.wiring.hub.bring(kind, look)
             self._stack = stack.pop_all()
         self.asgi.state.wiring.hub.start()
         return self

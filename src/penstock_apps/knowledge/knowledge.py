@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -60,6 +60,12 @@ class Knowledge:
     def serving(self) -> AbstractAsyncContextManager[Workshop]:
         """What the routes need."""
         return self.opened()
+
+    def subjects(self, opened: Workshop) -> Mapping[str, Any]:
+        """Sources and documents can be watched while they come in."""
+        from penstock_apps.knowledge.http.watching import subjects
+
+        return subjects(opened)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Workshop]:

@@ -31,13 +31,13 @@ class Library:
     def __init__(self, shop: Workshop, tenant: str, *, confined: bool = False) -> None:
         self.shop = shop
         self.tenant = tenant
-        self._confined = confined
+        self.confined = confined
         self.client: Client = shop.app.for_tenant(tenant, confined=confined)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A transaction as this tenant."""
-        async with self.shop.shelves.of(self.tenant, confined=self._confined) as connection:
+        async with self.shop.shelves.of(self.tenant, confined=self.confined) as connection:
             yield connection
 
     # Bases

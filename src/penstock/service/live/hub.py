@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
-from penstock.client import Client, SubjectKind
+from penstock.app import Brought
+from penstock.client import Client, Present, SubjectKind
 from penstock.service.live.listener import Listener
 from penstock.service.live.subject import Subject
-from penstock.service.live.watch import Watch
+from penstock.service.live.watch import Look, Watch
 from penstock.service.problem import Problem
 
 MOST_LISTENERS: Final = 10_000
@@ -25,7 +27,8 @@ class Hub:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._watches: dict[tuple[str | None, SubjectKind], Watch] = {}
+        self._brought: dict[str, Brought] = {}
+        self._watches: dict[tuple[str | None, str], Watch] = {}
         self._listeners: set[Listener] = set()
         self._gate = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._empty = asyncio.Event()
@@ -36,6 +39,23 @@ class Hub:
     def listeners(self) -> int:
         """How many listen now."""
         return len(self._listeners)
+
+    def bring(self, kind: str, look: Brought) -> None:
+        """Let subjects of an application be watched too."""
+        self._brought[kind] = look
+
+    def subject(self, text: str) -> Subject:
+        """What can be watched here, from its text; a Problem if it is nothing."""
+        return Subject.parse(text, self._brought)
+
+    async def look(self, tenant: str | None, subject: Subject) -> Present | None:
+        """A subject as it is now."""
+        return (await self._look_at(tenant, subject.kind)([subject.id])).get(subject.id)
+
+    def _look_at(self, tenant: str | None, kind: str) -> Look:
+        if (brought := self._brought.get(kind)) is not None:
+            return partial(brought, tenant)
+        return partial(self._client_of(tenant).present, cast(SubjectKind, kind))
 
     def enter(self) -> Listener:
         """A new listener; a Problem if there are too many, or the server is about to stop."""
@@ -60,7 +80,7 @@ class Hub:
         key = tenant, subject.kind
         if (watch := self._watches.get(key)) is None:
             self._watches = {at: each for at, each in self._watches.items() if not each.is_over}
-            watch = Watch(self._client_of(tenant), subject.kind, self._gate)
+            watch = Watch(self._look_at(tenant, subject.kind), subject.kind, self._gate)
             self._watches[key] = watch
         watch.join(listener, subject)
 

@@ -79,12 +79,12 @@ class Talk:
             if wish.subscribe is not None:
                 self._join(wish.subscribe, wish.version)
             if wish.unsubscribe is not None:
-                self._leave(Subject.parse(wish.unsubscribe))
+                self._leave(self._hub.subject(wish.unsubscribe))
         except Problem as problem:
             await self._refuse(wish.subscribe or wish.unsubscribe, problem)
 
     def _join(self, text: str, version: str | None) -> None:
-        subject = Subject.parse(text)
+        subject = self._hub.subject(text)
         self._entry.check(subject)
         if subject not in self._seen and len(self._seen) >= MOST_SUBJECTS:
             told = f"One socket has at most {MOST_SUBJECTS} subjects: open another, or leave some."

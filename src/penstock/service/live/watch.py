@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from penstock.client import Client, SubjectKind
+from penstock.client import Present
 from penstock.client.live import PRESENT_AT_ONCE
 from penstock.service.live.listener import Listener
 from penstock.service.live.subject import Subject
 from penstock.service.live.told import Told
 
 logger = logging.getLogger("penstock.live")
+
+Look: TypeAlias = Callable[[Sequence[str]], Awaitable[dict[str, Present]]]
 
 NEVER: Final = float("inf")
 # What is due so soon after something else is looked at together with it.
@@ -35,13 +37,14 @@ class Pace(NamedTuple):
 
 
 # A count costs more than a look at rows by their ids.
-PACES: Final[dict[SubjectKind, Pace]] = {
+PACES: Final[dict[str, Pace]] = {
     "job": Pace(0.25, 1.0),
     "batch": Pace(0.25, 1.0),
     "queue": Pace(1.0, 2.0),
     "tenant": Pace(1.0, 2.0),
     "user": Pace(1.0, 2.0),
 }
+OF_APPLICATIONS: Final = Pace(0.5, 1.0)
 
 
 class _Watched:
@@ -108,9 +111,9 @@ class _Watched:
 class Watch:
     """Looks at subjects of one kind, as one tenant or as none, while anybody listens."""
 
-    def __init__(self, client: Client, kind: SubjectKind, gate: asyncio.Semaphore) -> None:
-        self._client = client
-        self._kind: SubjectKind = kind
+    def __init__(self, look: Look, kind: str, gate: asyncio.Semaphore) -> None:
+        self._ask = look
+        self._kind = kind
         self._gate = gate
         self._watched: dict[str, _Watched] = {}
         self._woken = asyncio.Event()
@@ -125,7 +128,9 @@ class Watch:
         """Tell the listener the present state as soon as it is known, and then its changes."""
         watched = self._watched.get(subject.id)
         if watched is None:
-            watched = self._watched[subject.id] = _Watched(subject, PACES[self._kind])
+            watched = self._watched[subject.id] = _Watched(
+                subject, PACES.get(self._kind, OF_APPLICATIONS)
+            )
         watched.join(listener)
         self._woken.set()
         if self._task is None:
@@ -183,6 +188,6 @@ class Watch:
     async def _look(self, due: list[_Watched]) -> None:
         async with self._gate:
             asked = time.monotonic()
-            found = await self._client.present(self._kind, [each.subject.id for each in due])
+            found = await self._ask([each.subject.id for each in due])
         for each in due:
             each.see(Told.of(each.subject, found.get(each.subject.id)), asked)

@@ -8,9 +8,7 @@ from pydantic import Field
 
 from penstock.service.models.jobs import Closed
 
-Watched = Annotated[
-    str, Field(pattern=r"^(job|batch|queue|tenant|user)/.{1,500}$", examples=["job/42"])
-]
+Watched = Annotated[str, Field(pattern=r"^[a-z-]{1,40}/.{1,500}$", examples=["job/42"])]
 
 
 class AskedTicket(Closed):

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Path, Query, Request, WebSocket
 from starlette.responses import Response
 
-from penstock.client import SubjectKind
 from penstock.service.answers import as_json
-from penstock.service.live import Ended, Hub, Listener, Subject, Told
+from penstock.service.live import Subject, Told
 from penstock.service.live.entry import Entry, entry_of
 from penstock.service.live.socket import Talk
-from penstock.service.live.sse import EventStream
+from penstock.service.live.stream import stream, there
 from penstock.service.live.tickets import Ticket
 from penstock.service.live.told import STATES, LiveState
 from penstock.service.models.live import AskedTicket
@@ -22,8 +21,6 @@ from penstock.service.wiring import Reader, wiring_of
 
 router = APIRouter(prefix="/live", tags=["live"])
 
-# A first look that takes longer is a database that does not answer.
-FIRST_LOOK: Final = 5.0
 # Who has a ticket needs no login of the browser's: any page may read the answer.
 ANYWHERE: Final = {"access-control-allow-origin": "*"}
 
@@ -44,14 +41,15 @@ def _streams() -> dict[int | str, dict[str, Any]]:
 )
 async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
-    subjects = [Subject.parse(text) for text in given.subjects]
+    hub = wiring_of(request).hub
+    subjects = [hub.subject(text) for text in given.subjects]
     ticket = wiring_of(request).tickets.issue(caller, subjects)
     return as_json(ticket, 201, {"cache-control": "no-store"})
 
 
 @router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
 async def listen(
-    kind: SubjectKind,
+    kind: Annotated[str, Path(pattern=r"^[a-z-]{1,40}$", examples=["job"])],
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
     last_event_id: Annotated[str, Header(max_length=100)] = "",
@@ -63,7 +61,8 @@ async def listen(
     `last-event-id`, or `version`, is what the client has seen: that state is not told again.
     """
     try:
-        return await _answer(request, Subject.parse(f"{kind}/{id}"), last_event_id or version)
+        subject = wiring_of(request).hub.subject(f"{kind}/{id}")
+        return await _answer(request, subject, last_event_id or version)
     except Problem as problem:
         if ticket:
             problem.headers |= ANYWHERE
@@ -77,56 +76,15 @@ async def _answer(request: Request, subject: Subject, seen: str) -> Response:
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
         return await _once(request, entry, subject, headers)
-    return await _stream(wiring_of(request).hub, entry, subject, seen, headers)
+    return await stream(wiring_of(request).hub, entry.caller.tenant, subject, seen, headers)
 
 
 async def _once(
     request: Request, entry: Entry, subject: Subject, headers: dict[str, str]
 ) -> Response:
-    client = wiring_of(request).client_of(entry.caller)
-    found = await client.present(subject.kind, [subject.id])
-    told = _there(Told.of(subject, found.get(subject.id)))
+    found = await wiring_of(request).hub.look(entry.caller.tenant, subject)
+    told = there(Told.of(subject, found))
     return Response(told.body, 200, {**headers, "cache-control": "no-store"}, "application/json")
-
-
-async def _stream(
-    hub: Hub, entry: Entry, subject: Subject, seen: str, headers: dict[str, str]
-) -> Response:
-    listener = hub.enter()
-    try:
-        hub.join(listener, entry.caller.tenant, subject)
-        first = _there(await _first(listener))
-    except BaseException:
-        _leave(hub, listener, entry, subject)
-        raise
-    is_seen = first.is_same(seen)
-    if is_seen and first.is_final:
-        _leave(hub, listener, entry, subject)
-        return Response(status_code=204, headers=headers)
-    stream = EventStream(listener, None if is_seen else first, headers)
-    stream.then(lambda: _leave(hub, listener, entry, subject))
-    return stream
-
-
-async def _first(listener: Listener) -> Told:
-    try:
-        told = await listener.first(FIRST_LOOK)
-    except Ended:
-        told = None
-    if told is None:
-        raise Problem(503, "database-lost", "The database does not answer, or this server stops.")
-    return told
-
-
-def _there(told: Told) -> Told:
-    if told.present is None:
-        raise Problem(404, "not-found", f"There is no {told.subject.kind} {told.subject.id}.")
-    return told
-
-
-def _leave(hub: Hub, listener: Listener, entry: Entry, subject: Subject) -> None:
-    hub.leave(listener, entry.caller.tenant, subject)
-    hub.exit(listener)
 
 
 @router.websocket("")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from penstock import BatchNotFound, BatchStatus
@@ -17,6 +17,7 @@ from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import Progress, SourceProgress
 from penstock_apps.knowledge.http.calling import Read
 from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.http.watching import EVENTS, SOURCE, wants_events, watched
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.tallies import Counts
@@ -38,10 +39,23 @@ BaseName = Annotated[
 Since = Annotated[str | None, Query(pattern=r"^[1-9][0-9]{0,4}[smhd]$", examples=["24h"])]
 
 
-@router.get("/knowledge-sources/{id}/progress", responses={**gives(SourceProgress), **READ})
-async def source_progress(id: Id, library: Read) -> Response:
-    """How many documents of a source are in which state."""
-    return as_json(await progress_of(library, int(id)))
+def _live() -> dict[int | str, dict[str, Any]]:
+    answers = gives(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
+    answers[200]["content"] |= EVENTS
+    answers[204] = {"description": "The client has seen the final state: it may stay away."}
+    return answers
+
+
+@router.get("/knowledge-sources/{id}/progress", responses={**_live(), **READ})
+async def source_progress(id: Id, request: Request, library: Read) -> Response:
+    """How many documents of a source are in which state; live for `Accept: text/event-stream`.
+
+    An event is a whole state with its version, as at `/live/knowledge-source/{id}`.
+    """
+    progress = await progress_of(library, int(id))
+    if wants_events(request):
+        return await watched(request, library, SOURCE, int(id))
+    return as_json(progress)
 
 
 @router.get("/knowledge-bases/{id}/progress", responses={**gives(Progress), **READ})

@@ -201,14 +201,14 @@ class Documents:
         row = await on.fetchrow(self._sql("get_document"), tenant, document)
         if row is None:
             raise NotFound("document", str(document))
-        return _document(row)
+        return document_from(row)
 
     async def at(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str]
     ) -> Sequence[Document]:
         """Those of a source that stand at these paths."""
         rows = await on.fetch(self._sql("find_documents"), tenant, source, list(paths))
-        return [_document(row) for row in rows]
+        return [document_from(row) for row in rows]
 
     async def list(
         self,
@@ -224,8 +224,8 @@ class Documents:
     ) -> list[Document]:
         sql = self._sql("list_documents")
         rows = await on.fetch(sql, tenant, base, source, state, batch, after, limit)
-        return [_document(row) for row in rows]
+        return [document_from(row) for row in rows]
 
 
-def _document(row: Any) -> Document:
+def document_from(row: Any) -> Document:
     return Document(**{**row, "metadata": msgspec.json.decode(row["metadata"])})
