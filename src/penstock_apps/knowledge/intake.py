@@ -90,6 +90,12 @@ class Intake:
             await self._check(on, 1, 0)
             return await self._write(on, [Arrival(url, url=url)])
 
+    async def add_again(self, arrivals: Sequence[Arrival]) -> list[Wanted]:
+        """Try documents once more that did not go in; their files are stored."""
+        async with self._library.transaction() as on:
+            await self._check(on, 0, 0)
+            return await self._write(on, arrivals)
+
     async def _store(self, files: Sequence[Incoming]) -> None:
         places = asyncio.Semaphore(STORED_AT_ONCE)
 

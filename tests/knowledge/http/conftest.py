@@ -22,3 +22,9 @@ async def http(server: str) -> AsyncIterator[httpx.AsyncClient]:
     """Requests to it; paths begin below `/api/v1`."""
     async with httpx.AsyncClient(base_url=f"{server}{API}", timeout=30) as http:
         yield http
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No upload is waited for."""
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INLINE", "false")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from penstock_apps.knowledge.http import progress, uploads
+from penstock_apps.knowledge.http import bases, documents, progress, search, sources, uploads
 
-RESOURCES = (uploads, progress)
+RESOURCES = (uploads, progress, bases, sources, documents, search)
 
 
 def router() -> APIRouter:

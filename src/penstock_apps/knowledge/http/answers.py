@@ -8,6 +8,10 @@ from typing import Any, Literal, Self
 
 from msgspec import Struct, field
 
+from penstock_apps.knowledge.chunk import Chunking
+from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.search import Hit
+from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Document, State
 from penstock_apps.knowledge.store.sources import Kind, Source
 from penstock_apps.knowledge.store.tallies import Counts
@@ -80,6 +84,41 @@ class Uploaded(Struct, frozen=True, kw_only=True):
     documents: list[Outcome] | None = None
 
 
+class BaseShown(Struct, frozen=True, kw_only=True):
+    """A knowledge base, and the settings of the edition that is searched.
+
+    `building` is the batch of a new edition that is on its way, after a change of settings.
+    """
+
+    id: str
+    name: str
+    language: str
+    embedding: Embedding
+    chunking: Chunking
+    dimensions: int
+    building: str | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, base: Base) -> BaseShown:
+        return cls(
+            id=str(base.id),
+            name=base.name,
+            language=base.language,
+            embedding=base.edition.recipe.embedding,
+            chunking=base.edition.recipe.chunking,
+            dimensions=base.edition.dimensions,
+            building=base.next_batch,
+            created_at=base.created_at,
+        )
+
+
+class Bases(Struct, frozen=True, kw_only=True):
+    """The knowledge bases of a tenant, by name."""
+
+    bases: list[BaseShown]
+
+
 class SourceShown(Struct, frozen=True, kw_only=True):
     """A source of documents."""
 
@@ -113,6 +152,12 @@ class SourcePage(Struct, frozen=True, kw_only=True):
 
     sources: list[SourceShown]
     after: str | None
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    """How many documents are not brought in any more."""
+
+    cancelled: int
 
 
 class DocumentShown(Struct, frozen=True, kw_only=True):
@@ -161,6 +206,63 @@ class DocumentPage(Struct, frozen=True, kw_only=True):
 
     documents: list[DocumentShown]
     after: str | None
+
+
+class ChunkShown(Struct, frozen=True, kw_only=True):
+    """A piece of a document that is found as one."""
+
+    id: str
+    position: int
+    page: int | None
+    heading: str
+    text: str
+    tokens: int
+
+
+class ChunkPage(Struct, frozen=True, kw_only=True):
+    """Pieces in their order; `after` is where the next page begins, null at the end."""
+
+    chunks: list[ChunkShown]
+    after: int | None
+
+
+class FileLink(Struct, frozen=True, kw_only=True):
+    """An address that opens one file without a key, for so many seconds."""
+
+    url: str
+    expires_in: int
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A piece that may answer the question, with its citation: document, page, heading.
+
+    `highlight` is a short part of it, with the words of the question in Markdown's bold; `others`
+    counts further documents that hold the same text.
+    """
+
+    document: str
+    source: str
+    path: str
+    title: str | None
+    url: str | None
+    page: int | None
+    heading: str
+    position: int
+    text: str
+    highlight: str | None
+    score: float
+    others: int
+
+    @classmethod
+    def of(cls, hit: Hit) -> Found:
+        values = {name: getattr(hit, name) for name in cls.__struct_fields__}
+        return cls(**values | {"document": str(hit.document), "source": str(hit.source)})
+
+
+class Hits(Struct, frozen=True, kw_only=True):
+    """What was found, best first."""
+
+    hits: list[Found]
 
 
 def outcomes(documents: Sequence[Document], batch: str) -> list[Outcome]:

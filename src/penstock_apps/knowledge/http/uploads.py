@@ -24,7 +24,8 @@ from penstock_apps.knowledge.http.calling import Add
 from penstock_apps.knowledge.http.inline import awaited, is_inline
 from penstock_apps.knowledge.http.refusing import Refusing, told
 from penstock_apps.knowledge.http.upload import Upload
-from penstock_apps.knowledge.http.wishes import Named, Tag, TextWish
+from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events, watched
+from penstock_apps.knowledge.http.wishes import Named, Tag, TextWish, UrlWish
 from penstock_apps.knowledge.intake import Incoming, Receipt
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.upload import UploadRefused, shown_name
@@ -58,6 +59,9 @@ FORM: Final = {
             }
         },
     }
+}
+LIVE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "Events with the state of the document, until its end.", "content": EVENTS}
 }
 # A client that still sends while it is refused may never read why; so much is taken from it.
 DRAINED_SECONDS: Final = 2.0
@@ -116,6 +120,22 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
         async with library.intake(base, wish.target) as intake:
             await intake.add([given])
     return await _answer(request, library, intake.receipt, [path], len(content))
+
+
+@router.post("/url", responses={**ANSWERS, **LIVE})
+async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
+    """Take in what an address leads to, and tell live how far that is, until the end.
+
+    An event is the whole state of the document, with its version. `Accept: application/json` is
+    answered with 202 at once.
+    """
+    base = await library.make_base(wish.base)
+    async with library.intake(base, wish.target) as intake:
+        [wanted] = await intake.add_url(wish.url)
+    accept = request.headers.get("accept", "")
+    if "application/json" in accept and not wants_events(request):
+        return await _answer(request, library, intake.receipt, None, 0)
+    return await watched(request, library, DOCUMENT, wanted.id)
 
 
 async def _answer(

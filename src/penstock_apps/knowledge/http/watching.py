@@ -14,8 +14,8 @@ from fastapi import Request
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from penstock import BatchStatus, Present
 from penstock.app import Brought
-from penstock.client import BatchStatus, Present
 from penstock.service.live.stream import stream
 from penstock.service.wiring import wiring_of
 from penstock_apps.knowledge.http.answers import DocumentShown, SourceProgress

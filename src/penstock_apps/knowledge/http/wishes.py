@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from penstock.service.models.jobs import Closed, Id
 from penstock.service.problem import Problem
+from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.sources import NewSource
 
 LARGEST_METADATA = 16 * 1024
@@ -48,6 +49,26 @@ class Wish(Closed):
         if len(written) > LARGEST_METADATA or b"\\u0000" in written:
             raise ValueError(f"at most {LARGEST_METADATA:,} bytes of JSON, without NUL")
         return given
+
+
+class BaseWish(Closed):
+    """A knowledge base, and how its documents are cut and embedded, if not as usual."""
+
+    name: Named
+    language: Annotated[
+        str, Field(pattern=r"^[a-z]{2,40}$", description="A text search configuration of Postgres.")
+    ] = "english"
+    embedding: dict[str, Any] = Field(default_factory=dict)
+    chunking: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def recipe(self) -> Recipe:
+        """A Problem if it does not fit."""
+        given = {"embedding": self.embedding, "chunking": self.chunking}
+        try:
+            return msgspec.convert(given, Recipe)
+        except msgspec.ValidationError as error:
+            raise Problem(422, "does-not-fit", f"{error}.") from error
 
 
 class FilesWish(Wish):

@@ -1,0 +1,45 @@
+"""Knowledge bases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from penstock.service.answers import as_json
+from penstock.service.problem import Problem, documented
+from penstock.service.shapes import gives
+from penstock_apps.knowledge.http.answers import Bases, BaseShown
+from penstock_apps.knowledge.http.calling import Add, Read
+from penstock_apps.knowledge.http.progress import BaseName, base_of
+from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.http.wishes import BaseWish
+
+router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Refusing)
+
+READ: Final = documented(401, 403, 404, 422, 503)
+CHANGE: Final = documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
+
+
+@router.get("", responses={**gives(Bases), **documented(401, 403, 422, 503)})
+async def list_bases(library: Read) -> Response:
+    """The knowledge bases of a tenant, by name."""
+    return as_json(Bases(bases=[BaseShown.of(each) for each in await library.bases()]))
+
+
+@router.post("", responses={**gives(BaseShown, 201, "It is there now."), **CHANGE})
+async def make_base(wish: BaseWish, library: Add) -> Response:
+    """Make a knowledge base; one that is there with this name stays as it is, and is answered."""
+    if library.confined and "base_url" in wish.embedding:
+        # Who may choose an address lets our server ask it, from inside our network.
+        told = "Where models are asked is not for tenants to say."
+        raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])
+    base = await library.make_base(wish.name, wish.recipe, wish.language)
+    return as_json(BaseShown.of(base), 201)
+
+
+@router.get("/{id}", responses={**gives(BaseShown), **READ})
+async def get_base(id: BaseName, library: Read) -> Response:
+    """A knowledge base by its id or its name."""
+    return as_json(BaseShown.of(await base_of(library, id)))

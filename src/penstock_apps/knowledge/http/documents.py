@@ -1,0 +1,142 @@
+"""Documents, their pieces and their files."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.ways import unguarded
+from penstock_apps.knowledge.http.answers import (
+    ChunkPage,
+    ChunkShown,
+    DocumentPage,
+    DocumentShown,
+    FileLink,
+)
+from penstock_apps.knowledge.http.calling import Read, workshop_of
+from penstock_apps.knowledge.http.progress import base_of
+from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events, watched
+from penstock_apps.knowledge.http.wishes import Named
+from penstock_apps.knowledge.storage import Links
+from penstock_apps.knowledge.storage.errors import ObjectMissing
+from penstock_apps.knowledge.storage.links import HOUR
+from penstock_apps.knowledge.store.documents import State
+from penstock_apps.knowledge.store.passages import Passages
+from penstock_apps.knowledge.workshop import Workshop
+
+router = APIRouter(tags=["knowledge"], route_class=Refusing)
+
+READ: Final = documented(401, 403, 404, 422, 503)
+LIVE: Final = gives(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
+LIVE[200]["content"] |= EVENTS
+LIVE[204] = {"description": "The client has seen the final state: it may stay away."}
+FILE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The file.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+# Where nobody has set one: links of this process are good for this process.
+_SECRET: Final = os.urandom(32)
+
+
+@router.get("/documents", responses={**gives(DocumentPage), **READ})
+async def list_documents(
+    library: Read,
+    base: Annotated[Named | None, Query(description="By id or name.")] = None,
+    source: Annotated[Id | None, Query()] = None,
+    state: State | None = None,
+    batch: Annotated[Id | None, Query()] = None,
+    after: Annotated[Id | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The documents of a tenant, newest first; of a base, a source, a batch, in a state."""
+    within = None if base is None else (await base_of(library, base)).id
+    async with library.transaction() as on:
+        found = await library.shop.documents.list(
+            on,
+            library.tenant,
+            base=within,
+            source=None if source is None else int(source),
+            state=state,
+            batch=batch,
+            after=None if after is None else int(after),
+            limit=limit,
+        )
+    shown = [DocumentShown.of(each) for each in found]
+    last = shown[-1].id if len(shown) == limit else None
+    return as_json(DocumentPage(documents=shown, after=last))
+
+
+@router.get("/documents/{id}", responses={**LIVE, **READ})
+async def get_document(id: Id, request: Request, library: Read) -> Response:
+    """A document as it is now; live for `Accept: text/event-stream`."""
+    document = await library.document(int(id))
+    if wants_events(request):
+        return await watched(request, library, DOCUMENT, int(id))
+    return as_json(DocumentShown.of(document))
+
+
+@router.get("/documents/{id}/chunks", responses={**gives(ChunkPage), **READ})
+async def list_chunks(
+    id: Id,
+    library: Read,
+    after: Annotated[int, Query(ge=-1, le=2_000_000_000)] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The pieces of a document that are found, in their order."""
+    await library.document(int(id))
+    async with library.transaction() as on:
+        passages = Passages(library.shop.shelves)
+        found = await passages.list(on, library.tenant, int(id), after, limit)
+    shown = [
+        ChunkShown(
+            id=str(each.id),
+            position=each.position,
+            page=each.page,
+            heading=each.heading,
+            text=each.text,
+            tokens=each.tokens,
+        )
+        for each in found
+    ]
+    last = shown[-1].position if len(shown) == limit else None
+    return as_json(ChunkPage(chunks=shown, after=last))
+
+
+@router.get("/documents/{id}/link", responses={**gives(FileLink), **READ})
+async def link_document(id: Id, request: Request, library: Read) -> Response:
+    """An address of the document's file that opens without a key, for an hour."""
+    document = await library.document(int(id))
+    if document.object is None or not document.stored:
+        raise ObjectMissing(document.path)
+    token = _links(library.shop).sign(library.tenant, "GET", document.object)
+    where = request.url_for("open_file", token=token).path
+    return as_json(FileLink(url=where, expires_in=HOUR))
+
+
+@router.get("/files/{token}", responses={**FILE, **documented(403, 404, 422, 503)})
+@unguarded
+async def open_file(
+    token: Annotated[str, Path(min_length=1, max_length=4000)], request: Request
+) -> Response:
+    """The file that a link opens."""
+    shop = workshop_of(request)
+    link = _links(shop).verify(token, request.method)
+    opened = await shop.storage.open(link.name)
+    # Shown by no browser: what somebody has uploaded is no page of ours.
+    headers = {"content-disposition": "attachment", "content-length": str(opened.bytes)}
+    return StreamingResponse(opened, 200, headers, "application/octet-stream")
+
+
+def _links(shop: Workshop) -> Links:
+    secret = shop.settings.link_secret
+    return Links(secret.encode() if secret else _SECRET)

@@ -1,0 +1,42 @@
+"""Search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter
+from fastapi import Query as Asked
+from starlette.responses import Response
+
+from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock_apps.knowledge.http.answers import Found, Hits
+from penstock_apps.knowledge.http.calling import Read
+from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.http.wishes import TEXT, Named, Tag
+from penstock_apps.knowledge.search import Filters, Mode, Query
+
+router = APIRouter(tags=["knowledge"], route_class=Refusing)
+
+READ: Final = documented(401, 403, 404, 422, 503)
+
+
+@router.get("/search", responses={**gives(Hits), **READ})
+async def search(
+    library: Read,
+    q: Annotated[str, Asked(min_length=1, max_length=10_000, pattern=TEXT)],
+    k: Annotated[int, Asked(ge=1, le=100)] = 10,
+    base: Annotated[list[Named] | None, Asked(max_length=100)] = None,
+    source: Annotated[list[Id] | None, Asked(max_length=100)] = None,
+    tag: Annotated[list[Tag] | None, Asked(max_length=32)] = None,
+    mode: Mode = "hybrid",
+) -> Response:
+    """What documents say about something, by meaning and by words; `k` pieces if there are so many.
+
+    `base`, `source` and `tag` may be given several times: any of them will do.
+    """
+    filters = Filters(sources=tuple(map(int, source or ())), tags=tuple(tag or ()))
+    hits = await library.search(Query(q, k, filters, mode), base or ())
+    return as_json(Hits(hits=[Found.of(each) for each in hits]))

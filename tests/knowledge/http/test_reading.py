@@ -1,0 +1,104 @@
+"""What a client sees of bases, sources and documents, and what it finds in them."""
+
+import httpx
+import pytest
+
+from tests.knowledge.http.test_upload import files
+from tests.knowledge.scene import Scene
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+TEXTS = {
+    "pumps.md": "# Pumps\n\nA penstock leads water down to the turbine.",
+    "valves.md": "# Valves\n\nThe valve is closed before anybody opens the gate.",
+    "empty.txt": "",
+}
+
+
+async def brought(scene: Scene, http: httpx.AsyncClient) -> str:
+    """A source of two documents that went in and one that failed."""
+    form = [("files", (path, text.encode())) for path, text in TEXTS.items()]
+    answer = await http.post("/upload/documents?base=plant&name=manual&tags=new", files=form)
+    assert answer.status_code == 202, answer.text
+    await scene.drain()
+    return str(answer.json()["knowledgeSourceIds"][0])
+
+
+async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.AsyncClient) -> None:
+    source = await brought(scene, http)
+    [base] = (await http.get("/knowledge-bases")).json()["bases"]
+    assert (base["name"], base["embedding"]["provider"]) == ("plant", "wordllama")
+    for name in ("plant", base["id"]):
+        assert (await http.get(f"/knowledge-bases/{name}")).json() == base
+    made = await http.post("/knowledge-bases", json={"name": "law", "chunking": {"size": 128}})
+    assert (made.status_code, made.json()["chunking"]["size"]) == (201, 128)
+    wrong = await http.post("/knowledge-bases", json={"name": "x", "chunking": {"size": 1}})
+    assert wrong.status_code == 422
+
+    [listed] = (await http.get("/knowledge-sources?base=plant")).json()["sources"]
+    assert listed == (await http.get(f"/knowledge-sources/{source}")).json()
+    assert (listed["name"], listed["kind"], listed["tags"]) == ("manual", "files", ["new"])
+    assert (await http.get("/knowledge-sources?base=law")).json() == {"sources": [], "after": None}
+
+    page = (await http.get(f"/documents?source={source}&limit=2")).json()
+    rest = (await http.get(f"/documents?source={source}&after={page['after']}")).json()
+    documents = {each["path"]: each for each in page["documents"] + rest["documents"]}
+    assert set(documents) == set(TEXTS)
+    assert documents["empty.txt"]["reason"] == "empty"
+    [failed] = (await http.get("/documents?state=failed")).json()["documents"]
+    assert failed["id"] == documents["empty.txt"]["id"]
+    pumps = documents["pumps.md"]["id"]
+    assert (await http.get(f"/documents/{pumps}")).json()["title"] == "Pumps"
+    [chunk] = (await http.get(f"/documents/{pumps}/chunks")).json()["chunks"]
+    assert (chunk["heading"], chunk["text"]) == ("Pumps", TEXTS["pumps.md"].splitlines()[-1])
+
+
+async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClient) -> None:
+    source = await brought(scene, http)
+    for query in ("", "&base=plant", f"&source={source}", "&tag=new", "&mode=words"):
+        answer = await http.get(f"/search?q=turbine&k=1{query}")
+        [hit] = answer.json()["hits"]
+        assert (hit["path"], hit["heading"], hit["source"]) == ("pumps.md", "Pumps", source)
+    assert (await http.get("/search?q=turbine&tag=old")).json() == {"hits": []}
+    assert (await http.get("/search?q=turbine&base=nowhere")).status_code == 404
+    assert (await http.get("/search?q=turbine&tenant=other")).json() == {"hits": []}
+
+
+async def test_a_link_opens_a_file_without_a_key(
+    scene: Scene, server: str, http: httpx.AsyncClient
+) -> None:
+    await brought(scene, http)
+    [found] = [
+        each
+        for each in (await http.get("/documents")).json()["documents"]
+        if each["path"] == "pumps.md"
+    ]
+    link = (await http.get(f"/documents/{found['id']}/link")).json()
+    assert link["expires_in"] == 3600
+    answer = await http.get(f"{server}{link['url']}", headers={"x-scopes": ""})
+    assert answer.text == TEXTS["pumps.md"]
+    assert answer.headers["content-disposition"] == "attachment"
+    for changed in (link["url"][:-3] + "AAA", "/api/v1/files/nothing"):
+        assert (await http.get(f"{server}{changed}")).status_code == 403
+
+
+async def test_only_what_failed_is_tried_again(scene: Scene, http: httpx.AsyncClient) -> None:
+    source = await brought(scene, http)
+    answer = await http.post(f"/knowledge-sources/{source}/retry")
+    assert (answer.status_code, answer.json()["jobCount"]) == (202, 1)
+    progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+    assert (progress["pending"], progress["completed"], progress["failed"]) == (1, 2, 0)
+    await scene.drain()
+    progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+    assert (progress["failed"], progress["state"]) == (1, "partial")
+
+
+async def test_what_is_under_way_is_cancelled(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/upload/documents", files=files(8))
+    [source] = answer.json()["knowledgeSourceIds"]
+    ended = await http.post(f"/knowledge-sources/{source}/cancel")
+    assert ended.json() == {"cancelled": 8}
+    progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+    assert (progress["cancelled"], progress["state"]) == (8, "failed")
+    again = await http.post("/upload/documents", files=files(8))
+    assert again.json()["jobCount"] == 8
