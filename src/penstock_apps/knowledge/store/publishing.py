@@ -54,6 +54,7 @@ class Publishing:
         facts: Mapping[str, Any],
     ) -> Published:
         """Let a version of a document be found, in this transaction."""
+        vectors = dict(zip(fresh, encoded(fresh.values()), strict=True))
         row = await on.fetchrow(
             self._sql("publish"),
             tenant,
@@ -65,8 +66,7 @@ class Publishing:
             [each.heading for each in pieces],
             [each.tokens for each in pieces],
             [each.page for each in pieces],
-            list(fresh),
-            encoded(fresh.values()),
+            [vectors.pop(each, None) for each in hashes],
             msgspec.json.encode(facts).decode(),
         )
         assert row is not None

@@ -12,8 +12,7 @@ CREATE FUNCTION :"schema".publish_v1(
     p_headings text[],
     p_tokens   integer[],
     p_pages    integer[],
-    p_fresh    bytea[],      -- hashes of texts that were embedded just now
-    p_vectors  halfvec[],    -- and their vectors
+    p_vectors  halfvec[],    -- of the texts that were embedded just now, NULL for others
     p_facts    jsonb,        -- title, kind, pages, metadata, embedded
     OUT answer text,
     OUT added integer,
@@ -23,6 +22,7 @@ LANGUAGE plpgsql
 SET search_path = :"schema", :"vector", pg_temp
 SET enable_seqscan = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_document document;
@@ -55,25 +55,27 @@ BEGIN
     SELECT coalesce(array_agg(p.chunk), '{}') INTO v_before FROM passage AS p
      WHERE p.document = p_document AND p.edition = p_edition;
 
-    -- In the order of their hashes: whoever publishes the same texts waits, and nobody for each other.
-    WITH given AS (
-        SELECT h.hash, min(h.position)::integer AS position FROM unnest(p_hashes) WITH ORDINALITY AS h (hash, position) GROUP BY 1
-    ), fresh AS (
-        SELECT DISTINCT ON (f.hash) f.hash, f.vector FROM unnest(p_fresh, p_vectors) AS f (hash, vector)
-    ), wanted AS (
-        SELECT g.hash, g.position, coalesce(f.vector, v.embedding, o.embedding) AS embedding
+    -- In the order of their hashes: whoever publishes the same texts waits, and nobody for each other. What is there is
+    -- asked for text by text: joined, a plan from when the tables were small would read all chunks of the edition.
+    WITH given AS MATERIALIZED (
+        SELECT DISTINCT ON (g.hash) g.hash, g.tokens, g.heading, g.text, g.vector
+          FROM unnest(p_hashes, p_tokens, p_headings, p_texts, p_vectors) WITH ORDINALITY
+                   AS g (hash, tokens, heading, text, vector, position)
+         ORDER BY g.hash, g.position
+    ), wanted AS MATERIALIZED (
+        SELECT g.hash, g.tokens, g.heading, g.text,
+               coalesce(g.vector,
+                   (SELECT v.embedding FROM vector AS v
+                     WHERE v.tenant = p_tenant AND v.embedder = v_edition.embedder AND v.hash = g.hash),
+                   (SELECT c.embedding FROM chunk AS c
+                     WHERE c.edition = ANY (v_same) AND c.hash = g.hash AND c.tenant = p_tenant LIMIT 1)) AS embedding
           FROM given AS g
-          LEFT JOIN fresh AS f ON f.hash = g.hash
-          LEFT JOIN vector AS v ON f.vector IS NULL AND v.tenant = p_tenant AND v.embedder = v_edition.embedder AND v.hash = g.hash
-          LEFT JOIN LATERAL (
-            SELECT c.embedding FROM chunk AS c WHERE c.edition = ANY (v_same) AND c.hash = g.hash AND c.tenant = p_tenant LIMIT 1
-          ) AS o ON f.vector IS NULL AND v.embedding IS NULL
-         WHERE NOT EXISTS (SELECT FROM chunk AS c WHERE c.edition = p_edition AND c.hash = g.hash)
+         WHERE (SELECT c.id FROM chunk AS c WHERE c.edition = p_edition AND c.hash = g.hash) IS NULL
     ), inserted AS (
         INSERT INTO chunk (tenant, edition, hash, tokens, heading, text, embedding, words)
-        SELECT p_tenant, p_edition, w.hash, p_tokens[w.position], p_headings[w.position], p_texts[w.position], w.embedding,
-               setweight(to_tsvector(v_language, p_headings[w.position]), 'A')
-                   || setweight(to_tsvector(v_language, p_texts[w.position]), 'B')
+        SELECT p_tenant, p_edition, w.hash, w.tokens, w.heading, w.text, w.embedding,
+               setweight(to_tsvector(v_language, w.heading), 'A')
+                   || setweight(to_tsvector(v_language, w.text), 'B')
                    || array_to_tsvector(ARRAY['_e' || p_edition])
           FROM wanted AS w
          WHERE w.embedding IS NOT NULL
@@ -88,10 +90,13 @@ BEGIN
     PERFORM FROM chunk AS c
      WHERE c.edition = p_edition AND c.hash = ANY (p_hashes) AND NOT c.id = ANY (v_new) AND NOT c.id = ANY (v_before)
      ORDER BY c.hash FOR KEY SHARE;
-    SELECT array_agg(c.id ORDER BY h.position), array_agg(DISTINCT h.hash) FILTER (WHERE c.id IS NULL)
+    WITH found AS MATERIALIZED (
+        SELECT h.hash, h.position, (SELECT c.id FROM chunk AS c WHERE c.edition = p_edition AND c.hash = h.hash) AS chunk
+          FROM unnest(p_hashes) WITH ORDINALITY AS h (hash, position)
+    )
+    SELECT array_agg(f.chunk ORDER BY f.position), array_agg(DISTINCT f.hash) FILTER (WHERE f.chunk IS NULL)
       INTO v_now, missing
-      FROM unnest(p_hashes) WITH ORDINALITY AS h (hash, position)
-      LEFT JOIN chunk AS c ON c.edition = p_edition AND c.hash = h.hash;
+      FROM found AS f;
     IF missing IS NOT NULL THEN
         answer := 'missing';
         RETURN;
