@@ -10,9 +10,11 @@ from penstock import Database, Penstock
 from penstock_apps.knowledge import schema
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.pipeline.embedding import EMBED
+from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
+
+TOKENS = 10_000_000
 
 
 class Knowledge:
@@ -34,12 +36,14 @@ class Knowledge:
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:
-        """Bring the tables up to date; tenants take turns in the queues."""
+        """Bring the tables up to date; tenants take turns in the queues, models have a budget."""
         names = await schema.migrate(database)
         if names:
             async with Penstock(database.url, schema=database.schema) as app:
                 for queue in tasks.QUEUES:
                     await app.set_queue(queue, fair=True)
+                # More than any model makes: set lower, it is a limit; as it is, it can be closed.
+                await app.set_limit(ANY_MODEL, rate=TOKENS, burst=TOKENS)
         return names
 
     def queues(self, children: int) -> dict[str, int]:

@@ -27,6 +27,7 @@ from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.workshop import Workshop
 
 EMBED = "knowledge-embed"
+ANY_MODEL = "knowledge:*"
 # Together they fill the largest call that a model API takes.
 TEXTS_OF_A_JOB = 64
 JOBS_OF_A_CALL = 32
@@ -49,7 +50,7 @@ def embedded(job: str, edition: int) -> str:
 
 
 def budget(embedding: Embedding) -> str:
-    """The key under which the calls to a provider are limited, if somebody has set a limit."""
+    """The budget of a provider, in tokens: closed for all by one call that comes too early."""
     return f"knowledge:{embedding.provider}"
 
 
