@@ -52,6 +52,9 @@ class Application(Protocol):
     async def migrate(self, database: Database) -> list[str]:
         """Bring its tables up to date; the names of what was applied."""
 
+    async def is_there(self, database: Database) -> bool:
+        """Whether the database has its tables."""
+
     def queues(self, children: int) -> dict[str, int]:
         """Its queues with their slots, for a worker with so many processes for isolated jobs."""
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
 import typer
 
+from penstock.cli.errors import CommandError
+
 if TYPE_CHECKING:
     from penstock.app import Penstock
+    from penstock.config import Database
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -27,6 +30,23 @@ def install(app: Penstock) -> list[str]:
             entry.load()(app)
             installed.append(entry.name)
     return installed
+
+
+async def migrate(database: Database, wanted: Collection[str]) -> list[str]:
+    """Bring the tables of those up to date that are wanted or there already; what was applied."""
+    from penstock.app import Penstock
+
+    names: list[str] = []
+    app = Penstock(database.url, schema=database.schema)
+    known = install(app)
+    if missing := sorted(set(wanted) - set(known)):
+        raise CommandError(
+            f"There is no application {missing[0]!r} here; there are: {', '.join(known) or 'none'}."
+        )
+    for application in app.applications:
+        if application.name in wanted or await application.is_there(database):
+            names += await application.migrate(database)
+    return names
 
 
 def _entries(group: str) -> Iterator[EntryPoint]:

@@ -50,6 +50,16 @@ Rls = Annotated[
         show_default=False,
     ),
 ]
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME",
+        help="Make the tables of an application too, such as knowledge; may be repeated. Those "
+        "that are there are always brought up to date.",
+        show_default=False,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
 
 
@@ -59,6 +69,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
     "penstock migrate --status --json",
     "penstock migrate --sql > penstock.sql",
     "penstock migrate --rls",
+    "penstock migrate --with knowledge",
     "penstock migrate --to 0 --yes",
 )
 @spread
@@ -68,6 +79,7 @@ def migrate(
     show_sql: ShowSql = False,
     to: To = None,
     rls: Rls = None,
+    wanted: With = None,
     yes: Yes = False,
     where: Where,
     output: Output,
@@ -87,7 +99,7 @@ def migrate(
     elif show_status:
         _print_status(database, output)
     else:
-        _apply(database, to, rls, yes, output)
+        _apply(database, to, rls, wanted or [], yes, output)
 
 
 def _sql(database: Database, to: int | None, rls: bool | None) -> str:
@@ -117,7 +129,17 @@ def _print_status(database: Database, output: Output) -> None:
     raise typer.Exit(Exit.NO if due else Exit.OK)
 
 
-def _apply(database: Database, to: int | None, rls: bool | None, yes: bool, output: Output) -> None:
+def _apply(
+    database: Database,
+    to: int | None,
+    rls: bool | None,
+    wanted: list[str],
+    yes: bool,
+    output: Output,
+) -> None:
+    from dataclasses import replace
+
+    from penstock.cli import applications
     from penstock.migrate import has_rls, migrate, status
 
     with _reached(database) as url:
@@ -125,6 +147,8 @@ def _apply(database: Database, to: int | None, rls: bool | None, yes: bool, outp
             found = asyncio.run(status(url, schema=database.schema))
             _ask([each.name for each in found if each.applied_at and each.number > to], database)
         names = asyncio.run(migrate(url, schema=database.schema, to=to, rls=rls))
+        if to is None:
+            names += asyncio.run(applications.migrate(replace(database, url=url), wanted))
         is_on = asyncio.run(has_rls(url, schema=database.schema))
     told = f"The schema {database.schema} is up to date."
     if names:

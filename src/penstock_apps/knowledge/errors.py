@@ -45,6 +45,17 @@ class VectorMissing(KnowledgeError):
         )
 
 
+class TablesMissing(KnowledgeError):
+    """The database has no tables of knowledge, or old ones."""
+
+    def __init__(self, schema: str, are_old: bool) -> None:
+        what = "old tables" if are_old else "no tables"
+        super().__init__(
+            f"The schema {schema} has {what} of knowledge: `penstock migrate --with knowledge` "
+            "brings them up to date."
+        )
+
+
 class NotFound(KnowledgeError):
     """There is no such thing, or it is another tenant's."""
 

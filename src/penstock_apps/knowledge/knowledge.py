@@ -46,6 +46,10 @@ class Knowledge:
                 await app.set_limit(ANY_MODEL, rate=TOKENS, burst=TOKENS)
         return names
 
+    async def is_there(self, database: Database) -> bool:
+        """Whether the database has the tables of knowledge."""
+        return await schema.is_there(database)
+
     def queues(self, children: int) -> dict[str, int]:
         """The queues and their slots, for a worker with so many processes for isolated jobs."""
         return {
@@ -75,6 +79,7 @@ class Knowledge:
     async def opened(self) -> AsyncIterator[Workshop]:
         """All that the calls need, for as long as the block lasts."""
         await self._app.open()
+        await schema.check(self._app.opened_database)
         async with workshop(self._app, self._app.opened_database) as shop:
             yield shop
 

@@ -9,7 +9,7 @@ import asyncpg
 from penstock import Database
 from penstock.migrate import applied, create_ledger, has_rls, lock_migrations
 from penstock.sql import quote, roles
-from penstock_apps.knowledge.errors import VectorMissing
+from penstock_apps.knowledge.errors import TablesMissing, VectorMissing
 from penstock_apps.knowledge.sql import migration, migrations, script
 
 VECTOR = """
@@ -44,6 +44,25 @@ async def migrate(database: Database) -> list[str]:
     finally:
         await connection.close()
     return [name for _, name in due]
+
+
+async def is_there(database: Database) -> bool:
+    """Whether the database has any tables of knowledge."""
+    return bool(await _applied(database))
+
+
+async def check(database: Database) -> None:
+    """Raise if the tables are not there, or not as this version needs them."""
+    if missing := {number for number, _ in migrations()} - await _applied(database):
+        raise TablesMissing(schema_of(database.schema), len(missing) < len(migrations()))
+
+
+async def _applied(database: Database) -> set[int]:
+    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    try:
+        return {each.number for each in await applied(connection, schema_of(database.schema))}
+    finally:
+        await connection.close()
 
 
 async def vector_schema(connection: Any) -> str:

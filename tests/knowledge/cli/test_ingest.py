@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import Commands
-from tests.fixtures.database import Database
+from tests.fixtures.database import Database, connected
 
 KEYS = "# Keys\n\nMake a second key, let all services use it, then revoke the first one.\n"
 TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the right one.\n"
@@ -110,9 +110,23 @@ def test_what_is_not_there_is_named(penstock: Commands, arguments: list[str], to
     assert ended.stderr.strip() == told
 
 
-def test_a_database_without_vectors_says_what_to_install(
+async def test_a_database_without_the_tables_says_how_to_have_them(
     tmp_path: Path, database: Database, handbook: Path
 ) -> None:
-    ended = Commands(tmp_path, database.url).run("ingest", "handbook")
+    penstock = Commands(tmp_path, database.url)
+    ended = penstock.run("ingest", "handbook")
+    assert ended.returncode == 1
+    assert "`penstock migrate --with knowledge` brings them up to date" in ended.stderr
+
+    ended = penstock.run("migrate", "--with", "knowledge")
     assert ended.returncode == 1
     assert "Vectors need the extension pgvector 0.8 or newer" in ended.stderr
+
+    async with connected(database.admin_url) as admin:
+        await admin.execute("CREATE EXTENSION vector")
+    assert said(penstock, "migrate", "--with", "knowledge")["changed"][0] == "0001_knowledge"
+    assert said(penstock, "migrate")["changed"] == []
+    assert said(penstock, "search", "keys") == []
+    unknown = penstock.run("migrate", "--with", "wisdom")
+    assert "There is no application 'wisdom' here; there are: knowledge." in unknown.stderr
+    penstock.close()
