@@ -59,7 +59,10 @@ def search(
     where: Where,
     output: Output,
 ) -> None:
-    """Find what documents say about something: the best places, each with where it stands."""
+    """Find what documents say about something.
+
+    The best places come first, each with where it stands.
+    """
     expect_knowledge()
 
     import asyncio
