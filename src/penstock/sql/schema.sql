@@ -543,13 +543,17 @@ END
 $$;
 
 CREATE FUNCTION penstock.completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     AS $$
-    SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
-     WHERE h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+BEGIN
+    RETURN QUERY
+        SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
+         WHERE h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+END
 $$;
 
 CREATE FUNCTION penstock.correct_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
