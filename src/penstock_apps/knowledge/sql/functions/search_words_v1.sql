@@ -74,7 +74,8 @@ BEGIN
             SELECT h.id FROM hit AS h JOIN term AS t USING (n)
              GROUP BY h.id ORDER BY sum(t.rarity) DESC LIMIT c_refined
         ), refined AS MATERIALIZED (
-            SELECT r.id, (SELECT sum(t.rarity * ts_rank('{0.1, 0.2, 0.6, 1}', u.words, t.query)) FROM term AS t) AS weight
+            -- The root: that a word is there counts more than how often.
+            SELECT r.id, (SELECT sum(t.rarity * sqrt(ts_rank('{0.1, 0.2, 0.6, 1}', u.words, t.query))) FROM term AS t) AS weight
               FROM rough AS r
               JOIN chunk AS c ON c.id = r.id
              -- Unpacked once, not once a term.

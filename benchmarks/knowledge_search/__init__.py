@@ -1,0 +1,1 @@
+"""How well and how fast knowledge is searched, on manuals that Debian has packaged."""

@@ -1,0 +1,54 @@
+"""How long a search takes, beside the scan of the vector index that is a part of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from statistics import quantiles
+from typing import Any, Final
+
+from benchmarks.knowledge_search.stock import TENANT, Stock
+from penstock_apps.knowledge.search import Mode
+from penstock_apps.knowledge.store.shelves import Connection
+
+BARE = (
+    "SELECT id FROM {schema}.chunk WHERE vector_dims(embedding) = {dimensions}"
+    " ORDER BY embedding::halfvec({dimensions}) <=> $1::real[]::halfvec({dimensions}) LIMIT 10"
+)
+WARM: Final = 20
+# As in search_index_v1.sql: fewer find fewer of the true neighbours.
+SEARCHED = "SET LOCAL hnsw.ef_search = 200"
+
+Asked = Callable[[Connection, str], Awaitable[Any]]
+
+
+async def measure(stock: Stock, edition: int, questions: Sequence[str]) -> dict[str, Any]:
+    """Milliseconds of a search in one edition, and of the bare scan over all chunks."""
+    bare = BARE.format(schema=stock.schema, dimensions=stock.model.dimensions)
+
+    async def scan(on: Connection, question: str) -> None:
+        await on.fetch(bare, stock.model.vectors([question])[0])
+
+    def search(mode: Mode) -> Asked:
+        return lambda on, question: stock.ask(on, [edition], question, 10, mode)
+
+    result = {
+        "bare scan": await _timed(stock, questions, scan),
+        "hybrid": await _timed(stock, questions, search("hybrid")),
+        "vector": await _timed(stock, questions, search("vector")),
+        "words": await _timed(stock, questions, search("words")),
+    }
+    ratio = result["hybrid"]["p95"] / result["bare scan"]["p95"]
+    return result | {"hybrid / bare scan, p95": round(ratio, 2)}
+
+
+async def _timed(stock: Stock, questions: Sequence[str], ask: Asked) -> dict[str, float]:
+    times = []
+    async with stock.shelves.of(TENANT) as on:
+        await on.execute(SEARCHED)
+        for question in (*questions[:WARM], *questions):
+            start = time.perf_counter()
+            await ask(on, question)
+            times.append((time.perf_counter() - start) * 1000)
+    cuts = quantiles(times[WARM:], n=100)
+    return {"p50": round(cuts[49], 2), "p95": round(cuts[94], 2)}

@@ -1,0 +1,106 @@
+"""A knowledge base that is filled once and asked often."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from penstock.config import Database
+from penstock.embedded import Server
+from penstock.migrate import migrate as migrate_engine
+from penstock.sql import quote
+from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.embed.wordllama import WordLlama
+from penstock_apps.knowledge.schema import migrate, schema_of
+from penstock_apps.knowledge.search import Group, Hit, Mode, Query, Searching
+from penstock_apps.knowledge.store.publishing import Publishing
+from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.text import Piece
+
+TENANT = "bench"
+ENGINE = "bench_search"
+
+
+@dataclass(frozen=True)
+class Stock:
+    """One base with several editions; how they share the documents is the caller's."""
+
+    shelves: Shelves
+    model: WordLlama
+    schema: str
+
+    async def fill(self, editions: int, documents: Iterable[tuple[int, str, list[Piece]]]) -> int:
+        """Publish documents, each in the edition of its number, and index them; how many chunks."""
+        async with self.shelves.of(TENANT) as on:
+            await on.execute(f"DROP INDEX {self.schema}.chunk_embedding_{self.model.dimensions}")
+            # Each edition has a base and a source of its own, of the same id.
+            for _ in range(editions):
+                await on.execute(
+                    f"WITH base AS (INSERT INTO {self.schema}.base (tenant, name)"
+                    "  VALUES ($1, gen_random_uuid()) RETURNING id),"
+                    f" edition AS (INSERT INTO {self.schema}.edition"
+                    "  (tenant, base, settings, embedder, dimensions)"
+                    "  SELECT $1, id, '{}', $2, $3 FROM base)"
+                    f"INSERT INTO {self.schema}.source (tenant, base, kind, name)"
+                    " SELECT $1, id, 'files', 'files' FROM base",
+                    TENANT,
+                    self.model.fingerprint,
+                    self.model.dimensions,
+                )
+        for edition, path, pieces in documents:
+            async with self.shelves.of(TENANT) as on:
+                await self._publish(on, edition, path, pieces)
+        async with self.shelves.of(TENANT) as on:
+            await on.execute("SET LOCAL maintenance_work_mem = '1GB'")
+            await on.execute(self.shelves.statement("index_dimensions"), self.model.dimensions)
+            await on.execute(f"ANALYZE {self.schema}.chunk, {self.schema}.passage")
+            chunks: int = await on.fetchval(f"SELECT count(*) FROM {self.schema}.chunk")
+        return chunks
+
+    async def _publish(self, on: Connection, edition: int, path: str, pieces: list[Piece]) -> None:
+        document: int = await on.fetchval(
+            f"INSERT INTO {self.schema}.document (tenant, base, source, path)"
+            " VALUES ($1, $2, $2, $3) RETURNING id",
+            TENANT,
+            edition,
+            path,
+        )
+        hashes = [piece.hash for piece in pieces]
+        vectors = self.model.vectors([piece.embedded for piece in pieces])
+        fresh = dict(zip(hashes, vectors, strict=True))
+        published = await Publishing(self.shelves).publish(
+            on, TENANT, document, 1, edition, pieces, hashes, fresh, {}
+        )
+        assert published.answer == "published", published
+
+    async def ask(
+        self, on: Connection, editions: Iterable[int], text: str, k: int, mode: Mode = "hybrid"
+    ) -> list[Hit]:
+        group = Group(tuple(editions), self.model.vectors([text])[0])
+        return await Searching(self.shelves).search(on, TENANT, [group], Query(text, k, mode=mode))
+
+
+@asynccontextmanager
+async def opened(folder: str) -> AsyncIterator[Stock]:
+    """An empty one, on a server in a folder."""
+    server = Server(folder)
+    with server.hold() as url:
+        database = Database(url=url, schema=ENGINE)
+        schema = schema_of(ENGINE)
+        await _forget(url, schema, ENGINE)
+        await migrate_engine(url, schema=ENGINE)
+        await migrate(database)
+        async with Shelves.opened(database, 2) as shelves:
+            yield Stock(shelves, WordLlama(Embedding()), schema)
+        await _forget(url, schema, ENGINE)
+
+
+async def _forget(url: str, *schemas: Any) -> None:
+    connection = await asyncpg.connect(url)
+    for schema in schemas:
+        await connection.execute(f"DROP SCHEMA IF EXISTS {quote(schema)} CASCADE")
+    await connection.close()
