@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -25,6 +25,7 @@ EDITIONS: Final = 3
 # Besides the manual that is asked about.
 MORE, FILES = "linux-doc-6.1", "linux-doc-6.1/html/**/*.html"
 FILES_OF_A_TENANT: Final = 20  # one in so many is another tenant's
+WORDS, WORDS_ASKED = re.compile(r"[A-Za-z]+"), 10
 
 
 def main(
@@ -62,7 +63,7 @@ def _documents(asked: list[str]) -> Iterator[tuple[int, str, list[Piece]]]:
     for path, pieces in read(unpacked(quality.PACKAGE), quality.PATTERN):
         yield MANUAL, path, pieces
     for number, (path, pieces) in enumerate(read(unpacked(MORE), FILES)):
-        asked.append(" ".join(islice(pieces[len(pieces) // 2].text.split(), 14)))
+        asked.append(" ".join(WORDS.findall(pieces[len(pieces) // 2].text)[:WORDS_ASKED]))
         yield TENANT if number % FILES_OF_A_TENANT == 0 else OTHERS, path, pieces
 
 

@@ -1,4 +1,4 @@
--- The nearest chunks, by the index that those of all tenants share.
+-- The nearest chunks, by the index that those of all tenants share. Without filters, of deleted documents too.
 --
 -- The index gives chunks of any edition, so it is read on until enough of these were found. In relaxed order it finds
 -- more of the true neighbours with the same work; `+ 0` has Postgres sort them, which takes them for sorted otherwise.
@@ -21,12 +21,15 @@ BEGIN
             SELECT c.id, c.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s) AS distance
               FROM chunk AS c
              WHERE vector_dims(c.embedding) = %1$s AND c.edition = ANY ($2) AND c.tenant = $3
-               AND (SELECT true FROM search_place AS p
-                     WHERE p.chunk = c.id AND p.tenant = $3
-                       AND search_admits_v1($4, p.document, p.source, p.tags, p.metadata) LIMIT 1)
+               AND %2$s
              ORDER BY c.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s)
              LIMIT $5)
-        SELECT id, distance FROM near ORDER BY distance + 0 $q$, vector_dims(p_vector))
+        SELECT id, distance FROM near ORDER BY distance + 0 $q$,
+        vector_dims(p_vector),
+        CASE WHEN p_filters IS NULL THEN 'true' ELSE $q$
+            (SELECT true FROM search_place AS p
+              WHERE p.chunk = c.id AND p.tenant = $3
+                AND search_admits_v1($4, p.document, p.source, p.tags, p.metadata) LIMIT 1)$q$ END)
         USING p_vector, p_editions, p_tenant, p_filters, p_most;
 END
 $$;

@@ -3,6 +3,7 @@ CREATE FUNCTION :"schema".search_scope_v1(p_tenant text, p_editions bigint[], p_
 RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off
@@ -13,7 +14,7 @@ DECLARE
     v_documents bigint[] := (SELECT array_agg(v::bigint) FROM jsonb_array_elements_text(p_filters->'documents') AS v);
     v_found     bigint[];
 BEGIN
-    IF p_filters = '{}' THEN
+    IF p_filters IS NULL THEN
         RETURN NULL;
     END IF;
     -- By the narrowest index; the rest of the filters is asked of what that finds.

@@ -17,19 +17,20 @@ CREATE FUNCTION :"schema".search_v1(
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", :"vector", pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
     c_rank     constant integer := 60;   -- how little a first place counts more than a second
-    v_filters  jsonb := coalesce(p_filters, '{}');
+    v_filters  jsonb := nullif(p_filters, '{}');
     v_editions bigint[];
     v_all      double precision;
     v_few      integer;                  -- so many are compared one by one
     v_size     bigint;
     v_scope    bigint[];
-    v_most     integer := greatest(80, 4 * p_k);
+    v_most     integer := greatest(60, 4 * p_k);
     v_near     bigint[] := '{}';
     v_matching bigint[] := '{}';
     v_language regconfig;
@@ -54,21 +55,31 @@ BEGIN
     SELECT b.language INTO v_language FROM edition AS e JOIN base AS b ON b.id = e.base WHERE e.id = v_editions[1];
     v_must := search_strict_v1(v_language, p_words);
 
-    IF p_vector IS NOT NULL AND p_mode <> 'words' THEN
-        IF v_scope IS NULL AND v_size > v_few THEN
-            v_near := ARRAY(SELECT n.chunk FROM search_index_v1(p_tenant, v_editions, p_vector::halfvec, v_filters, v_most)
-                              WITH ORDINALITY AS n (chunk, distance, place) ORDER BY n.place);
+    -- Without filters it is rare that a document was deleted and is still there, so that is asked last; if too few
+    -- are left then, it is asked first.
+    LOOP
+        v_near := '{}';
+        IF p_vector IS NOT NULL AND p_mode <> 'words' THEN
+            IF v_scope IS NULL AND v_size > v_few THEN
+                v_near := ARRAY(SELECT n.chunk FROM search_index_v1(p_tenant, v_editions, p_vector::halfvec, v_filters, v_most)
+                                  WITH ORDINALITY AS n (chunk, distance, place) ORDER BY n.place);
+            END IF;
+            IF cardinality(v_near) < p_k THEN
+                v_near := ARRAY(SELECT n.chunk FROM search_exact_v1(p_tenant, v_editions, v_scope, p_vector::halfvec, v_filters, v_most)
+                                  WITH ORDINALITY AS n (chunk, distance, place) ORDER BY n.place);
+            END IF;
         END IF;
-        IF cardinality(v_near) < p_k THEN
-            v_near := ARRAY(SELECT n.chunk FROM search_exact_v1(p_tenant, v_editions, v_scope, p_vector::halfvec, v_filters, v_most)
-                              WITH ORDINALITY AS n (chunk, distance, place) ORDER BY n.place);
+        IF p_words <> '' AND p_mode <> 'vector' THEN
+            v_matching := ARRAY(
+                SELECT w.chunk FROM search_words_v1(p_tenant, v_editions, v_scope, CASE WHEN v_size <= v_few THEN v_size END, v_language, p_words, v_filters, v_most)
+                  WITH ORDINALITY AS w (chunk, weight, place) ORDER BY w.place);
         END IF;
-    END IF;
-    IF p_words <> '' AND p_mode <> 'vector' THEN
-        v_matching := ARRAY(
-            SELECT w.chunk FROM search_words_v1(p_tenant, v_editions, v_scope, greatest(v_size, 1), v_language, p_words, v_filters, v_most)
-              WITH ORDINALITY AS w (chunk, weight, place) ORDER BY w.place);
-    END IF;
+        EXIT WHEN v_filters IS NOT NULL OR greatest(cardinality(v_near), cardinality(v_matching)) < v_most OR p_k = (
+            SELECT count(*) FROM (
+                SELECT FROM unnest(v_near || v_matching) AS c (id)
+                 WHERE (SELECT true FROM search_place AS p WHERE p.chunk = c.id AND p.tenant = p_tenant LIMIT 1) LIMIT p_k) AS standing);
+        v_filters := '{}';
+    END LOOP;
 
     RETURN QUERY
         WITH ranked AS (
@@ -76,25 +87,24 @@ BEGIN
                    coalesce(1.0 / (c_rank + n.place), 0)::float8 + coalesce(1.0 / (c_rank + w.place), 0)::float8 AS score
               FROM unnest(v_near) WITH ORDINALITY AS n (chunk, place)
               FULL JOIN unnest(v_matching) WITH ORDINALITY AS w (chunk, place) ON w.chunk = n.chunk
-        ), best AS MATERIALIZED (
-            SELECT r.*, c.edition, c.heading, c.text
-              FROM ranked AS r JOIN chunk AS c ON c.id = r.chunk AND c.tenant = p_tenant
-             WHERE v_must IS NULL OR c.words @@ v_must
-             ORDER BY r.score DESC, r.chunk
-             LIMIT p_k
+        ), sorted AS (
+            SELECT r.* FROM ranked AS r ORDER BY r.score DESC, r.chunk OFFSET 0
         )
-        SELECT b.chunk, b.edition, f.document, f.source, f.path, f.title, f.url, f.position, f.page, b.heading, b.text,
-               CASE WHEN p_words <> '' THEN search_highlight_v1(v_language, b.text, p_words) END,
-               f.documents - 1, b.score, b.rank_vector, b.rank_words
-          FROM best AS b
+        SELECT r.chunk, c.edition, f.document, f.source, f.path, f.title, f.url, f.position, f.page, c.heading, c.text,
+               CASE WHEN p_words <> '' THEN search_highlight_v1(v_language, c.text, p_words) END,
+               f.documents - 1, r.score, r.rank_vector, r.rank_words
+          FROM sorted AS r
+         CROSS JOIN LATERAL (
+            SELECT a.* FROM chunk AS a
+             WHERE a.id = r.chunk AND a.tenant = p_tenant AND (v_must IS NULL OR a.words @@ v_must) OFFSET 0) AS c
          CROSS JOIN LATERAL (
             SELECT p.*, count(*) OVER () AS documents
               FROM (SELECT DISTINCT ON (a.document) a.* FROM search_place AS a
-                     WHERE a.chunk = b.chunk AND a.tenant = p_tenant
-                       AND search_admits_v1(v_filters, a.document, a.source, a.tags, a.metadata)
+                     WHERE a.chunk = r.chunk AND a.tenant = p_tenant
+                       AND search_admits_v1(coalesce(v_filters, '{}'), a.document, a.source, a.tags, a.metadata)
                      ORDER BY a.document, a.position) AS p
              ORDER BY p.document LIMIT 1) AS f
-         ORDER BY b.score DESC, b.chunk;
+         LIMIT p_k;
 END
 $$;
 REVOKE ALL ON FUNCTION :"schema".search_v1(text, bigint[], real[], text, integer, jsonb, text) FROM PUBLIC;

@@ -2,6 +2,7 @@
 --
 -- A natural question has words that no answer has, so a chunk needs one of them, not all. Common words find too much to
 -- look at: they only tell apart what the rare ones have found. Quoted phrases and -words are taken at their word.
+-- Without filters, of deleted documents too. `p_size` is how many chunks there are, NULL if they are many.
 CREATE FUNCTION :"schema".search_words_v1(
     p_tenant text, p_editions bigint[], p_scope bigint[], p_size bigint, p_language regconfig, p_words text,
     p_filters jsonb, p_most integer
@@ -14,25 +15,30 @@ SET jit = off
 AS $$
 DECLARE
     c_budget  constant integer := 3000;   -- how many matches are looked at
-    c_refined constant integer := 400;    -- how many of them are weighed by where their words stand
+    c_refined constant integer := 200;    -- how many of them are weighed by where their words stand
     v_within  tsquery := (SELECT string_agg(format('''_e%s''', e), ' | ')::tsquery FROM unnest(p_editions) AS e);
     v_strict  tsquery := search_strict_v1(p_language, p_words);
+    v_size    double precision := coalesce(p_size, c_budget);
+    v_common  text[];                     -- what Postgres has counted
+    v_shares  real[];
     v_terms   tsquery[];
-    v_rows    double precision[];         -- how many chunks have the term, as far as Postgres has counted
+    v_rows    double precision[];         -- about how many chunks have the term
     v_asked   tsquery[];                  -- what the index is asked for: the first of the terms, or one query of all
     v_whole   boolean := true;            -- the second
 BEGIN
-    -- The rarest term first.
+    SELECT p.most_common_elems::text::text[], p.most_common_elem_freqs INTO v_common, v_shares
+      FROM pg_stats AS p WHERE p.schemaname = current_schema() AND p.tablename = 'chunk' AND p.attname = 'words';
+    IF p_size IS NULL THEN
+        SELECT greatest(v_size, c.reltuples * (
+                 SELECT sum(v_shares[array_position(v_common, '_e' || e)]) FROM unnest(p_editions) AS e))
+          INTO v_size FROM pg_class AS c WHERE c.oid = 'chunk'::regclass;
+    END IF;
+    -- The rarest term first. What is not counted is rarer than the rarest that is, whose share comes after all others.
     SELECT array_agg(t.query ORDER BY t.rows, t.term), array_agg(t.rows ORDER BY t.rows, t.term)
       INTO v_terms, v_rows
       FROM (SELECT w.term, ('''' || replace(replace(w.term, '\', '\\'), '''', '''''') || '''')::tsquery AS query,
-                   p_size * coalesce(s.freqs[array_position(s.elems, w.term)], least(s.rarest, 0.01) / 2) AS rows
-              FROM unnest(tsvector_to_array(to_tsvector(p_language, left(p_words, 2000)))) AS w (term)
-             CROSS JOIN (
-                SELECT max(p.most_common_elems::text)::text[] AS elems, max(p.most_common_elem_freqs) AS freqs,
-                       coalesce((SELECT min(f) FROM unnest(max(p.most_common_elem_freqs)) AS f WHERE f > 0), 0.01) AS rarest
-                  FROM pg_stats AS p
-                 WHERE p.schemaname = current_schema() AND p.tablename = 'chunk' AND p.attname = 'words') AS s) AS t;
+                   v_size * coalesce(v_shares[array_position(v_common, w.term)], v_shares[cardinality(v_common) + 1] / 2, 0.005) AS rows
+              FROM unnest(tsvector_to_array(to_tsvector(p_language, left(p_words, 2000)))) AS w (term)) AS t;
     IF v_terms IS NULL THEN
         RETURN;
     END IF;
@@ -67,7 +73,7 @@ BEGIN
               JOIN unnest(v_asked) WITH ORDINALITY AS t (query, n) ON c.words @@ t.query
              WHERE c.tenant = p_tenant
         ), term AS MATERIALIZED (
-            SELECT t.n, t.query, ln(1 + p_size / greatest(coalesce(g.rows, t.rows), 1)) AS rarity
+            SELECT t.n, t.query, ln(1 + v_size / greatest(coalesce(g.rows, t.rows), 1)) AS rarity
               FROM unnest(v_terms, v_rows) WITH ORDINALITY AS t (query, rows, n)
               LEFT JOIN (SELECT h.n, count(*) AS rows FROM hit AS h WHERE NOT v_whole GROUP BY h.n) AS g USING (n)
         ), rough AS MATERIALIZED (
@@ -84,7 +90,8 @@ BEGIN
             SELECT r.id, r.weight FROM refined AS r ORDER BY r.weight DESC, r.id OFFSET 0
         )
         SELECT s.id, s.weight FROM sorted AS s
-         WHERE (SELECT true FROM search_place AS p
+         WHERE p_filters IS NULL
+            OR (SELECT true FROM search_place AS p
                  WHERE p.chunk = s.id AND p.tenant = p_tenant
                    AND search_admits_v1(p_filters, p.document, p.source, p.tags, p.metadata) LIMIT 1)
          LIMIT p_most;
