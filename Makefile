@@ -33,7 +33,7 @@ TYPING_TESTS = $(wildcard tests/typing)
 DJANGO_VENV := .venv-django
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-peers bench-report schema clean
+.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-knowledge-search bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -98,7 +98,7 @@ check-style: $(STAMP)
 	$(BIN)/ruff format --check .
 
 check-types: $(STAMP)
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/knowledge_search benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
 
 # What is compiled here need not be by each of the processes that run the tests.
 check-tests: $(STAMP)
@@ -132,6 +132,9 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 
 bench-listeners: $(STAMP) ## Measure what 1,000 who listen to one server cost
 	$(BIN)/python -m benchmarks.listeners --json benchmarks/results/listeners.json
+
+bench-knowledge-search: $(STAMP) ## Measure hits, recall and speed of search on Debian's manuals
+	$(BIN)/python -m benchmarks.knowledge_search --json benchmarks/results/knowledge-search.json
 
 bench-report: $(STAMP) ## Fill the benchmarks page from the stored results
 	$(BIN)/python -m benchmarks.page
