@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock import Database, Penstock
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
+from penstock_apps.knowledge.pipeline.in_flight import InFlight
 from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.storage import Storage
@@ -50,6 +51,7 @@ class Workshop:
         self.tallies = Tallies(shelves)
         self.tenants = Tenants(shelves)
         self.searching = Searching(shelves)
+        self.in_flight = InFlight()
         self._embedders: dict[Embedding, Embedder] = {}
 
     def embedder(self, settings: Embedding) -> Embedder:

@@ -41,6 +41,5 @@ def edited(text: str, edits: int = 3, seed: int = 2) -> str:
 
 
 def _paragraph(random: Random) -> str:
-    number = random.randrange(10**6)
-    words = " ".join(random.choices(WORDS, k=22))
-    return f"Section {number}: the {words}."
+    sentences = [" ".join(random.choices(WORDS, k=5)) for _ in range(3)]
+    return f"Rule {random.randrange(10**6)}. " + " ".join(f"The {each}." for each in sentences)

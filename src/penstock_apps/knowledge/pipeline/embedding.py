@@ -71,7 +71,7 @@ async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooz
     """Embed texts of many documents and tenants; of each item, how many."""
     round_ = Round(ctx, ctx.resource(Workshop), items)
     try:
-        return list(await round_.run())
+        return [*await round_.run()]
     except NotRetryable as error:
         await round_.give_up(range(len(items)), str(error))
         return [0] * len(items)
@@ -103,20 +103,35 @@ class Round:
         self._texts: dict[bytes, Text] = {}
         self._holders: defaultdict[bytes, set[int]] = defaultdict(set)
         self._given_up: set[int] = set()
+        self._done: set[int] = set()
+        self._asked = [0] * len(items)
 
     async def run(self) -> list[int]:
-        for tenant in sorted(set(self._tenants)):
-            await self._find(tenant)
-        model = self._shop.embedder(self._shares[0].embedding)
-        needed = [0] * len(self._shares)
-        for holders in self._holders.values():
-            for at in holders:
-                needed[at] += 1
-        # Others may have had their texts embedded meanwhile.
-        await self._keep({}, [at for at, number in enumerate(needed) if not number])
-        for call in calls(self._texts.values(), model):
-            await self._ask(model, call)
-        return needed
+        """How many texts of each share were embedded here."""
+        while True:
+            await self._find()
+            # Others may have had their texts embedded meanwhile.
+            idle = set(range(len(self._shares))).difference(*self._holders.values())
+            await self._keep({}, idle - self._done - self._given_up)
+            async with self._shop.in_flight.taken(self._keys()) as (taken, others):
+                model = self._shop.embedder(self._shares[0].embedding)
+                own = {key for _, _, key in taken}.difference(key for _, _, key in others)
+                for call in calls((self._texts[key] for key in self._texts if key in own), model):
+                    await self._ask(model, call)
+            if not others:
+                return self._asked
+            # Another call is at the same texts: what it does not get is asked for here.
+            for each in others.values():
+                await each.wait()
+
+    def _keys(self) -> list[tuple[str, str, bytes]]:
+        embedder = self._shares[0].embedder
+        return [
+            (tenant, embedder, key)
+            for key, holders in self._holders.items()
+            if not holders <= self._given_up
+            for tenant in sorted({self._tenants[at] for at in holders})
+        ]
 
     async def give_up(self, shares: Collection[int], error: str) -> None:
         """Tell the documents of these shares that they will have no vectors."""
@@ -125,19 +140,21 @@ class Round:
             async with self._shop.shelves.of(tenant) as on:
                 await self._refuse(on, tenant, these, held, error)
 
-    async def _find(self, tenant: str) -> None:
-        """The texts of a tenant that the model has not seen yet."""
-        [(_, own)] = self._by_tenant(at for at, each in enumerate(self._tenants) if each == tenant)
-        parts = [self._shares[at].part for at in own]
-        async with self._shop.shelves.of(tenant) as on:
-            texts = await self._shop.drafts.texts(on, tenant, parts)
-            missing = await self._shop.publishing.missing(
-                on, tenant, parts[0].edition, [each.hash for each in texts]
-            )
-        for text in texts:
-            if text.hash in missing:
-                self._texts[text.hash] = text
-                self._holders[text.hash].add(own[text.part])
+    async def _find(self) -> None:
+        """The texts that the model has not seen yet."""
+        self._texts.clear()
+        self._holders.clear()
+        for tenant, own in self._by_tenant(range(len(self._shares))):
+            parts = [self._shares[at].part for at in own]
+            async with self._shop.shelves.of(tenant) as on:
+                texts = await self._shop.drafts.texts(on, tenant, parts)
+                missing = await self._shop.publishing.missing(
+                    on, tenant, parts[0].edition, [each.hash for each in texts]
+                )
+            for text in texts:
+                if text.hash in missing:
+                    self._texts[text.hash] = text
+                    self._holders[text.hash].add(own[text.part])
 
     async def _ask(self, model: Embedder, texts: Sequence[Text]) -> None:
         wanted = [each for each in texts if not self._holders[each.hash] <= self._given_up]
@@ -154,6 +171,9 @@ class Round:
             await self._ask(model, wanted[:middle])
             await self._ask(model, wanted[middle:])
             return
+        for each in wanted:
+            for at in self._holders[each.hash]:
+                self._asked[at] += 1
         fresh = {each.hash: vector for each, vector in zip(wanted, vectors, strict=True)}
         await self._keep(fresh, set().union(*(self._holders[key] for key in fresh)))
 
@@ -181,7 +201,8 @@ class Round:
                 # Two that finish at once must not both take the other for unfinished.
                 await self._shop.drafts.lock(on, tenant, {each.document for each in parts})
                 done = await self._shop.drafts.embedded(on, tenant, parts)
-                await self._wake(on, tenant, (own[part] for part in done))
+                await self._wake(on, tenant, [own[part] for part in done])
+                self._done.update(own[part] for part in done)
 
     async def _blame(self, text: Text, error: str) -> None:
         for tenant, own in self._by_tenant(self._holders[text.hash]):
