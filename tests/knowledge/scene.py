@@ -1,5 +1,6 @@
 """Short ways to what most tests of knowledge begin with: files, a source, a worker, its end."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -92,7 +93,7 @@ class Scene:
     async def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """What the owner of the tables sees; `k.` stands for their schema."""
         pool = await self.app.pool()
-        found = await pool.fetch(sql.replace("k.", f'"{self._schema}".'), *values)
+        found = await pool.fetch(re.sub(r"\bk\.", f'"{self._schema}".', sql), *values)
         return [dict(row) for row in found]
 
     async def value(self, sql: str, *values: Any) -> Any:

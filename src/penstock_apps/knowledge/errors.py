@@ -77,6 +77,18 @@ class QuotaExceeded(KnowledgeError):
         )
 
 
+class OverQuota(KnowledgeError, NotRetryable):
+    """A document that would make more chunks or tokens than the tenant may have."""
+
+    reason = "quota"
+
+    def __init__(self, chunks: int, tokens: int) -> None:
+        super().__init__(
+            f"With its {chunks:,} chunks and {tokens:,} tokens there would be more than the tenant "
+            "may have. Delete some documents, or let an administrator raise the quota."
+        )
+
+
 class TenantInactive(KnowledgeError):
     """The tenant is switched off, or about to be deleted."""
 

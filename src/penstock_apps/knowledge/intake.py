@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from penstock import BatchHandle, Request
-from penstock_apps.knowledge.errors import QuotaExceeded, TenantInactive
+from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Arrival, Wanted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Source
+from penstock_apps.knowledge.store.tenants import Quotas
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.library import Library
@@ -74,7 +75,7 @@ class Intake:
         ]
         shop, tenant = self._library.shop, self._library.tenant
         async with self._library.transaction() as on:
-            await self._check(on, len(given), sum(each.size for each in given))
+            await self._check(on, given)
             await shop.objects.hold(on, tenant, held)
         await self._store(given)
         arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in given]
@@ -87,14 +88,8 @@ class Intake:
     async def add_url(self, url: str) -> list[Wanted]:
         """Write a document down whose content is still to be fetched."""
         async with self._library.transaction() as on:
-            await self._check(on, 1, 0)
+            await self._check(on, [])
             return await self._write(on, [Arrival(url, url=url)])
-
-    async def add_again(self, arrivals: Sequence[Arrival]) -> list[Wanted]:
-        """Try documents once more that did not go in; their files are stored."""
-        async with self._library.transaction() as on:
-            await self._check(on, 0, 0)
-            return await self._write(on, arrivals)
 
     async def _store(self, files: Sequence[Incoming]) -> None:
         places = asyncio.Semaphore(STORED_AT_ONCE)
@@ -109,6 +104,7 @@ class Intake:
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
         shop, tenant = self._library.shop, self._library.tenant
+        limits = await self._limits(on)
         await shop.sources.keep(on, tenant, self.source.id)
         wanted = await shop.documents.put(
             on,
@@ -121,12 +117,18 @@ class Intake:
             self.source.metadata,
         )
         if wanted:
-            batch = await self._library.client.inside(on).batch_handle(self.batch.id)
-            jobs = await batch.enqueue_many(self._request(each) for each in wanted)
-            ids = [each.id for each in jobs]
-            await shop.documents.note_jobs(on, tenant, [each.id for each in wanted], ids)
-            self._wanted += wanted
+            if limits:
+                (await shop.tenants.get(on, tenant)).check(limits)
+            await self._enqueue(on, wanted)
         return wanted
+
+    async def _enqueue(self, on: Connection, wanted: Sequence[Wanted]) -> None:
+        batch = await self._library.client.inside(on).batch_handle(self.batch.id)
+        jobs = await batch.enqueue_many(self._request(each) for each in wanted)
+        ids = [each.id for each in jobs]
+        note = self._library.shop.documents.note_jobs
+        await note(on, self._library.tenant, [each.id for each in wanted], ids)
+        self._wanted += wanted
 
     def _request(self, wanted: Wanted) -> Request[Any]:
         is_large = wanted.size > self._library.shop.settings.large_bytes
@@ -137,20 +139,40 @@ class Intake:
         ).prepare(wanted.id, wanted.version)
         return request
 
-    async def _check(self, on: Connection, documents: int, size: int) -> None:
+    async def retry(self, most: int) -> list[Wanted]:
+        """Write some documents down again that did not go in."""
+        shop, tenant = self._library.shop, self._library.tenant
+        async with self._library.transaction() as on:
+            await self._check(on, [])
+            await shop.sources.keep(on, tenant, self.source.id)
+            wanted = await shop.documents.retry(on, tenant, self.source.id, self.batch.id, most)
+            await self._enqueue(on, wanted)
+        return wanted
+
+    async def _check(self, on: Connection, files: Sequence[Incoming]) -> None:
         """Refuse what the tenant may not have, before anything is stored."""
-        tenant = await self._library.shop.tenants.get(on, self._library.tenant)
+        name, shop = self._library.tenant, self._library.shop
+        limits = await self._limits(on)
+        if limits and files:
+            tenant = await shop.tenants.get(on, name)
+            documents, size, changes = await shop.documents.weigh(
+                on,
+                name,
+                self.source.id,
+                [each.path for each in files],
+                [each.digest for each in files],
+                [each.size for each in files],
+            )
+            if changes:
+                tenant.check(limits, documents, size)
+
+    async def _limits(self, on: Connection) -> Quotas | None:
+        """The tenant's quotas; who has some writes one after the other. TenantInactive."""
+        shop, name = self._library.shop, self._library.tenant
+        tenant = await shop.tenants.get(on, name)
         if not tenant.active:
-            raise TenantInactive(self._library.tenant)
-        settings, own = self._library.shop.settings, tenant.settings.quotas
-        for what, has, more in (
-            ("documents", tenant.documents, documents),
-            ("bytes", tenant.bytes, size),
-            ("chunks", tenant.chunks, 0),
-            ("tokens", tenant.tokens, 0),
-        ):
-            allowed = getattr(own, what)
-            if allowed is None:
-                allowed = getattr(settings, f"quota_{what}")
-            if allowed and has + more > allowed:
-                raise QuotaExceeded(what, allowed, has + more)
+            raise TenantInactive(name)
+        limits = tenant.limits(shop.settings)
+        if limits:
+            await shop.tenants.lock(on, name, alone=True)
+        return limits

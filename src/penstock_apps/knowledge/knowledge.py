@@ -7,14 +7,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from penstock import Database, Penstock
+from penstock.events import JobFinished
 from penstock_apps.knowledge import schema
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
+from penstock_apps.knowledge.pipeline.reconciling import Watcher
+from penstock_apps.knowledge.pipeline.removing import CARE
+from penstock_apps.knowledge.pipeline.sweeping import sweep
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
 
 TOKENS = 10_000_000
+SWEEP = 60.0
 
 
 class Knowledge:
@@ -33,6 +38,8 @@ class Knowledge:
         self._app = app
         app.include(tasks.TASKS)
         app.resource(Workshop)(open_workshop)
+        app.schedule("knowledge.sweep", sweep, every=SWEEP)
+        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING))
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:
@@ -56,7 +63,7 @@ class Knowledge:
             tasks.SMALL: children,
             tasks.LARGE: max(1, children // 2),
             EMBED: 4,
-            tasks.CARE: 4,
+            CARE: 4,
         }
 
     def router(self) -> Any:

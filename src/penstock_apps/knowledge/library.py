@@ -10,18 +10,22 @@ from typing import Any
 from penstock import Client
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
-from penstock_apps.knowledge.intake import Intake
+from penstock_apps.knowledge.intake import Intake, Receipt
 from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.pipeline.removing import Deleted, remove
+from penstock_apps.knowledge.pipeline.removing import remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Document, Held
+from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
 from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.store.tenants import Tenant
 from penstock_apps.knowledge.workshop import Workshop
 
 ENGLISH = "english"
+# Documents of one transaction.
+AT_ONCE = 500
 PAGE = 1000
 
 
@@ -212,6 +216,49 @@ class Library:
     async def _remove(self, on: Connection, what: Deleted, which: int | None) -> None:
         request = remove.options(tenant=self.tenant).prepare(what, which)
         await self.client.inside(on).enqueue_many([request])
+
+    # Again, or no more
+
+    async def retry(self, source: int) -> Receipt:
+        """Bring in what has failed in a source or was cancelled, and nothing else."""
+        found = await self.source(source)
+        async with self.transaction() as on:
+            base = await self.shop.bases.find(on, self.tenant, None, found.base)
+        assert base is not None
+        async with self.intake(base, source) as intake:
+            while await intake.retry(AT_ONCE):
+                continue
+        return intake.receipt
+
+    async def cancel(self, source: int, reason: str = "requested") -> int:
+        """End what is still to come into a source; how many documents."""
+        await self.source(source)
+        number, last = 0, 0
+        while True:
+            async with self.transaction() as on:
+                some = await self.shop.documents.waiting(on, self.tenant, source, last, AT_ONCE)
+            if not some:
+                return number
+            answers = await self.client.cancel_many([job for job in some.values() if job], reason)
+            jobs = [job for job, answer in answers.items() if answer == "cancelled"]
+            async with self.transaction() as on:
+                await self.shop.documents.cancel(on, self.tenant, jobs)
+            number, last = number + len(jobs), max(some)
+
+    # The tenant itself: an administrator's calls
+
+    async def about(self) -> Tenant:
+        """Whether it is active, its settings, and what it has."""
+        async with self.transaction() as on:
+            return await self.shop.tenants.get(on, self.tenant)
+
+    async def set_tenant(self, *, active: bool | None = None, **settings: Any) -> None:
+        """Switch it on or off, and set quotas, raw_days or inline; what is not named stays.
+
+        await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
+        """
+        async with self.shop.shelves.of(self.tenant) as on:
+            await self.shop.tenants.set(on, self.tenant, active, settings)
 
 
 def _grouped(bases: Sequence[Base]) -> list[list[Base]]:

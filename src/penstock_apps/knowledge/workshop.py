@@ -22,6 +22,7 @@ from penstock_apps.knowledge.store.publishing import Publishing
 from penstock_apps.knowledge.store.removals import Removals
 from penstock_apps.knowledge.store.shelves import Shelves
 from penstock_apps.knowledge.store.sources import Sources
+from penstock_apps.knowledge.store.sweeps import Sweeps
 from penstock_apps.knowledge.store.tallies import Tallies
 from penstock_apps.knowledge.store.tenants import Tenants
 
@@ -48,6 +49,7 @@ class Workshop:
         self.objects = Objects(shelves)
         self.publishing = Publishing(shelves)
         self.removals = Removals(shelves)
+        self.sweeps = Sweeps(shelves)
         self.tallies = Tallies(shelves)
         self.tenants = Tenants(shelves)
         self.searching = Searching(shelves)

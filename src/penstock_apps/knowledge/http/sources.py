@@ -17,7 +17,6 @@ from penstock_apps.knowledge.http.calling import Change, Read
 from penstock_apps.knowledge.http.progress import base_of
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.wishes import Named
-from penstock_apps.knowledge.redoing import cancel_source, retry_failed
 
 router = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=Refusing)
 
@@ -52,7 +51,7 @@ async def get_source(id: Id, library: Read) -> Response:
 )
 async def retry_source(id: Id, request: Request, library: Change) -> Response:
     """Bring in once more what failed, and nothing else."""
-    receipt = await retry_failed(library, int(id))
+    receipt = await library.retry(int(id))
     source = await library.source(receipt.source)
     uploaded = Uploaded(
         batch=receipt.batch,
@@ -69,5 +68,5 @@ async def retry_source(id: Id, request: Request, library: Change) -> Response:
 async def cancel(id: Id, library: Change, caller: Operator) -> Response:
     """End what is under way; what has come in stays."""
     return as_json(
-        Cancelled(cancelled=await cancel_source(library, int(id), f"requested by {caller.name}"))
+        Cancelled(cancelled=await library.cancel(int(id), f"requested by {caller.name}"))
     )

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock import Context
 from penstock_apps.knowledge.chunk import split
-from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.errors import OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
 from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.bases import Edition
@@ -32,6 +32,10 @@ class Brought(Struct, frozen=True):
 
 class Stale(Exception):
     """This version is not wanted any more."""
+
+
+class Retired(Exception):
+    """The base has another edition by now: begin again with that one."""
 
 
 class Bringing:
@@ -149,6 +153,11 @@ class Bringing:
             fresh = dict(zip(some, vectors, strict=True))
         return fresh
 
+    def _quotas(self) -> dict[str, int]:
+        """What any tenant may have that has no quotas of its own."""
+        settings = self._shop.settings
+        return {"chunks": settings.quota_chunks, "tokens": settings.quota_tokens}
+
     async def _keep(self, edition: Edition, fresh: Mapping[bytes, Any]) -> None:
         async with self._shop.shelves.of(self._tenant) as on:
             await self._shop.publishing.keep(on, self._tenant, edition.embedder, fresh)
@@ -174,10 +183,14 @@ class Bringing:
                     pieces,
                     hashes,
                     fresh,
-                    facts,
+                    {**facts, "quotas": self._quotas()},
                 )
                 if done.answer == "stale":
                     raise Stale
+                if done.answer == "retired":
+                    raise Retired
+                if done.answer == "quota":
+                    raise OverQuota(len(pieces), sum(each.tokens for each in pieces))
                 if done.answer == "missing":
                     raise _Gone(set(done.missing or ()))
                 if result is not None:

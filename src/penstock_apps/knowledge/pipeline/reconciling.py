@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
 
-from penstock import Job
+from penstock import Job, Penstock
+from penstock.events import JobFinished
+from penstock_apps.knowledge.schema import schema_of
+from penstock_apps.knowledge.sql import statement
 from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.workshop import Workshop
 
 LOOKED_AT_ONCE = 500
+
+logger = logging.getLogger("penstock.knowledge")
 
 
 async def reconcile(shop: Workshop, tenant: str, batch: str) -> None:
@@ -31,6 +38,34 @@ async def settle(shop: Workshop, tenant: str, jobs: Mapping[str, tuple[int, int]
                 await shop.documents.end(on, tenant, document, version, state, reason, error)
             number += 1
     return number
+
+
+class Watcher:
+    """Tells a document at once that its job has failed here, whatever it died of.
+
+    What is missed, by a worker that dies itself, is found at the batch's end or by a sweep.
+    """
+
+    def __init__(self, app: Penstock, tasks: frozenset[str]) -> None:
+        self._app = app
+        self._tasks = tasks
+        self._sql = statement("settle_job", schema_of(app.database.schema))
+        self._under_way = set[asyncio.Task[None]]()
+
+    def __call__(self, event: JobFinished) -> None:
+        if event.task in self._tasks and event.state in ("failed", "cancelled"):
+            telling = asyncio.get_running_loop().create_task(self._tell(event.job_id))
+            self._under_way.add(telling)
+            telling.add_done_callback(self._under_way.discard)
+
+    async def _tell(self, job_id: str) -> None:
+        try:
+            job = await self._app.find(job_id)
+            if job is not None and job.is_final:
+                pool = await self._app.pool()
+                await pool.execute(self._sql, job_id, *_told(job))
+        except Exception:
+            logger.warning("The end of job %s is told later.", job_id, exc_info=True)
 
 
 def _told(job: Job | None) -> tuple[State, str | None, str | None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 from penstock import Context, Unique, task
+from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.workshop import Workshop
 
-Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
-
+# For those that look after all.
+CARE = "knowledge"
 # What is removed in one transaction.
 DOCUMENTS = 200
 SOURCES = 500
@@ -19,7 +19,7 @@ FILES = 200
 
 @task(
     name="knowledge.remove",
-    queue="knowledge-small",
+    queue=CARE,
     priority=50,
     max_attempts=20,
     resources=[Workshop],

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Cancel, Context, NotRetryable, Process, Unique, task
-from penstock_apps.knowledge.errors import Skipped, Unreadable
-from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Stale
+from penstock import Cancel, Context, NotRetryable, Process, Snooze, Unique, task
+from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
+from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
-from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
+from penstock_apps.knowledge.pipeline.sweeping import sweep
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.documents import State, Work
 from penstock_apps.knowledge.store.tallies import Counts
@@ -21,7 +22,6 @@ from penstock_apps.knowledge.workshop import Workshop
 # Small files do not wait for large ones, and neither for those that look after all.
 SMALL = "knowledge-small"
 LARGE = "knowledge-large"
-CARE = "knowledge"
 QUEUES = (SMALL, LARGE, EMBED, CARE)
 SETTINGS = Settings.of()
 
@@ -63,10 +63,12 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
         return await kind(ctx, shop, document, version, work, extracted).run()
     except Stale:
         return Cancel("superseded")
+    except Retired:
+        return Snooze(0, "retired edition")
     except Skipped as error:
         await _end(ctx, document, version, "completed", error.reason, str(error))
         return Brought(0, 0)
-    except (Unreadable, NotEmbedded) as error:
+    except (Unreadable, NotEmbedded, OverQuota) as error:
         await _end(ctx, document, version, "failed", error.reason, str(error))
         raise
     except NotRetryable as error:
@@ -99,4 +101,5 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
         return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
 
 
-TASKS = (ingest, ingest_large, embed, ended, remove)
+INGESTING = frozenset({ingest.name, ingest_large.name})
+TASKS = (ingest, ingest_large, embed, ended, remove, sweep)

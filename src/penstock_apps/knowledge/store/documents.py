@@ -190,6 +190,40 @@ class Documents:
         sql = self._sql("confirm_document")
         return int(await on.fetchval(sql, tenant, document, version))
 
+    async def retry(
+        self, on: Connection, tenant: str, source: int, batch: str, most: int
+    ) -> list[Wanted]:
+        """Want some documents again that did not go in."""
+        rows = await on.fetch(self._sql("retry_documents"), tenant, source, batch, most)
+        return [Wanted(*row) for row in rows]
+
+    async def waiting(
+        self, on: Connection, tenant: str, source: int, after: int, most: int
+    ) -> dict[int, str | None]:
+        """Some documents of a source that have not ended, with their jobs."""
+        rows = await on.fetch(self._sql("list_waiting"), tenant, source, after, most)
+        return {row["id"]: row["job"] for row in rows}
+
+    async def cancel(self, on: Connection, tenant: str, jobs: Sequence[str]) -> None:
+        """Their jobs were cancelled."""
+        await on.execute(self._sql("cancel_documents"), tenant, list(jobs))
+
+    async def weigh(
+        self,
+        on: Connection,
+        tenant: str,
+        source: int,
+        paths: Sequence[str],
+        digests: Sequence[bytes],
+        sizes: Sequence[int],
+    ) -> tuple[int, int, bool]:
+        """What files would add to a source: documents, bytes, and whether anything."""
+        row = await on.fetchrow(
+            self._sql("weigh_documents"), tenant, source, list(paths), list(digests), list(sizes)
+        )
+        assert row is not None
+        return row["documents"], row["bytes"], row["changes"]
+
     async def unsettled(
         self, on: Connection, tenant: str, batch: str, most: int
     ) -> dict[str, tuple[int, int]]:

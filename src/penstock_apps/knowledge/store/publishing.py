@@ -16,7 +16,7 @@ from penstock_apps.knowledge.text import Piece
 class Published(Struct, frozen=True):
     """What came of publishing a document: see publish_v1.sql."""
 
-    answer: Literal["published", "stale", "missing"]
+    answer: Literal["published", "stale", "missing", "quota", "retired"]
     added: int
     missing: list[bytes] | None
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
+
+Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
 
 
 class Removals:
@@ -99,7 +102,7 @@ class Removals:
         """Forget a tenant; False if it has bases."""
         return await on.fetchval(self._sql("remove_tenant"), tenant) is not None
 
-    async def unfinished(self, on: Connection, most: int) -> list[tuple[str, str, int | None]]:
+    async def unfinished(self, on: Connection, most: int) -> list[tuple[str, Deleted, int | None]]:
         """What was deleted some minutes ago and is still there: its tenant, what it is, its id."""
         rows = await on.fetch(self._sql("list_unremoved"), most)
         return [(row["tenant"], row["what"], row["id"]) for row in rows]

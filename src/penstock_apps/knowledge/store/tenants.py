@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from penstock_apps.knowledge.errors import QuotaExceeded
+from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
 
@@ -36,6 +38,25 @@ class Tenant(Struct, frozen=True):
     bytes: int
     chunks: int
     tokens: int
+
+    def limits(self, settings: Settings) -> Quotas | None:
+        """How much of each it may have: its own quotas, else those of all. None is no limit."""
+        found = {}
+        for what in Quotas.__struct_fields__:
+            own = getattr(self.settings.quotas, what)
+            found[what] = getattr(settings, f"quota_{what}") if own is None else own
+        return Quotas(**found) if any(found.values()) else None
+
+    def check(self, limits: Quotas, documents: int = 0, size: int = 0) -> None:
+        """QuotaExceeded if it has more than it may, with so much more than there is now.
+
+        Who has as many chunks or tokens as are allowed gets no more documents.
+        """
+        more = {"documents": documents, "bytes": size, "chunks": 1, "tokens": 1}
+        for what in Quotas.__struct_fields__:
+            allowed, wanted = getattr(limits, what), getattr(self, what) + more[what]
+            if allowed and wanted > allowed:
+                raise QuotaExceeded(what, allowed, wanted)
 
 
 class Tenants:

@@ -1,7 +1,8 @@
 -- Let a version of a document be found, and nothing of the one before: in one transaction.
 --
 -- The answer: `published`, with how many chunks the edition did not have; `stale` if this version is not wanted any
--- more; `missing`, with the texts that have no vector, for the caller to roll back and embed them.
+-- more; `retired` if the edition is not; `quota` if the tenant would have too much; `missing`, with the texts that have
+-- no vector, for the caller to roll back and embed them.
 CREATE FUNCTION :"schema".publish_v1(
     p_tenant   text,
     p_document bigint,
@@ -13,7 +14,7 @@ CREATE FUNCTION :"schema".publish_v1(
     p_tokens   integer[],
     p_pages    integer[],
     p_vectors  halfvec[],    -- of the texts that were embedded just now, NULL for others
-    p_facts    jsonb,        -- title, kind, pages, metadata, embedded
+    p_facts    jsonb,        -- title, kind, pages, embedded, and the quotas of who has none of its own
     OUT answer text,
     OUT added integer,
     OUT missing bytea[]
@@ -33,21 +34,46 @@ DECLARE
     v_new      bigint[];
     v_now      bigint[];     -- chunk by position
     v_stale    bigint[];
+    v_allowed  record;
+    v_usage    record;
     v_tokens   bigint := coalesce((SELECT sum(t) FROM unnest(p_tokens) AS t), 0);
     v_count    integer := cardinality(p_hashes);
 BEGIN
     added := 0;
+    -- Who has quotas publishes one by one, so that two do not both find room for one.
+    SELECT coalesce((t.settings#>>'{quotas,chunks}')::bigint, (p_facts#>>'{quotas,chunks}')::bigint, 0) AS chunks,
+           coalesce((t.settings#>>'{quotas,tokens}')::bigint, (p_facts#>>'{quotas,tokens}')::bigint, 0) AS tokens
+      INTO v_allowed FROM (VALUES (1)) AS one LEFT JOIN tenant AS t ON t.tenant = p_tenant;
+    IF v_allowed.chunks > 0 OR v_allowed.tokens > 0 THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('penstock knowledge: ' || p_tenant, 0));
+    END IF;
     SELECT d.* INTO v_document FROM document AS d
      WHERE d.id = p_document AND d.tenant = p_tenant AND d.version = p_version AND d.deleted_at IS NULL
        FOR NO KEY UPDATE;
+    -- Nobody switches editions until the end of this.
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('penstock knowledge edition: ' || v_document.base, 0));
     SELECT e.* INTO v_edition FROM edition AS e
      WHERE e.id = p_edition AND e.tenant = p_tenant AND e.base = v_document.base AND e.state <> 'retired';
-    IF v_document.id IS NULL OR v_edition.id IS NULL
+    IF v_document.id IS NULL
        OR EXISTS (SELECT FROM tenant AS t WHERE t.tenant = p_tenant AND (NOT t.active OR t.deleted_at IS NOT NULL))
        OR EXISTS (SELECT FROM source AS s WHERE s.id = v_document.source AND s.deleted_at IS NOT NULL)
        OR EXISTS (SELECT FROM base AS b WHERE b.id = v_document.base AND b.deleted_at IS NOT NULL) THEN
         answer := 'stale';
         RETURN;
+    END IF;
+    IF v_edition.id IS NULL THEN
+        answer := 'retired';
+        RETURN;
+    END IF;
+    IF v_edition.state = 'live' AND (v_allowed.chunks > 0 OR v_allowed.tokens > 0) THEN
+        SELECT coalesce(sum(u.chunks), 0) - v_document.chunks + v_count AS chunks,
+               coalesce(sum(u.tokens), 0) - v_document.tokens + v_tokens AS tokens
+          INTO v_usage FROM usage AS u WHERE u.tenant = p_tenant;
+        IF v_allowed.chunks > 0 AND v_usage.chunks > v_allowed.chunks
+           OR v_allowed.tokens > 0 AND v_usage.tokens > v_allowed.tokens THEN
+            answer := 'quota';
+            RETURN;
+        END IF;
     END IF;
     SELECT b.language::regconfig INTO v_language FROM base AS b WHERE b.id = v_document.base;
     SELECT array_agg(e.id) INTO v_same FROM edition AS e

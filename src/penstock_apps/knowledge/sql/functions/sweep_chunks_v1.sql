@@ -1,4 +1,4 @@
--- Look at some chunks, from a random one on, and remove those that stand nowhere; how many.
+-- Look at all chunks if they are few, or some from a random one on, and remove those that stand nowhere; how many.
 -- They are few: of documents that were removed while somebody else published the same text.
 CREATE FUNCTION :"schema".sweep_chunks_v1(p_most integer) RETURNS integer
 LANGUAGE plpgsql
@@ -6,7 +6,8 @@ SET search_path = :"schema", pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
-    v_from    bigint := floor(random() * (SELECT max(c.id) FROM chunk AS c));
+    v_from    bigint := CASE WHEN (SELECT count(*) FROM (SELECT FROM chunk LIMIT p_most) AS few) < p_most THEN 0
+                           ELSE floor(random() * (SELECT max(c.id) FROM chunk AS c)) END;
     v_chunks  bigint[];
     v_removed integer;
 BEGIN

@@ -67,6 +67,7 @@ CREATE TABLE :"schema".source (
     CONSTRAINT source_kind CHECK (kind IN ('files', 'url', 'text', 'site'))
 );
 CREATE UNIQUE INDEX source_key ON :"schema".source (base, kind, key) WHERE deleted_at IS NULL;
+CREATE INDEX source_open ON :"schema".source (id) WHERE ended_at IS NULL AND batch IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX source_base ON :"schema".source (base, id);
 CREATE INDEX source_tenant ON :"schema".source (tenant, id);
 
@@ -117,6 +118,7 @@ CREATE TABLE :"schema".document (
     CONSTRAINT document_state CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled'))
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX document_path ON :"schema".document (source, path) WHERE deleted_at IS NULL;
+CREATE INDEX document_job ON :"schema".document (job) WHERE state IN ('pending', 'processing');
 CREATE INDEX document_source ON :"schema".document (source);
 CREATE INDEX document_deleted ON :"schema".document (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX document_base ON :"schema".document (base, created_at);
@@ -205,6 +207,7 @@ CREATE TABLE :"schema".vector (
     made_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT vector_pkey PRIMARY KEY (tenant, embedder, hash)
 );
+CREATE INDEX vector_made ON :"schema".vector (made_at);
 
 \ir ../functions/count_documents_v1.sql
 CREATE TRIGGER document_added AFTER INSERT ON :"schema".document

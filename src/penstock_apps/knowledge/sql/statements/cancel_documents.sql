@@ -1,3 +1,4 @@
--- The jobs of these documents of a source were cancelled before they began.
-UPDATE :"schema".document SET state = 'cancelled', reason = 'requested', updated_at = clock_timestamp(), ended_at = clock_timestamp()
- WHERE tenant = $1 AND source = $2 AND path = ANY ($3::text[]) AND job = ANY ($4::text[]) AND state IN ('pending', 'processing')
+-- The documents of these jobs: they were cancelled.
+UPDATE :"schema".document AS d
+   SET state = 'cancelled', reason = 'requested', ended_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE d.tenant = $1 AND d.job = ANY ($2::text[]) AND d.state IN ('pending', 'processing')

@@ -1,0 +1,145 @@
+"""What is left behind is put in order, a little every minute."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from penstock import BatchNotFound, Context, Unique, task
+from penstock_apps.knowledge.pipeline.reconciling import settle
+from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
+from penstock_apps.knowledge.workshop import Workshop
+
+# What is looked at in one sweep, at most.
+ROUNDS = 20
+STRANDED = 1000
+ROWS = 2000
+BATCHES = 100
+DELETED = 100
+# An upload that has added nothing for so long is broken off.
+UPLOAD = timedelta(hours=1)
+
+
+class Swept(Struct, frozen=True, omit_defaults=True):
+    """What there was to do."""
+
+    folded: int = 0
+    settled: int = 0
+    closed: int = 0
+    resumed: int = 0
+    rows: int = 0
+    orphans: int = 0
+    aged: int = 0
+
+
+@task(name="knowledge.sweep", queue=CARE, resources=[Workshop], unique=Unique())
+async def sweep(ctx: Context) -> Swept:
+    """Fold counts, settle documents that nobody settled, remove what nobody needs."""
+    sweeping = Sweeping(ctx.resource(Workshop))
+    return Swept(
+        folded=await sweeping.fold(),
+        settled=await sweeping.settle(),
+        closed=await sweeping.close_batches(),
+        resumed=await sweeping.resume(),
+        rows=await sweeping.rows(),
+        orphans=await sweeping.orphans(),
+        aged=await sweeping.aged(),
+    )
+
+
+class Sweeping:
+    """Every step is bounded, and safe to repeat: what is left is for the next sweep."""
+
+    def __init__(self, shop: Workshop) -> None:
+        self._shop = shop
+        self._sweeps = shop.sweeps
+
+    async def fold(self) -> int:
+        """Fold changes into the tallies."""
+        folded = 0
+        for _ in range(ROUNDS):
+            async with self._shop.shelves.of_all() as on:
+                some = await self._shop.tallies.fold(on)
+            folded += some
+            if not some:
+                break
+        return folded
+
+    async def settle(self) -> int:
+        """Documents whose jobs ended without telling."""
+        async with self._shop.shelves.of_all() as on:
+            found = await self._sweeps.stranded(on, STRANDED)
+        states = await self._shop.app.states([job for _, job, _, _ in found])
+        ended = defaultdict[str, dict[str, tuple[int, int]]](dict)
+        for tenant, job, document, version in found:
+            if job not in states or states[job].is_final:
+                ended[tenant][job] = (document, version)
+        return sum([await settle(self._shop, tenant, jobs) for tenant, jobs in ended.items()])
+
+    async def close_batches(self) -> int:
+        """Batches of uploads that broke off: what was added is all that comes."""
+        async with self._shop.shelves.of_all() as on:
+            found = await self._sweeps.idle_batches(on, UPLOAD, BATCHES)
+        closed = 0
+        for batch in found:
+            try:
+                status = await self._shop.app.get_batch(batch)
+            except BatchNotFound:
+                continue
+            if status.state == "open" and status.created_at < datetime.now(UTC) - UPLOAD:
+                await self._shop.app.close_batch(batch)
+                closed += 1
+        return closed
+
+    async def resume(self) -> int:
+        """What was deleted, and whose removal has come to an end before it was done."""
+        async with self._shop.shelves.of_all() as on:
+            found = await self._shop.removals.unfinished(on, DELETED)
+        jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
+        await self._shop.app.enqueue_many(jobs)
+        return len(jobs)
+
+    async def rows(self) -> int:
+        """Drafts and vectors that nobody waits for, chunks that stand nowhere."""
+        async with self._shop.shelves.of_all() as on:
+            return (
+                await self._sweeps.drafts(on, ROWS)
+                + await self._sweeps.vectors(on, ROWS)
+                + await self._sweeps.chunks(on, ROWS)
+            )
+
+    async def orphans(self) -> int:
+        """Files that no document needs."""
+        async with self._shop.shelves.of_all() as on:
+            found = await self._shop.objects.orphans(on, ROWS)
+        by_tenant = _by_tenant(found).items()
+        return sum([await remove_files(self._shop, tenant, some) for tenant, some in by_tenant])
+
+    async def aged(self) -> int:
+        """Files that are kept longer than their tenant wants; the texts in them stay."""
+        removed = 0
+        for _ in range(ROUNDS):
+            async with self._shop.shelves.of_all() as on:
+                found = await self._shop.objects.aged(on, self._shop.settings.raw_days, FILES)
+            some = sum([await self._age(*each) for each in _by_tenant(found).items()])
+            removed += some
+            if not some:
+                break
+        return removed
+
+    async def _age(self, tenant: str, digests: list[bytes]) -> int:
+        async with self._shop.shelves.of(tenant) as on:
+            names = await self._shop.objects.lock_aged(on, tenant, digests)
+            await self._shop.storage.delete(list(names.values()))
+            await self._shop.objects.remove(on, tenant, list(names))
+        return len(names)
+
+
+def _by_tenant(files: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
+    digests = defaultdict(list)
+    for tenant, digest in files:
+        digests[tenant].append(digest)
+    return digests

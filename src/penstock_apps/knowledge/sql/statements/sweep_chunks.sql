@@ -1,0 +1,1 @@
+SELECT :"schema".sweep_chunks_v1($1)

@@ -1,0 +1,153 @@
+"""What is left behind is put in order."""
+
+from pathlib import Path
+
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.sweeping import Sweeping, sweep
+from penstock_apps.knowledge.workshop import Workshop
+from tests.fixtures.until import until
+from tests.knowledge.scene import Scene, worker_of
+
+FOX = "The quick brown fox jumps over the lazy dog."
+HEN = "A hen sits on its eggs until they hatch."
+
+
+def stored(objects: Path) -> int:
+    return sum(1 for each in objects.rglob("*") if each.is_file())
+
+
+async def test_a_sweep_runs_as_a_job(scene: Scene, library: Library) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    job = await scene.app.enqueue(sweep)
+    await scene.drain()
+    assert (await scene.app.get(job)).state == "completed"
+    assert await scene.value("SELECT count(*) FROM k.tally_change") == 0
+    assert (await library.progress()).completed == 1
+
+
+async def test_raw_files_go_after_their_time_and_the_text_stays(
+    scene: Scene, library: Library, shop: Workshop, objects: Path
+) -> None:
+    receipt = await scene.bring(library, {"a.txt": FOX})
+    await scene.add(library, {"b.txt": HEN})
+    old = (
+        "UPDATE k.object SET created_at = created_at - interval '8 days', held_until = '-infinity'"
+    )
+    await scene.rows(old)
+
+    await library.set_tenant(raw_days=30)
+    assert await Sweeping(shop).aged() == 0
+    await library.set_tenant(raw_days=None)
+    # What waits to be read stays.
+    assert await Sweeping(shop).aged() == 1
+    assert stored(objects) == 1
+    document = await library.document(receipt.documents[0].id)
+    assert (document.state, document.stored, document.chunks) == ("completed", False, 1)
+    assert await scene.value("SELECT count(*) FROM k.passage") == 1
+
+    # The same content again is stored again, and nothing else has to be done.
+    again = await scene.bring(library, {"a.txt": FOX})
+    assert again.unchanged == 1
+    assert await scene.value("SELECT count(*) FROM k.object") == 2
+
+
+async def test_files_of_a_broken_upload_go_when_their_hold_is_over(
+    scene: Scene, library: Library, shop: Workshop, objects: Path
+) -> None:
+    [file] = scene.files({"a.txt": FOX})
+    name = await shop.storage.put("acme", file.file, file.digest)
+    async with library.transaction() as on:
+        await shop.objects.hold(on, "acme", [(file.digest, name, file.size)])
+    assert await Sweeping(shop).orphans() == 0
+
+    await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
+    assert await Sweeping(shop).orphans() == 1
+    assert stored(objects) == 0
+    assert await scene.left("acme") == {}
+
+
+async def test_a_content_that_was_replaced_goes(
+    scene: Scene, library: Library, shop: Workshop, objects: Path
+) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    await scene.bring(library, {"a.txt": HEN})
+    await until(lambda: Sweeping(shop).orphans(), what="the old content to be found")
+    assert stored(objects) == 1
+
+
+async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    await scene.rows("DELETE FROM k.passage")
+    await scene.rows(
+        "INSERT INTO k.vector (tenant, embedder, hash, embedding, made_at)"
+        " SELECT tenant, 'x', hash, embedding, now() - interval '2 days' FROM k.chunk"
+    )
+    await scene.rows(
+        "INSERT INTO k.draft (tenant, document, edition, version, attempt, position, hash, tokens,"
+        " heading, text) SELECT tenant, 0, edition, 1, 1, 1, hash, 1, '', '' FROM k.chunk"
+    )
+    assert await Sweeping(shop).rows() == 3
+    assert not (await scene.left("acme")).keys() & {"chunk", "vector", "draft"}
+
+
+async def test_a_batch_that_was_left_open_is_closed_and_its_source_ends(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    base = await library.make_base("handbook")
+    receipt = await scene.add(library, {"a.txt": FOX}, base=base)
+    batch = await library.client.open_batch("knowledge", tenant="acme")
+    await scene.rows("UPDATE k.source SET batch = $1, ended_at = NULL", batch.id)
+    assert await Sweeping(shop).close_batches() == 0
+
+    await scene.rows("UPDATE penstock.batch SET created_at = now() - interval '2 hours'")
+    assert await Sweeping(shop).close_batches() == 1
+    assert (await scene.app.get_batch(batch.id)).state != "open"
+    assert receipt.total == 1
+
+
+async def test_a_document_whose_job_ended_without_telling_is_settled(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    receipt = await scene.add(library, {"a.txt": FOX, "b.txt": HEN})
+    [job, other] = [
+        each["job"] for each in await scene.rows("SELECT job FROM k.document ORDER BY id")
+    ]
+    await scene.app.cancel(job)
+    await scene.app.cancel(other)
+    await scene.app.delete(other)
+    await scene.rows("UPDATE k.document SET updated_at = now() - interval '1 hour'")
+
+    assert await Sweeping(shop).settle() == 2
+    counts = await library.progress(source=receipt.source)
+    assert (counts.cancelled, counts.failed) == (1, 1)
+
+
+async def test_a_removal_that_gave_up_is_taken_up_again(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    receipt = await scene.bring(library, {"a.txt": FOX})
+    async with library.transaction() as on:
+        await shop.removals.mark_source(on, "acme", receipt.source)
+    assert await Sweeping(shop).resume() == 0
+    await scene.rows("UPDATE k.source SET deleted_at = now() - interval '1 hour'")
+    assert await Sweeping(shop).resume() == 1
+    await scene.drain()
+    assert not (await scene.left("acme")).keys() & {"source", "document", "chunk"}
+
+
+async def test_a_document_whose_child_process_dies_is_told_at_once(
+    scene: Scene, library: Library
+) -> None:
+    receipt = await scene.add(library, {"a.txt": FOX})
+    job = await scene.value("SELECT job FROM k.document")
+    # It has no attempt left, so that the first failure is the last.
+    await scene.rows("UPDATE penstock.job SET max_attempts = 1 WHERE id = $1", int(job))
+    await scene.rows('UPDATE k.edition SET settings = \'{"embedding": {"provider": 1}}\'')
+    async with worker_of(scene.app):
+
+        async def failed() -> bool:
+            return (await library.progress(source=receipt.source)).failed == 1
+
+        await until(failed, what="the document to fail")
