@@ -31,9 +31,11 @@ WITHOUT_CONNECTIONS := microbatch local_pool fairness turns hand visits odd_hand
 TYPING_TESTS = $(wildcard tests/typing)
 # django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
 DJANGO_VENV := .venv-django
+# All but what runs in CocoIndex's own environment.
+KNOWLEDGE_BENCH = $(filter-out %/cocoindex_runner.py,$(wildcard benchmarks/knowledge/*.py))
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-listeners bench-knowledge-search bench-peers bench-report schema clean
+.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-knowledge bench-listeners bench-knowledge-search bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -98,7 +100,7 @@ check-style: $(STAMP)
 	$(BIN)/ruff format --check .
 
 check-types: $(STAMP)
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/knowledge_search benchmarks/listeners benchmarks/micro_batching benchmarks/page $(TYPING_TESTS)
+	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/knowledge_search benchmarks/listeners benchmarks/micro_batching benchmarks/page $(KNOWLEDGE_BENCH) $(TYPING_TESTS)
 
 # What is compiled here need not be by each of the processes that run the tests.
 check-tests: $(STAMP)
@@ -128,6 +130,10 @@ bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain job
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
 	$(BIN)/python -m benchmarks.micro_batching --json benchmarks/results/micro-batching.json
 	$(BIN)/penstock bench --isolated --json > benchmarks/results/isolated.json
+	$(BIN)/python -m benchmarks.page
+
+bench-knowledge: $(STAMP) ## Measure how fast documents come in, beside CocoIndex where it installs
+	$(BIN)/python -m benchmarks.knowledge --json benchmarks/results/knowledge.json
 	$(BIN)/python -m benchmarks.page
 
 bench-listeners: $(STAMP) ## Measure what 1,000 who listen to one server cost

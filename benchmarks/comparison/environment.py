@@ -19,10 +19,10 @@ class CannotInstall(Exception):
 class Environment:
     """Made when it is first needed, and anew when its file has changed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pinned_in: Path = PEERS) -> None:
         self.name = name
         self._folder = FOLDER / name
-        self._requirements = PEERS / f"{name}.txt"
+        self._requirements = pinned_in / f"{name}.txt"
         self._stamp = self._folder / "installed"
 
     @property

@@ -52,6 +52,14 @@ class Postgres:
             # This waits for a checkpoint: each measurement begins with nothing left to write.
             await self.admin.execute(f"DROP DATABASE {quote(name)} WITH (FORCE)")
 
+    async def extend(self, database: Database, extension: str) -> None:
+        """Install what only a superuser may."""
+        admin = await asyncpg.connect(_with_database(self._admin_url, database.name))
+        try:
+            await admin.execute(f"CREATE EXTENSION IF NOT EXISTS {quote(extension)}")
+        finally:
+            await admin.close()
+
     async def cpu_seconds(self) -> float | None:
         """Of all its processes, ended ones included; None if the server is on another machine."""
         backend = await self.admin.fetchval("SELECT pg_backend_pid()")
