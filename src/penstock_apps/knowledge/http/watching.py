@@ -82,6 +82,6 @@ async def _as(shop: Workshop, tenant: str | None) -> AsyncIterator[Connection]:
 
 def _present(state: Any, facts: Any, is_final: bool) -> Present:
     """The version has a time, which does not fall, and a digest of what is news."""
-    digest = zlib.crc32(msgspec.json.encode(facts))
+    digest = zlib.crc32(msgspec.json.encode([facts, is_final]))
     version = f"{time.time_ns() // 1000}.0-{digest:08x}"
     return Present(version=version, state=state, is_final=is_final)
