@@ -111,6 +111,10 @@ class Storage:
         for start in range(0, len(names), BATCH):
             batch = list(names[start : start + BATCH])
             async with answering(f"delete {len(batch)} files", self._time_for(0)):
+                if isinstance(self._store, LocalStore):
+                    # At the first that is gone many at once would end, and go on behind our back.
+                    await self._delete_one_by_one(batch)
+                    continue
                 try:
                     await obstore.delete_async(self._store, batch)
                 except FileNotFoundError:  # Some stores stop at the first that is gone.
