@@ -17,6 +17,11 @@ SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extn
  WHERE e.extname = 'vector'
 """
 
+SECURED = """
+SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relrowsecurity)
+"""
+
 
 def schema_of(engine: str) -> str:
     """The schema of knowledge, named after the queue's."""
@@ -39,8 +44,10 @@ async def migrate(database: Database) -> list[str]:
             due = [(number, name) for number, name in migrations() if number not in found]
             if due:
                 await _apply(connection, schema, due)
-            if secured:
-                await connection.execute(script("on", schema, roles(database.schema).app))
+            # What the queue is, knowledge is too, whichever of them came first.
+            if secured or await connection.fetchval(SECURED, schema):
+                name = "on" if secured else "off"
+                await connection.execute(script(name, schema, roles(database.schema)))
     finally:
         await connection.close()
     return [name for _, name in due]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from penstock.sql import expand, quote
+from penstock.sql import Roles, expand, quote
 
 
 @cache
@@ -32,8 +32,11 @@ def migration(name: str, schema: str, vector: str) -> str:
     return text.replace(':"schema"', quote(schema)).replace(':"vector"', quote(vector))
 
 
-def script(name: str, schema: str, app: str) -> str:
-    """The text of a script in `rls/`, for a schema and the role of apps."""
+def script(name: str, schema: str, roles: Roles) -> str:
+    """The text of a script in `rls/`, for a schema and the roles of the queue."""
     text = (files(__package__) / "rls" / f"{name}.sql").read_text("utf-8")
     text = text.replace(':"schema"', quote(schema)).replace(":'schema'", f"'{schema}'")
-    return text.replace(':"app"', quote(app))
+    for role in ("worker", "app"):
+        named = getattr(roles, role)
+        text = text.replace(f':"{role}"', quote(named)).replace(f":'{role}'", f"'{named}'")
+    return text

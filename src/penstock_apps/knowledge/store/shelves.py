@@ -50,7 +50,10 @@ class Shelves:
 
     async def index(self, dimensions: int) -> None:
         """See to an index for vectors of so many dimensions."""
-        await self._pool.execute(self.statement("index_dimensions"), dimensions)
+        # Who may not make one may still use what is there.
+        name = f"chunk_embedding_{dimensions}"
+        if not await self._pool.fetchval(self.statement("has_index"), self._schema, name):
+            await self._pool.execute(self.statement("index_dimensions"), dimensions)
 
     @asynccontextmanager
     async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:
