@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.embedded import Server
-from tests.fixtures.database import Database
+from tests.fixtures.database import Database, connected
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -153,6 +153,7 @@ def run(*command: str, folder: Path = EXAMPLES, **environment: str) -> str:
 def test_every_example_is_tried() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         *SAID,
+        "knowledge",
         "progress",
         "drain",
         "fastapi_shop",
@@ -169,6 +170,24 @@ def test_quickstart_needs_no_database_of_ones_own(tmp_path: Path) -> None:
     said = run(str(EXAMPLES / "quickstart.py"), folder=tmp_path)
     assert said == "Hello, Ada\n"
     assert not Server(tmp_path / ".penstock").status().running
+
+
+async def test_knowledge_takes_documents_in_and_answers(database: Database, tmp_path: Path) -> None:
+    async with connected(database.admin_url) as admin:
+        await admin.execute("CREATE EXTENSION vector")
+    where = {
+        "PENSTOCK_DATABASE_URL": database.url,
+        "PENSTOCK_KNOWLEDGE_STORAGE": str(tmp_path / "objects"),
+    }
+    assert run("knowledge.py", **where).splitlines() == [
+        "2 went in, 0 unchanged",
+        "  keys.md: 1 chunks, 1 new",
+        "  travel.md: 1 chunks, 1 new",
+        "what happens to a lost key? keys.md, Keys",
+        "1 went in, 1 unchanged",
+        "  travel.md: 1 chunks, 1 new",
+        "how early are trains booked? travel.md, Travel",
+    ]
 
 
 def test_progress_is_seen_on_the_way(database: Database) -> None:
