@@ -6,7 +6,8 @@ The package itself is not imported: that takes half a second, and sets up the lo
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,7 @@ PART: Final = re.compile(r"\n|[ ▁]*[^ ▁\n]+|[ ▁]+")
 # Texts repeat their words: 100,000 of them take some 20 MB. What is longer is seldom seen twice.
 KEPT: Final = 100_000
 LONGEST_KEPT: Final = 40
+PIECES_KEPT: Final = 1024
 
 
 def wheel(file: str) -> Path:
@@ -72,11 +74,19 @@ class Tokens:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._words = Words(tokenizer)
         self._lengths = Lengths(self._words)
+        # Who cuts asks twice in a row for the same text.
+        self._last: tuple[str | None, int] = (None, 0)
+        # A piece is counted when it is cut, and embedded soon after that.
+        self.ids = lru_cache(maxsize=PIECES_KEPT)(self._ids)
 
     def count(self, text: str) -> int:
-        return sum(map(self._lengths.__getitem__, PART.findall(f" {text}")))
+        last, length = self._last
+        if text is not last:
+            length = sum(map(self._lengths.__getitem__, PART.findall(f" {text}")))
+            self._last = (text, length)
+        return length
 
-    def ids(self, text: str) -> list[int]:
+    def _ids(self, text: str) -> Sequence[int]:
         return list(chain.from_iterable(map(self._words.__getitem__, PART.findall(f" {text}"))))
 
 

@@ -40,7 +40,7 @@ def _piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
     if not text:
         return None
     piece = Piece(text, 0, BETWEEN.join(filter(None, path)), first.page)
-    return Piece(text, counter.count(piece.embedded), piece.heading, first.page)
+    return Piece(text, len(counter.ids(piece.embedded)), piece.heading, first.page)
 
 
 def _text(units: Sequence[Unit], heads: Sequence[Head]) -> str:
