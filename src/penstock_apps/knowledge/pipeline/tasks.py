@@ -47,7 +47,8 @@ async def ingest_large(ctx: Context, document: int, version: int) -> Any:
 
 async def _bring(ctx: Context, document: int, version: int) -> Any:
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
-    async with shop.shelves.of(tenant) as on:
+    # If it is lost in a crash, the job begins again.
+    async with shop.shelves.of(tenant, durable=False) as on:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
         return Cancel("superseded")

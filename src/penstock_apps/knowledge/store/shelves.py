@@ -56,11 +56,16 @@ class Shelves:
             await self._pool.execute(self.statement("index_dimensions"), dimensions)
 
     @asynccontextmanager
-    async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:
-        """A transaction of a tenant; `confined`: with the rights of the role of apps alone."""
+    async def of(
+        self, tenant: str, *, confined: bool = False, durable: bool = True
+    ) -> AsyncIterator[Connection]:
+        """A transaction of a tenant; `confined`: with the rights of the role of apps alone.
+
+        What is not `durable` may be lost in a crash of the server, a moment after its commit.
+        """
         role = self._app_role if confined else None
         async with self._pool.acquire() as connection, connection.transaction():
-            await connection.fetch(self.statement("be_tenant"), tenant, role)
+            await connection.fetch(self.statement("be_tenant"), tenant, role, durable)
             yield connection
 
     @asynccontextmanager
