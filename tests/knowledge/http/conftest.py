@@ -8,19 +8,29 @@ import pytest
 from penstock import Penstock
 from penstock.service import Service
 from tests.fixtures.service import API, OpenDoor, serving
+from tests.knowledge.http.documented import Documented
 
 
 @pytest.fixture
-async def server(app: Penstock) -> AsyncIterator[str]:
-    """The address of a server that lets everybody in."""
-    async with Service(app, door=OpenDoor()) as service, serving(service) as url:
+async def service(app: Penstock) -> AsyncIterator[Service]:
+    """A service that lets everybody in."""
+    async with Service(app, door=OpenDoor()) as service:
+        yield service
+
+
+@pytest.fixture
+async def server(service: Service) -> AsyncIterator[str]:
+    """The address of a server of it."""
+    async with serving(service) as url:
         yield url
 
 
 @pytest.fixture
-async def http(server: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Requests to it; paths begin below `/api/v1`."""
-    async with httpx.AsyncClient(base_url=f"{server}{API}", timeout=30) as http:
+async def http(service: Service, server: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Requests to it, whose answers have to be documented; paths begin below `/api/v1`."""
+    hooks = {"response": [Documented(service.asgi.openapi())]}
+    url = f"{server}{API}"
+    async with httpx.AsyncClient(base_url=url, timeout=60, event_hooks=hooks) as http:
         yield http
 
 
