@@ -1,6 +1,7 @@
 """A service with knowledge, on a real database and a real socket."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -28,7 +29,7 @@ async def server(service: Service) -> AsyncIterator[str]:
 @pytest.fixture
 async def http(service: Service, server: str) -> AsyncIterator[httpx.AsyncClient]:
     """Requests to it, whose answers have to be documented; paths begin below `/api/v1`."""
-    hooks = {"response": [Documented(service.asgi.openapi())]}
+    hooks: dict[str, list[Any]] = {"response": [Documented(service.asgi.openapi())]}
     url = f"{server}{API}"
     async with httpx.AsyncClient(base_url=url, timeout=60, event_hooks=hooks) as http:
         yield http

@@ -1,4 +1,4 @@
-"""A server of its own process, to look at from outside: `python -m … URL`; it prints its address."""
+"""A server of its own process, to look at from outside: it prints its address."""
 
 import asyncio
 import sys

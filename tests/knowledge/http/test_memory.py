@@ -79,7 +79,7 @@ async def test_four_thousand_files_take_no_more_memory_than_a_few_hundred(
         again = await upload(FILES, 2, "many")
         print(
             f"\n{FILES} files in {took:.1f} s, again in {time.perf_counter() - began:.1f} s; "
-            f"resident {start // MB} MB at the start, {end // MB} MB at the end, most {top // MB} MB"
+            f"resident: {start // MB} MB at the start, {end // MB} at the end, {top // MB} at most"
         )
         assert again.json()["unchanged"] == FILES
         assert top - most < 16 * MB

@@ -102,3 +102,40 @@ async def test_what_is_under_way_is_cancelled(http: httpx.AsyncClient) -> None:
     assert (progress["cancelled"], progress["state"]) == (8, "failed")
     again = await http.post("/upload/documents", files=files(8))
     assert again.json()["jobCount"] == 8
+
+
+async def test_what_is_deleted_is_gone_from_every_answer(
+    scene: Scene, http: httpx.AsyncClient
+) -> None:
+    source = await brought(scene, http)
+    documents = (await http.get("/documents")).json()["documents"]
+    pumps = next(each["id"] for each in documents if each["path"] == "pumps.md")
+    assert (await http.delete(f"/documents/{pumps}")).json() == {"deleted": pumps}
+    assert (await http.get(f"/documents/{pumps}")).status_code == 404
+    assert (await http.delete(f"/documents/{pumps}")).status_code == 404
+    assert (await http.get("/search?q=turbine&mode=words")).json() == {"hits": []}
+    assert (await http.delete(f"/knowledge-sources/{source}")).status_code == 202
+    assert (await http.get(f"/knowledge-sources/{source}/progress")).status_code == 404
+    assert (await http.delete("/knowledge-bases/plant")).status_code == 202
+    assert (await http.get("/knowledge-bases")).json() == {"bases": []}
+    await scene.drain()
+    assert (await http.get("/knowledge-tenant")).json()["documents"] == 0
+
+
+async def test_an_administrator_sets_what_a_tenant_may_have(http: httpx.AsyncClient) -> None:
+    body = {"quotas": {"documents": 3}, "inline": False, "raw_days": 1.5}
+    answer = await http.patch("/knowledge-tenant?tenant=small", json=body)
+    assert answer.json() == {
+        **{"tenant": "small", "active": True, "inline": False, "raw_days": 1.5},
+        **dict.fromkeys(("documents", "bytes", "chunks", "tokens"), 0),
+        "quotas": {"documents": 3, "bytes": None, "chunks": None, "tokens": None},
+    }
+    refused = await http.post("/upload/documents?tenant=small", files=files(6))
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:penstock:quota-exceeded")
+    assert "3 are allowed" in refused.json()["detail"]
+    assert (await http.get("/knowledge-progress?tenant=small")).json()["total"] == 0
+    await http.patch("/knowledge-tenant?tenant=small", json={"active": False})
+    refused = await http.post("/upload/documents?tenant=small", files=files(1))
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:penstock:tenant-inactive")
+    assert (await http.delete("/knowledge-tenant?tenant=small")).status_code == 202
+    assert (await http.delete("/knowledge-tenant")).status_code == 422

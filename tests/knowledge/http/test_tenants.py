@@ -19,7 +19,6 @@ from tests.knowledge.scene import Scene
 from tests.service.access.conftest import asking
 
 MARK = "s3cret"
-OWN = {"read", "enqueue", "operate"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,8 @@ class Call:
 def one(what: str, **query: str) -> Call:
     return Call({"id": what}, query)
 
+
+WHOSE = {"tenant": "acme"}
 
 # What stands for another's is in `things`; with 200 or 202 one gets one's own, which is nothing.
 CALLS: dict[tuple[str, str], Call] = {
@@ -57,6 +58,12 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/documents/{id}/chunks"): one("document"),
     ("GET", "/documents/{id}/link"): one("document"),
     ("GET", "/files/{token}"): Call({"token": "document"}, statuses=(403,)),
+    ("DELETE", "/documents/{id}"): one("document"),
+    ("DELETE", "/knowledge-sources/{id}"): one("source"),
+    ("DELETE", "/knowledge-bases/{id}"): one("base"),
+    ("GET", "/knowledge-tenant"): Call(statuses=(200,)),
+    ("PATCH", "/knowledge-tenant"): Call(query=WHOSE, body={"active": False}, statuses=(403,)),
+    ("DELETE", "/knowledge-tenant"): Call(query=WHOSE, statuses=(403,)),
     ("GET", "/search"): Call(query={"q": MARK, "source": "source"}, statuses=(200,)),
 }
 
@@ -106,7 +113,7 @@ async def test_a_key_of_a_tenant_crosses_on_no_route(app: Penstock, scene: Scene
     theirs = await things_of(scene, "globex")
     before = await rows_of(scene, "globex")
     assert len(before) > 6
-    made = await app.create_key("acme", scopes=sorted(OWN), tenant="acme")
+    made = await app.create_key("acme", scopes=["read", "enqueue", "operate"], tenant="acme")
     async with Service(app) as service, asking(service, made.secret) as client:
         assert routes(service) == set(CALLS)
         for (verb, path), call in CALLS.items():
@@ -144,7 +151,7 @@ async def test_scopes_say_what_a_key_may_do(app: Penstock) -> None:
     async with Service(app) as service, asking(service, made.secret) as client:
         for (verb, path), call in CALLS.items():
             where = API + path.format(id="1", token="x")
-            answer = await ask(client, verb, where, {}, call)
+            answer = await ask(client, verb, where, {"tenant": "x"}, call)
             if verb != "GET":
                 assert answer.status_code == 403, (verb, path)
     async with Service(app) as service, asking(service) as stranger:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import httpx
 
 from penstock import Penstock
-from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.until import until
 from tests.knowledge.scene import worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
@@ -141,9 +140,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, str]] = {
 }
 
 
-async def test_what_is_no_upload_is_refused_with_a_reason(
-    http: httpx.AsyncClient, shop: Workshop
-) -> None:
+async def test_what_is_no_upload_is_refused_with_a_reason(http: httpx.AsyncClient) -> None:
     for content, headers, status, word in REFUSED.values():
         answer = await http.post("/upload/documents", content=content, headers=headers)
         assert answer.status_code == status, answer.text
@@ -151,9 +148,3 @@ async def test_what_is_no_upload_is_refused_with_a_reason(
         assert answer.json()["detail"]
     assert (await http.post("/upload/documents?source=77", files=files(1))).status_code == 404
     assert (await http.get("/knowledge-sources/77/progress")).status_code == 404
-    async with shop.shelves.of_all() as on:
-        await shop.tenants.set(on, "small", None, {"quotas": {"documents": 3}})
-    refused = await http.post("/upload/documents?tenant=small", files=files(6))
-    assert (refused.status_code, refused.json()["type"]) == (403, "urn:penstock:quota-exceeded")
-    assert "3 are allowed" in refused.json()["detail"]
-    assert (await http.get("/knowledge-progress?tenant=small")).json()["total"] == 0

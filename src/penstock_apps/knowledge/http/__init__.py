@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from penstock_apps.knowledge.http import bases, documents, progress, search, sources, uploads
+from penstock_apps.knowledge.http import (
+    bases,
+    documents,
+    progress,
+    search,
+    sources,
+    tenants,
+    uploads,
+)
 
-RESOURCES = (uploads, progress, bases, sources, documents, search)
+RESOURCES = (uploads, progress, bases, sources, documents, search, tenants)
 
 
 def router() -> APIRouter:

@@ -15,6 +15,7 @@ from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Document, State
 from penstock_apps.knowledge.store.sources import Kind, Source
 from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.store.tenants import Quotas, Tenant
 
 Whole = Literal["processing", "completed", "partial", "failed"]
 
@@ -158,6 +159,40 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     """How many documents are not brought in any more."""
 
     cancelled: int
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    """What nobody sees any more. A job removes all of it."""
+
+    deleted: str
+
+
+class TenantShown(Struct, frozen=True, kw_only=True):
+    """What a tenant has, and what is set for it; what is null holds for all."""
+
+    tenant: str
+    active: bool
+    quotas: Quotas
+    inline: bool | None
+    raw_days: float | None
+    documents: int
+    bytes: int
+    chunks: int
+    tokens: int
+
+    @classmethod
+    def of(cls, name: str, tenant: Tenant) -> TenantShown:
+        return cls(
+            tenant=name,
+            active=tenant.active,
+            quotas=tenant.settings.quotas,
+            inline=tenant.settings.inline,
+            raw_days=tenant.settings.raw_days,
+            documents=tenant.documents,
+            bytes=tenant.bytes,
+            chunks=tenant.chunks,
+            tokens=tenant.tokens,
+        )
 
 
 class DocumentShown(Struct, frozen=True, kw_only=True):

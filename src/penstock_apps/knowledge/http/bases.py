@@ -10,8 +10,8 @@ from starlette.responses import Response
 from penstock.service.answers import as_json
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
-from penstock_apps.knowledge.http.answers import Bases, BaseShown
-from penstock_apps.knowledge.http.calling import Add, Read
+from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
+from penstock_apps.knowledge.http.calling import Add, Change, Read
 from penstock_apps.knowledge.http.progress import BaseName, base_of
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.wishes import BaseWish
@@ -20,6 +20,7 @@ router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Re
 
 READ: Final = documented(401, 403, 404, 422, 503)
 CHANGE: Final = documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
+GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
 
 
 @router.get("", responses={**gives(Bases), **documented(401, 403, 422, 503)})
@@ -43,3 +44,11 @@ async def make_base(wish: BaseWish, library: Add) -> Response:
 async def get_base(id: BaseName, library: Read) -> Response:
     """A knowledge base by its id or its name."""
     return as_json(BaseShown.of(await base_of(library, id)))
+
+
+@router.delete("/{id}", responses={**GONE, **CHANGE})
+async def delete_base(id: BaseName, library: Change) -> Response:
+    """Delete a knowledge base with all its sources and documents."""
+    base = await base_of(library, id)
+    await library.delete_base(base.id)
+    return as_json(Deleted(deleted=str(base.id)), 202)

@@ -16,11 +16,12 @@ from penstock.service.ways import unguarded
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
     ChunkShown,
+    Deleted,
     DocumentPage,
     DocumentShown,
     FileLink,
 )
-from penstock_apps.knowledge.http.calling import Read, workshop_of
+from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
 from penstock_apps.knowledge.http.progress import base_of
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events, watched
@@ -35,6 +36,8 @@ from penstock_apps.knowledge.workshop import Workshop
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
 
 READ: Final = documented(401, 403, 404, 422, 503)
+CHANGE: Final = documented(401, 403, 404, 409, 422, 503)
+GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
 LIVE: Final = gives(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
 LIVE[200]["content"] |= EVENTS
 LIVE[204] = {"description": "The client has seen the final state: it may stay away."}
@@ -135,6 +138,13 @@ async def open_file(
     # Shown by no browser: what somebody has uploaded is no page of ours.
     headers = {"content-disposition": "attachment", "content-length": str(opened.bytes)}
     return StreamingResponse(opened, 200, headers, "application/octet-stream")
+
+
+@router.delete("/documents/{id}", responses={**GONE, **CHANGE})
+async def delete_document(id: Id, library: Change) -> Response:
+    """Delete a document with what is found of it, and its file."""
+    await library.delete_document(int(id))
+    return as_json(Deleted(deleted=id), 202)
 
 
 def _links(shop: Workshop) -> Links:

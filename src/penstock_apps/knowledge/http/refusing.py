@@ -15,6 +15,7 @@ from penstock_apps.knowledge.errors import (
     KnowledgeError,
     NotFound,
     QuotaExceeded,
+    TablesMissing,
     TenantInactive,
     Unreadable,
     VectorMissing,
@@ -31,6 +32,7 @@ STATUSES: Final[tuple[tuple[type[KnowledgeError], int], ...]] = (
     (LinkRefused, 403),
     (StorageDown, 503),
     (VectorMissing, 503),
+    (TablesMissing, 503),
     (Unreadable, 422),
 )
 FAULTS: Final = {
@@ -74,7 +76,9 @@ class Refusing(APIRoute):
             except KnowledgeError as error:
                 raise told(error) from error
             except asyncpg.UndefinedTableError as error:
-                detail = "The tables of knowledge are not there yet: run `penstock migrate`."
+                detail = (
+                    "There are no tables of knowledge: run `penstock migrate --with knowledge`."
+                )
                 raise Problem(503, "schema-missing", detail) from error
             except UNREACHABLE as error:
                 detail = "The database does not answer. Ask again in a moment."

@@ -12,7 +12,13 @@ from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Operator
-from penstock_apps.knowledge.http.answers import Cancelled, SourcePage, SourceShown, Uploaded
+from penstock_apps.knowledge.http.answers import (
+    Cancelled,
+    Deleted,
+    SourcePage,
+    SourceShown,
+    Uploaded,
+)
 from penstock_apps.knowledge.http.calling import Change, Read
 from penstock_apps.knowledge.http.progress import base_of
 from penstock_apps.knowledge.http.refusing import Refusing
@@ -22,6 +28,7 @@ router = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=
 
 READ: Final = documented(401, 403, 404, 422, 503)
 CHANGE: Final = documented(401, 403, 404, 409, 422, 503)
+GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
 
 
 @router.get("", responses={**gives(SourcePage), **READ})
@@ -70,3 +77,10 @@ async def cancel(id: Id, library: Change, caller: Operator) -> Response:
     return as_json(
         Cancelled(cancelled=await library.cancel(int(id), f"requested by {caller.name}"))
     )
+
+
+@router.delete("/{id}", responses={**GONE, **CHANGE})
+async def delete_source(id: Id, library: Change) -> Response:
+    """Delete a source with all its documents."""
+    await library.delete_source(int(id))
+    return as_json(Deleted(deleted=id), 202)

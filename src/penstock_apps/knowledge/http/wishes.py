@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from penstock.service.models.jobs import Closed, Id
 from penstock.service.problem import Problem
@@ -69,6 +69,27 @@ class BaseWish(Closed):
             return msgspec.convert(given, Recipe)
         except msgspec.ValidationError as error:
             raise Problem(422, "does-not-fit", f"{error}.") from error
+
+
+Most = Annotated[int, Field(strict=True, ge=0, le=10**15)]
+
+
+class QuotasWish(Closed):
+    """How much a tenant may have; 0 is no limit, null what holds for all."""
+
+    documents: Most | None = None
+    bytes: Most | None = None
+    chunks: Most | None = None
+    tokens: Most | None = None
+
+
+class TenantWish(Closed):
+    """What is to be set for a tenant."""
+
+    active: StrictBool | None = None
+    quotas: QuotasWish | None = None
+    inline: StrictBool | None = None
+    raw_days: Annotated[float, Field(strict=True, gt=0, le=36_500)] | None = None
 
 
 class FilesWish(Wish):

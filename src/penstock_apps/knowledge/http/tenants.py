@@ -1,0 +1,58 @@
+"""What a tenant has and may have; setting that is for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from penstock.service.answers import as_json
+from penstock.service.problem import documented
+from penstock.service.shapes import gives
+from penstock.service.wiring import Admin
+from penstock_apps.knowledge.http.answers import Deleted, TenantShown
+from penstock_apps.knowledge.http.calling import Read, workshop_of
+from penstock_apps.knowledge.http.refusing import Refusing
+from penstock_apps.knowledge.http.wishes import Named, TenantWish
+from penstock_apps.knowledge.library import Library
+
+router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=Refusing)
+
+CHANGE: Final = documented(400, 401, 403, 408, 409, 413, 415, 422, 503)
+GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
+# What all of a tenant depends on is named, and not guessed.
+Whose = Annotated[Named, Query(alias="tenant")]
+
+
+@router.get("", responses={**gives(TenantShown), **documented(401, 403, 422, 503)})
+async def get_tenant(library: Read) -> Response:
+    """What a tenant has, and what is set for it."""
+    return as_json(await _shown(library))
+
+
+@router.patch("", responses={**gives(TenantShown), **CHANGE})
+async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: Admin) -> Response:
+    """Switch a tenant on or off, set its quotas and how long its files are kept.
+
+    What is not given stays; null is what holds for all tenants.
+    """
+    shop = workshop_of(request)
+    given: dict[str, Any] = wish.model_dump(exclude_unset=True)
+    active = given.pop("active", None)
+    async with shop.shelves.of(whose) as on:
+        await shop.tenants.set(on, whose, active, given)
+    return as_json(await _shown(Library(shop, whose)))
+
+
+@router.delete("", responses={**GONE, **CHANGE})
+async def delete_tenant(whose: Whose, request: Request, caller: Admin) -> Response:
+    """Delete all that a tenant has here, and what is set for it."""
+    await Library(workshop_of(request), whose).delete_tenant()
+    return as_json(Deleted(deleted=whose), 202)
+
+
+async def _shown(library: Library) -> TenantShown:
+    async with library.transaction() as on:
+        found = await library.shop.tenants.get(on, library.tenant)
+    return TenantShown.of(library.tenant, found)
