@@ -11,7 +11,7 @@ from penstock import Client
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake, Receipt
-from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.pipeline import editions, tasks
 from penstock_apps.knowledge.pipeline.removing import remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
@@ -244,6 +244,16 @@ class Library:
             async with self.transaction() as on:
                 await self.shop.documents.cancel(on, self.tenant, jobs)
             number, last = number + len(jobs), max(some)
+
+    async def change_recipe(self, base: Base, recipe: Recipe) -> str:
+        """Cut and embed a base anew, beside what is searched until that is whole; its batch.
+
+        Asked again with the same recipe, it goes on with what is missing.
+        """
+        embedder = self.shop.embedder(recipe.embedding)
+        await self.shop.shelves.index(embedder.dimensions)
+        new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
+        return await editions.begin(self.shop, self.client, base, new)
 
     # The tenant itself: an administrator's calls
 

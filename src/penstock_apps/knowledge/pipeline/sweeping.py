@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from penstock import BatchNotFound, Context, Unique, task
+from penstock_apps.knowledge.pipeline.editions import remove_retired
 from penstock_apps.knowledge.pipeline.reconciling import settle
 from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
 from penstock_apps.knowledge.workshop import Workshop
@@ -18,6 +19,7 @@ ROUNDS = 20
 STRANDED = 1000
 ROWS = 2000
 BATCHES = 100
+EDITIONS = 10
 DELETED = 100
 # An upload that has added nothing for so long is broken off.
 UPLOAD = timedelta(hours=1)
@@ -31,6 +33,7 @@ class Swept(Struct, frozen=True, omit_defaults=True):
     closed: int = 0
     resumed: int = 0
     rows: int = 0
+    editions: int = 0
     orphans: int = 0
     aged: int = 0
 
@@ -45,6 +48,7 @@ async def sweep(ctx: Context) -> Swept:
         closed=await sweeping.close_batches(),
         resumed=await sweeping.resume(),
         rows=await sweeping.rows(),
+        editions=await sweeping.editions(),
         orphans=await sweeping.orphans(),
         aged=await sweeping.aged(),
     )
@@ -110,6 +114,10 @@ class Sweeping:
                 + await self._sweeps.vectors(on, ROWS)
                 + await self._sweeps.chunks(on, ROWS)
             )
+
+    async def editions(self) -> int:
+        """Editions that nobody searches any more."""
+        return await remove_retired(self._shop, EDITIONS)
 
     async def orphans(self) -> int:
         """Files that no document needs."""

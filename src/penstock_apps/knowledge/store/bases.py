@@ -42,6 +42,7 @@ class Base(Struct, frozen=True):
     edition: Edition
     next_edition: int | None = None
     next_batch: str | None = None
+    next_error: str | None = None
 
 
 class Bases:
@@ -123,4 +124,5 @@ def _base(row: Any) -> Base:
         Edition(row["edition"], recipe, row["embedder"], row["dimensions"]),
         row["next_edition"],
         row["next_batch"],
+        row["next_error"],
     )

@@ -141,18 +141,7 @@ class Documents:
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
         """Begin with a version; None if it is not wanted any more."""
         row = await on.fetchrow(self._sql("begin_document"), tenant, document, version)
-        if row is None:
-            return None
-        return Work(
-            path=row["path"],
-            media_type=row["media_type"],
-            size=row["bytes"],
-            digest=row["digest"],
-            object=row["object"] if row["stored"] else None,
-            url=row["url"],
-            published=row["published"],
-            editions=tuple(edition_from(text) for text in row["editions"]),
-        )
+        return None if row is None else work_from(row)
 
     async def end(
         self,
@@ -259,6 +248,20 @@ class Documents:
         sql = self._sql("list_documents")
         rows = await on.fetch(sql, tenant, base, source, state, batch, after, limit)
         return [document_from(row) for row in rows]
+
+
+def work_from(row: Any) -> Work:
+    """The work that a row of `begin_document.sql` or `peek_document.sql` tells of."""
+    return Work(
+        path=row["path"],
+        media_type=row["media_type"],
+        size=row["bytes"],
+        digest=row["digest"],
+        object=row["object"] if row["stored"] else None,
+        url=row["url"],
+        published=row["published"],
+        editions=tuple(edition_from(text) for text in row["editions"]),
+    )
 
 
 def document_from(row: Any) -> Document:

@@ -43,11 +43,13 @@ CREATE TABLE :"schema".edition (
     dimensions  integer     NOT NULL,
     state       text        NOT NULL DEFAULT 'live',
     batch       text,                   -- of the jobs that build it
+    error       text,                   -- why it is not whole
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT edition_pkey PRIMARY KEY (id),
     CONSTRAINT edition_state CHECK (state IN ('building', 'live', 'retired'))
 );
 CREATE INDEX edition_base ON :"schema".edition (base);
+CREATE INDEX edition_state ON :"schema".edition (state) WHERE state <> 'live';
 CREATE INDEX edition_embedder ON :"schema".edition (tenant, embedder);
 
 CREATE TABLE :"schema".source (

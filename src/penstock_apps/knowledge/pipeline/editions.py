@@ -1,0 +1,110 @@
+"""A base with other settings: built beside the edition that is searched, then searched instead."""
+
+from __future__ import annotations
+
+from penstock import Cancel, Client, Context, Process, task
+from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
+from penstock_apps.knowledge.pipeline.parsing import parsed_kind
+from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
+from penstock_apps.knowledge.pipeline.sharing import Sharing
+from penstock_apps.knowledge.settings import Settings
+from penstock_apps.knowledge.store.bases import Base, NewEdition
+from penstock_apps.knowledge.workshop import Workshop
+
+DOCUMENTS = 500
+EDITIONS = 100
+SETTINGS = Settings.of()
+APART = Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2)
+
+
+@task(name="knowledge.rebuild", queue="knowledge-small", resources=[Workshop], isolate=APART)
+async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Brought | Cancel:
+    """Bring a document into an edition that is being built; what is found of it stays so."""
+    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    async with shop.shelves.of(tenant) as on:
+        work = await shop.editions.peek(on, tenant, document, version, edition)
+        if work is None:
+            return Cancel("superseded")
+        extracted = None
+        is_read_here = work.object is not None and parsed_kind(shop, work) is None
+        if not is_read_here or work.published != version:
+            extracted = await shop.editions.text(on, tenant, document, "text")
+    shares = shop.embedder(work.editions[0].recipe.embedding).shares_calls
+    kind = Sharing if shares else Bringing
+    try:
+        return await kind(ctx, shop, document, version, work, extracted).run()
+    except (Stale, Retired):
+        return Cancel("superseded")
+
+
+@task(name="knowledge.switch", queue=CARE, resources=[Workshop], max_attempts=20)
+async def switch(ctx: Context, edition: int) -> str:
+    """All jobs that build an edition have ended: search it, if it is whole."""
+    shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
+    async with shop.shelves.of(tenant) as on:
+        found = await shop.editions.get(on, tenant, edition)
+        if found is None or found[1] == "retired":
+            return "not wanted"
+        base, state = found
+        await shop.editions.lock(on, base)
+        left = await shop.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
+        if state == "building" and not left:
+            await shop.bases.make_live(on, base, edition)
+    if left:
+        return await _go_on(shop, tenant, base, edition, batch)
+    await remove_retired(shop, EDITIONS)
+    return "live"
+
+
+async def _go_on(shop: Workshop, tenant: str, base: int, edition: int, batch: str) -> str:
+    """Build what came in meanwhile; what has failed would only fail again."""
+    status = await shop.app.get_batch(batch)
+    if status.failed:
+        told = (
+            f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
+            f"batch {batch} has them. Change the settings again to try once more."
+        )
+        async with shop.shelves.of(tenant) as on:
+            await shop.editions.note(on, tenant, edition, None, told)
+        return told
+    return await build(shop, shop.app.for_tenant(tenant), tenant, base, edition)
+
+
+async def build(shop: Workshop, client: Client, tenant: str, base: int, edition: int) -> str:
+    """Enqueue what is not in an edition yet, as a batch at whose end it is switched to; its id."""
+    callback = switch.options(tenant=tenant).prepare(edition)
+    batch = await client.open_batch("knowledge edition", tenant=tenant, on_end=callback)
+    async with shop.shelves.of(tenant) as on:
+        await shop.editions.note(on, tenant, edition, batch.id, None)
+    last = 0
+    while True:
+        async with shop.shelves.of(tenant) as on:
+            some = await shop.editions.unbuilt(on, tenant, base, edition, last, DOCUMENTS)
+        if not some:
+            break
+        last = some[-1].id
+        await batch.enqueue_many(
+            rebuild.options(tenant=tenant, subject=f"document:{each.id}").prepare(
+                each.id, each.version, edition
+            )
+            for each in some
+        )
+    await batch.close()
+    return batch.id
+
+
+async def begin(shop: Workshop, client: Client, base: Base, new: NewEdition) -> str:
+    """Have a base built with other settings; the batch that does it."""
+    async with shop.shelves.of(base.tenant) as on:
+        await shop.editions.lock(on, base.id)
+        edition = await shop.editions.begin(on, base.tenant, base.id, new)
+    return await build(shop, client, base.tenant, base.id, edition)
+
+
+async def remove_retired(shop: Workshop, most: int) -> int:
+    """Remove some editions that nobody searches any more."""
+    async with shop.shelves.of_all() as on:
+        found = await shop.editions.retired(on, most)
+    for tenant, edition in found:
+        await remove_edition(shop, tenant, edition)
+    return len(found)

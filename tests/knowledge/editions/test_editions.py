@@ -1,0 +1,124 @@
+"""A change of settings is built beside what is searched, and searched once it is whole."""
+
+import pytest
+
+from penstock_apps.knowledge.chunk import Chunking
+from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.bringing import Bringing
+from penstock_apps.knowledge.store.bases import NewEdition, Recipe
+from tests.knowledge.scene import Scene
+
+FOX = "# Foxes\n\nThe quick brown fox jumps over the lazy dog."
+HEN = "# Hens\n\nA hen sits on its eggs until they hatch."
+OTHER = Recipe(Embedding(dimensions=128), Chunking())
+
+
+async def editions(scene: Scene) -> list[tuple[int, int]]:
+    """How many chunks and documents each edition has."""
+    rows = await scene.rows(
+        "SELECT p.edition, count(*), count(DISTINCT p.document) AS documents FROM k.passage AS p"
+        " GROUP BY p.edition ORDER BY p.edition"
+    )
+    return [(row["edition"], row["documents"]) for row in rows]
+
+
+async def test_the_old_edition_is_searched_until_the_new_one_is_whole(
+    scene: Scene, library: Library
+) -> None:
+    await scene.bring(library, {"a.md": FOX, "b.md": HEN})
+    before = await library.base("handbook")
+
+    batch = await library.change_recipe(before, OTHER)
+    building = await library.base("handbook")
+    assert building.edition == before.edition
+    assert building.next_batch == batch
+    assert (await library.progress()).completed == 2
+    await scene.drain()
+
+    after = await library.base("handbook")
+    assert after.edition.recipe == OTHER
+    assert (after.edition.dimensions, after.next_edition) == (128, None)
+    # Nothing is left of the old one.
+    assert await editions(scene) == [(after.edition.id, 2)]
+    assert await scene.value("SELECT count(*) FROM k.edition") == 1
+    assert await scene.value("SELECT count(*) FROM k.chunk") == 2
+    counts = await library.progress()
+    assert (counts.total, counts.completed) == (2, 2)
+
+
+async def test_what_comes_in_meanwhile_is_in_both(scene: Scene, library: Library) -> None:
+    await scene.bring(library, {"a.md": FOX})
+    base = await library.base("handbook")
+    await library.change_recipe(base, OTHER)
+    await scene.add(library, {"b.md": HEN, "a.md": FOX + " And runs."})
+    await scene.drain()
+
+    after = await library.base("handbook")
+    assert after.edition.recipe == OTHER
+    assert await editions(scene) == [(after.edition.id, 2)]
+    assert await scene.value("SELECT count(*) FROM k.chunk WHERE text LIKE '%And runs.%'") == 1
+
+
+async def test_a_document_whose_file_is_gone_is_embedded_from_its_text(
+    scene: Scene, library: Library
+) -> None:
+    await scene.bring(library, {"a.md": FOX})
+    before = await scene.rows("SELECT heading, text FROM k.chunk")
+    await scene.rows("UPDATE k.document SET stored = false")
+    await library.change_recipe(await library.base("handbook"), OTHER)
+    await scene.drain()
+
+    assert (await library.base("handbook")).edition.recipe == OTHER
+    assert await scene.rows("SELECT heading, text FROM k.chunk") == before
+
+
+async def test_an_edition_with_failures_is_not_switched_to_and_says_why(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.bring(library, {"a.md": FOX, "b.md": HEN})
+    before = await library.base("handbook")
+    run = Bringing.run
+
+    async def fails(self: Bringing) -> object:
+        if self._work.path == "b.md":
+            raise RuntimeError("no luck")
+        return await run(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bringing, "run", fails)
+        await library.change_recipe(before, OTHER)
+        await scene.drain(scheduled=True)
+    stuck = await library.base("handbook")
+    assert stuck.edition == before.edition
+    assert "1 of 2 documents" in (stuck.next_error or "")
+
+    # Once more, for what is missing alone.
+    batch = await library.change_recipe(before, OTHER)
+    assert (await scene.app.get_batch(batch)).total == 1
+    await scene.drain()
+    assert (await library.base("handbook")).edition.recipe == OTHER
+
+
+async def test_who_began_with_an_edition_that_was_retired_begins_again(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.add(library, {"a.md": FOX})
+    base = await library.base("handbook")
+    run, switched = Bringing.run, False
+
+    async def late(self: Bringing) -> object:
+        nonlocal switched
+        if not switched:
+            switched = True
+            embedder = scene.shop.embedder(OTHER.embedding)
+            new = NewEdition(OTHER, embedder.fingerprint, embedder.dimensions)
+            async with library.transaction() as on:
+                edition = await scene.shop.editions.begin(on, "acme", base.id, new)
+                await scene.shop.bases.make_live(on, base.id, edition)
+        return await run(self)
+
+    monkeypatch.setattr(Bringing, "run", late)
+    await scene.drain()
+    assert (await library.progress()).completed == 1
+    assert await editions(scene) == [((await library.base("handbook")).edition.id, 1)]
