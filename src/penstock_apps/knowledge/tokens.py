@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from penstock_apps.knowledge.extras import NotInstalled
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers.models import Model
 
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 # No token reaches from the end of a word into what follows, or across a line: the tokens of a text
@@ -39,12 +39,12 @@ def wheel(file: str) -> Path:
 class Words(dict[str, tuple[int, ...]]):
     """The tokens of words, each asked for once: four times as fast as asking for whole texts."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
-        self._tokenizer = tokenizer
+        self._tokens = model.tokenize
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = tuple(self._tokenizer.encode(word, add_special_tokens=False).ids)
+        ids = tuple([token.id for token in self._tokens(word.replace(" ", "▁"))])
         if len(word) <= LONGEST_KEPT:
             if len(self) >= KEPT:
                 self.clear()
@@ -71,8 +71,8 @@ class Lengths(dict[str, int]):
 class Tokens:
     """Counts and names the tokens of a text."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._words = Words(tokenizer)
+    def __init__(self, model: Model) -> None:
+        self._words = Words(model)
         self._lengths = Lengths(self._words)
         # Who cuts asks twice in a row for the same text.
         self._last: tuple[str | None, int] = (None, 0)
@@ -94,12 +94,9 @@ class Tokens:
 def tokens() -> Tokens:
     """The tokens of wordllama: loaded once a process, without a download or a thread."""
     try:
-        from tokenizers import Tokenizer, normalizers
+        from tokenizers import Tokenizer
     except ImportError as error:
         raise NotInstalled("tokenizers", "knowledge") from error
 
-    tokenizer = Tokenizer.from_file(str(wheel(TOKENIZER)))
-    # A text begins with a space; a part of it that is asked for by itself may not.
-    tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    tokenizer.encode_special_tokens = True
-    return Tokens(tokenizer)
+    # The model alone: a text has no special tokens, and its parts may begin without a space.
+    return Tokens(Tokenizer.from_file(str(wheel(TOKENIZER))).model)
