@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
+import pytest
 
 from penstock import Penstock
+from penstock_apps.knowledge.http.inline import share_of
 from tests.fixtures.until import until
 from tests.knowledge.scene import worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
@@ -14,6 +16,17 @@ COUNTED = ("pending", "processing", "completed", "failed", "cancelled")
 FORM = {"content-type": CONTENT_TYPE}
 
 Files = list[tuple[str, tuple[str, bytes]]]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INLINE_SECONDS", "0.1")
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FILE_BYTES", "1000")
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_REQUEST_FILES", "10")
 
 
 def files(number: int, text: str = "A pump lifts water.") -> Files:
@@ -148,3 +161,36 @@ async def test_what_is_no_upload_is_refused_with_a_reason(http: httpx.AsyncClien
         assert answer.json()["detail"]
     assert (await http.post("/upload/documents?source=77", files=files(1))).status_code == 404
     assert (await http.get("/knowledge-sources/77/progress")).status_code == 404
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_small_upload_that_takes_long_is_answered_at_the_limit(
+    http: httpx.AsyncClient,
+) -> None:
+    answer = await http.post("/upload/documents", files=files(2))
+    assert answer.status_code == 202
+    assert [each["state"] for each in answer.json()["documents"]] == ["pending", "pending"]
+    await http.patch("/knowledge-tenant?tenant=hasty", json={"inline": False})
+    answer = await http.post("/upload/documents?tenant=hasty", files=files(2))
+    assert (answer.status_code, answer.json()["documents"]) == (202, None)
+
+
+@pytest.mark.usefixtures("strict")
+async def test_files_that_are_too_large_are_left_out_and_named(http: httpx.AsyncClient) -> None:
+    large = ("files", ("large.txt", b"x" * 2000))
+    answer = await http.post("/upload/documents", files=[*files(7), large])
+    assert (answer.status_code, answer.json()["jobCount"]) == (202, 7)
+    [refused] = answer.json()["refused"]
+    assert (refused["path"], refused["reason"]) == ("large.txt", "too_large")
+    assert (await http.post("/upload/documents", files=[large])).status_code == 413
+    answer = await http.post("/upload/documents?name=many", files=files(20))
+    assert answer.status_code == 413
+    assert answer.json()["about"]["taken"] == 10
+    [source] = {answer.json()["about"]["source"]}
+    assert (await http.get(f"/knowledge-sources/{source}/progress")).json()["total"] == 10
+
+
+def test_a_share_of_tenants_is_always_the_same() -> None:
+    places = [share_of(f"tenant {each}") for each in range(1000)]
+    assert places == [share_of(f"tenant {each}") for each in range(1000)]
+    assert 200 < sum(place < 0.25 for place in places) < 300

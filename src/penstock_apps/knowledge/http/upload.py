@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,11 +61,13 @@ class Upload:
             here = await stack.enter_async_context(workspace(shop.folder))
             group: Group | None = None
             refusal: UploadRefused | None = None
+            items = receive(_awaited(stream), content_type, here, limits)
             try:
-                async for item in receive(_awaited(stream), content_type, here, limits):
-                    if isinstance(item, Received) and group is None:
-                        group = await stack.enter_async_context(Group(await self._open(stack)))
-                    await self._handle(item, group)
+                async with aclosing(items):
+                    async for item in items:
+                        if isinstance(item, Received) and group is None:
+                            group = await stack.enter_async_context(Group(await self._open(stack)))
+                        await self._handle(item, group)
             except UploadRefused as error:
                 refusal = error
             if group is not None:
