@@ -128,7 +128,9 @@ class Gate:
             status_code=204,
             headers={
                 "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-                "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+                "access-control-allow-headers": (
+                    "authorization, content-type, idempotency-key, last-event-id"
+                ),
                 "access-control-max-age": "600",
             },
         )

@@ -129,7 +129,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
 @router.get("/files/{token}", responses={**FILE, **documented(403, 404, 422, 503)})
 @unguarded
 async def open_file(
-    token: Annotated[str, Path(min_length=1, max_length=4000)], request: Request
+    token: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,1000}$")], request: Request
 ) -> Response:
     """The file that a link opens."""
     shop = workshop_of(request)

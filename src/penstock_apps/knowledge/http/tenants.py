@@ -40,6 +40,8 @@ async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: A
     shop = workshop_of(request)
     given: dict[str, Any] = wish.model_dump(exclude_unset=True)
     active = given.pop("active", None)
+    if "quotas" in given:
+        given["quotas"] = given["quotas"] or {}
     async with shop.shelves.of(whose) as on:
         await shop.tenants.set(on, whose, active, given)
     return as_json(await _shown(Library(shop, whose)))
