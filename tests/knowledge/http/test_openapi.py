@@ -13,6 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from penstock import Penstock
+from penstock.service import Service
+from penstock_apps.knowledge.knowledge import Knowledge
 from tests.knowledge.scene import Scene
 
 IS_LONG = bool(os.environ.get("PENSTOCK_LONG"))
@@ -68,3 +71,11 @@ async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
     assert process.returncode == 0, told.decode()
     [operations] = re.findall(r"Tested: (\d+)", told.decode())
     assert int(operations) > 14
+
+
+def test_all_that_the_document_refers_to_is_in_it() -> None:
+    app = Penstock("postgresql://nowhere/x")
+    Knowledge(app)
+    document = Service(app).asgi.openapi()
+    named = re.findall(r"#/components/schemas/([^\"]+)", json.dumps(document))
+    assert set(named) <= set(document["components"]["schemas"])

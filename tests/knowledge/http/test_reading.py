@@ -32,8 +32,9 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
         assert (await http.get(f"/knowledge-bases/{name}")).json() == base
     made = await http.post("/knowledge-bases", json={"name": "law", "chunking": {"size": 128}})
     assert (made.status_code, made.json()["chunking"]["size"]) == (201, 128)
-    wrong = await http.post("/knowledge-bases", json={"name": "x", "chunking": {"size": 1}})
-    assert wrong.status_code == 422
+    for wrong in ({"chunking": {"size": 1}}, {"language": "klingon"}):
+        answer = await http.post("/knowledge-bases", json={"name": "x", **wrong})
+        assert answer.status_code == 422
 
     [listed] = (await http.get("/knowledge-sources?base=plant")).json()["sources"]
     assert listed == (await http.get(f"/knowledge-sources/{source}")).json()

@@ -20,7 +20,7 @@ from penstock_apps.knowledge.store.tenants import Quotas, Tenant
 Whole = Literal["processing", "completed", "partial", "failed"]
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class KnowledgeProgress(Struct, frozen=True, kw_only=True):
     """Documents by state, which make the total; `eta` are seconds, null if nobody can say.
 
     `state` is what has come of all of them together.
@@ -42,7 +42,7 @@ class Progress(Struct, frozen=True, kw_only=True):
         return cls(**numbers, state=state, eta=eta if state == "processing" else 0.0, **more)
 
 
-class SourceProgress(Progress, frozen=True, kw_only=True):
+class SourceProgress(KnowledgeProgress, frozen=True, kw_only=True):
     """How far a source is; `batch` is the newest that brings documents into it."""
 
     source: str

@@ -14,7 +14,7 @@ from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
 from penstock_apps.knowledge.errors import NotFound
-from penstock_apps.knowledge.http.answers import Progress, SourceProgress
+from penstock_apps.knowledge.http.answers import KnowledgeProgress, SourceProgress
 from penstock_apps.knowledge.http.calling import Read
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.watching import EVENTS, SOURCE, wants_events, watched
@@ -58,23 +58,23 @@ async def source_progress(id: Id, request: Request, library: Read) -> Response:
     return as_json(progress)
 
 
-@router.get("/knowledge-bases/{id}/progress", responses={**gives(Progress), **READ})
+@router.get("/knowledge-bases/{id}/progress", responses={**gives(KnowledgeProgress), **READ})
 async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
     """How many documents of a base are in which state, or of those that came `since` a time."""
     base = await base_of(library, id)
     counts = await library.progress(base=base.id, since=_lasting(since))
-    return as_json(Progress.of(counts))
+    return as_json(KnowledgeProgress.of(counts))
 
 
-@router.get("/knowledge-progress", responses={**gives(Progress), **READ})
+@router.get("/knowledge-progress", responses={**gives(KnowledgeProgress), **READ})
 async def whole_progress(library: Read, batch: Annotated[Id | None, Query()] = None) -> Response:
     """How many documents of a tenant, or of one batch, are in which state."""
     if batch is None:
-        return as_json(Progress.of(await library.progress()))
+        return as_json(KnowledgeProgress.of(await library.progress()))
     found = await library.client.get_batch(batch)
     if found.tenant != library.tenant:
         raise BatchNotFound(batch)
-    return as_json(Progress.of(_counts(found), found.eta))
+    return as_json(KnowledgeProgress.of(_counts(found), found.eta))
 
 
 async def base_of(library: Library, name: str) -> Base:

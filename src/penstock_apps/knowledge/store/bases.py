@@ -79,6 +79,10 @@ class Bases:
             await on.execute(self._sql("make_live"), made, live)
         return await self.get(on, tenant, name)
 
+    async def knows(self, on: Connection, language: str) -> bool:
+        """Whether words of a language can be searched for."""
+        return bool(await on.fetchval(self._sql("has_language"), language))
+
     async def add_edition(
         self, on: Connection, tenant: str, base: int, edition: NewEdition, state: str
     ) -> int:
