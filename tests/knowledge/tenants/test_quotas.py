@@ -6,6 +6,7 @@ import pytest
 
 from penstock_apps.knowledge.errors import QuotaExceeded, TenantInactive
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.bringing import Bringing
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene
 
@@ -20,11 +21,33 @@ async def test_nothing_is_taken_in_for_a_tenant_that_is_off(scene: Scene, librar
     # Neither does what was taken in before.
     await scene.drain()
     assert await scene.value("SELECT count(*) FROM k.chunk") == 0
+    job = await scene.app.get(await scene.value("SELECT job FROM k.document"))
+    assert (job.state, job.reason) == ("cancelled", "tenant inactive")
 
     await library.set_tenant(active=True)
     await library.retry(receipt.source)
     await scene.drain()
     assert (await library.progress(source=receipt.source)).completed == 1
+
+
+async def test_nothing_is_embedded_for_a_tenant_that_is_switched_off_meanwhile(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.add(library, {"a.txt": FOX})
+    run = Bringing.run
+
+    async def late(self: Bringing) -> object:
+        await library.set_tenant(active=False)
+        return await run(self)
+
+    async def never(self: Bringing, *args: object) -> object:
+        raise AssertionError("It is embedded.")
+
+    monkeypatch.setattr(Bringing, "run", late)
+    monkeypatch.setattr(Bringing, "_embedded", never)
+    await scene.drain()
+    job = await scene.app.get(await scene.value("SELECT job FROM k.document"))
+    assert (job.state, job.reason) == ("cancelled", "tenant inactive")
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,11 @@ class Bringing:
 
     async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
         async with self._shop.shelves.of(self._tenant) as on:
-            return await self._shop.publishing.missing(on, self._tenant, edition.id, hashes)
+            missing = await self._shop.publishing.missing(on, self._tenant, edition.id, hashes)
+            # Nothing is paid for a tenant that was switched off meanwhile.
+            if missing and not await self._shop.tenants.is_active(on, self._tenant):
+                raise Stale
+            return missing
 
     async def _embedded(
         self,

@@ -52,7 +52,7 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
     async with shop.shelves.of(tenant, durable=False) as on:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
-        return Cancel("superseded")
+        return await _unwanted(shop, tenant)
     try:
         if work.url is not None and work.object is None:
             fetched = await Fetching(ctx, shop, document, version).run(work)
@@ -64,7 +64,7 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
         kind = Sharing if _shares_calls(shop, work) else Bringing
         return await kind(ctx, shop, document, version, work, extracted).run()
     except Stale:
-        return Cancel("superseded")
+        return await _unwanted(shop, tenant)
     except Retired:
         return Snooze(0, "retired edition")
     except Skipped as error:
@@ -76,6 +76,13 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
     except NotRetryable as error:
         await _end(ctx, document, version, "failed", "refused", str(error))
         raise
+
+
+async def _unwanted(shop: Workshop, tenant: str) -> Cancel:
+    """Why a version is not brought in."""
+    async with shop.shelves.of(tenant) as on:
+        is_active = await shop.tenants.is_active(on, tenant)
+    return Cancel("superseded" if is_active else "tenant inactive")
 
 
 def _shares_calls(shop: Workshop, work: Work) -> bool:

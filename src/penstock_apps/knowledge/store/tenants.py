@@ -69,6 +69,10 @@ class Tenants:
         """Until the end of the transaction nobody counts or removes all of it; `alone`: we do."""
         await on.fetch(self._sql("lock_tenant"), tenant, alone)
 
+    async def is_active(self, on: Connection, tenant: str) -> bool:
+        """Whether anything may be done for it."""
+        return bool(await on.fetchval(self._sql("is_active"), tenant))
+
     async def is_deleted(self, on: Connection, tenant: str) -> bool:
         """Whether it is deleted, and not removed yet."""
         return bool(await on.fetchval(self._sql("is_deleted"), tenant))
