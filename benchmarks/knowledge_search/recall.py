@@ -10,8 +10,8 @@ from penstock_apps.knowledge.search import Group, Query, Searching
 from penstock_apps.knowledge.store.shelves import Connection
 
 K: Final = 10
-TRUE = "SELECT chunk FROM {schema}.search_exact_v1($1, $2, NULL, $3::real[]::halfvec, '{{}}', $4)"
-INDEX = "SELECT chunk FROM {schema}.search_index_v1($1, $2, $3::real[]::halfvec, '{{}}', 80)"
+TRUE = "SELECT chunk FROM {schema}.search_exact_v1($1, $2, NULL, $3::real[]::halfvec, NULL, $4)"
+INDEX = "SELECT chunk FROM {schema}.search_index_v1($1, $2, $3::real[]::halfvec, NULL, 60)"
 
 
 async def measure(stock: Stock, edition: int, questions: Sequence[str]) -> dict[str, Any]:

@@ -71,8 +71,12 @@ BEGIN
         END IF;
         IF p_words <> '' AND p_mode <> 'vector' THEN
             v_matching := ARRAY(
-                SELECT w.chunk FROM search_words_v1(p_tenant, v_editions, v_scope, CASE WHEN v_size <= v_few THEN v_size END, v_language, p_words, v_filters, v_most)
+                SELECT w.chunk FROM search_words_v1(p_tenant, v_editions, v_scope, CASE WHEN v_size <= v_few THEN v_size END, v_language, p_words, v_near, v_filters, v_most + cardinality(v_near))
                   WITH ORDINALITY AS w (chunk, weight, place) ORDER BY w.place);
+        END IF;
+        IF cardinality(v_near) > 0 AND cardinality(v_matching) > 0 THEN
+            v_near := ARRAY(SELECT c.id FROM chunk AS c WHERE c.id = ANY (v_near || v_matching) AND c.tenant = p_tenant
+                             ORDER BY c.embedding <=> p_vector::halfvec, c.id);
         END IF;
         EXIT WHEN v_filters IS NOT NULL OR greatest(cardinality(v_near), cardinality(v_matching)) < v_most OR p_k = (
             SELECT count(*) FROM (
