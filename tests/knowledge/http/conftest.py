@@ -1,6 +1,7 @@
 """A service with knowledge, on a real database and a real socket."""
 
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.service import Service
+from penstock_apps.knowledge.knowledge import Knowledge
 from tests.fixtures.service import API, OpenDoor, serving
 from tests.knowledge.http.documented import Documented
 
@@ -26,10 +28,18 @@ async def server(service: Service) -> AsyncIterator[str]:
         yield url
 
 
+@cache
+def documented() -> Documented:
+    """The document takes half a second to write, and is the same for all databases."""
+    app = Penstock("postgresql://nowhere/x")
+    Knowledge(app)
+    return Documented(Service(app).asgi.openapi())
+
+
 @pytest.fixture
-async def http(service: Service, server: str) -> AsyncIterator[httpx.AsyncClient]:
+async def http(server: str) -> AsyncIterator[httpx.AsyncClient]:
     """Requests to it, whose answers have to be documented; paths begin below `/api/v1`."""
-    hooks: dict[str, list[Any]] = {"response": [Documented(service.asgi.openapi())]}
+    hooks: dict[str, list[Any]] = {"response": [documented()]}
     url = f"{server}{API}"
     async with httpx.AsyncClient(base_url=url, timeout=60, event_hooks=hooks) as http:
         yield http
