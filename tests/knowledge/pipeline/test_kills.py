@@ -1,18 +1,23 @@
 """Workers that are killed while they embed, and a database that is restarted meanwhile."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from penstock import Penstock
+from penstock.embedded import Server
+from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Recipe
 from tests.chaos.process import Process
 from tests.fixtures.until import until
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import manual
-from tests.knowledge.scene import Scene
+from tests.knowledge.scene import Scene, worker_of
 
 Start = Callable[[str], Process]
 
@@ -32,26 +37,80 @@ def start(scene: Scene, tmp_path: Path) -> Iterator[Start]:
         each.kill()
 
 
-async def test_a_worker_that_is_killed_while_it_embeds_loses_the_call_in_flight_alone(
+class Turns(asyncio.Event):
+    """A gate that lets through as many calls as it is told, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns = asyncio.Semaphore(0)
+
+    async def wait(self) -> Literal[True]:
+        if not self.is_set():
+            await self._turns.acquire()
+        return True
+
+    def let_one_through(self) -> None:
+        self._turns.release()
+
+    def set(self) -> None:
+        super().set()
+        for _ in range(100):
+            self._turns.release()
+
+
+async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight_alone(
     scene: Scene, library: Library, recipe: Recipe, models: Models, start: Start
 ) -> None:
+    gate = models._open = Turns()
     base = await library.make_base("handbook", recipe)
-    texts = {f"{number}.md": manual(number) for number in range(3)}
+    # More texts than a call has.
+    texts = {f"{number}.md": manual(number) for number in range(2)}
     receipt = await scene.add(library, texts, base=base)
-    models.hang()
     victim = start("victim")
     await until(lambda: models.running, what="the first call")
-    models.resume()
-    models.hang()
-    await until(lambda: scene.value("SELECT count(*) FROM k.vector"), what="vectors of the first")
+    gate.let_one_through()
+    await until(lambda: paid(scene, len(models.calls[0].texts)), what="its vectors")
     await until(lambda: models.running, what="another call")
     victim.kill()
     in_flight = Counter(text for call in models.calls[1:] for text in call.texts)
     models.resume()
     start("heir")
     await scene.ended(library, receipt)
-    assert (await library.progress()).completed == 3
+    assert (await library.progress()).completed == 2
     twice = Counter(models.texts)
     twice.subtract(set(models.texts))
     assert not +twice - in_flight, "only what was in flight is embedded again"
     assert await scene.value("SELECT count(*) FROM k.chunk") == len(set(models.texts))
+
+
+async def paid(scene: Scene, texts: int) -> bool:
+    """Whether so many vectors are kept, or published already."""
+    count = "SELECT (SELECT count(*) FROM k.vector) + (SELECT count(*) FROM k.chunk)"
+    return int(await scene.value(count)) >= texts
+
+
+async def test_a_database_that_is_restarted_while_texts_are_embedded_loses_no_document(
+    tmp_path: Path, objects: Path, recipe: Recipe, models: Models
+) -> None:
+    server = Server(tmp_path / "penstock")
+    server.start()
+    try:
+        async with Penstock(data_dir=server.data_dir) as app:
+            knowledge = Knowledge(app)
+            await app.migrate()
+            async with knowledge.opened() as shop:
+                scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop)
+                base = await library.make_base("handbook", recipe)
+                texts = {f"{number}.md": manual(number) for number in range(2)}
+                receipt = await scene.add(library, texts, base=base)
+                models.hang()
+                async with worker_of(app):
+                    await until(lambda: models.running, what="a call")
+                    await asyncio.to_thread(server.stop, "immediate")
+                    models.resume()
+                    await asyncio.to_thread(server.start)
+                    await scene.ended(library, receipt)
+                assert (await library.progress()).completed == 2
+                assert await scene.value("SELECT count(*) FROM k.chunk") == len(set(models.texts))
+    finally:
+        server.stop("immediate")
