@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from random import Random
+from zipfile import ZipFile
 
 import pytest
 
-from penstock_apps.knowledge.errors import Skipped
+from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import sniff
 from tests.knowledge.extract.conftest import Read
 
@@ -45,3 +48,33 @@ def test_what_nobody_reads_is_skipped_with_a_way_out(read: Read) -> None:
     with pytest.raises(Skipped, match=r"such as \.exe are not read. Save it as PDF") as skipped:
         read("setup.exe", b"MZ\x00\x01")
     assert skipped.value.reason == "unsupported"
+
+
+@pytest.mark.parametrize(
+    "suffix", [".md", ".txt", ".log", ".csv", ".html", ".json", ".jsonl", ".py", ".eml", ".rtf"]
+)
+@pytest.mark.parametrize(
+    "content",
+    [Random(8).randbytes(5000), b"two \x00 NULs \x00 in words"],
+    ids=["random", "two NULs"],
+)
+def test_what_is_no_text_is_not_read_as_text(read: Read, suffix: str, content: bytes) -> None:
+    with pytest.raises(Unreadable, match="but its content is not text") as refused:
+        read(f"notes{suffix}", content)
+    assert refused.value.reason == "broken"
+    assert not isinstance(refused.value, Skipped)
+    assert str(refused.value).startswith(f"It is named {suffix}, ")
+
+
+def test_a_zip_named_as_text_is_not_read_as_text(read: Read) -> None:
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        archive.writestr("notes.md", "# Words")
+    with pytest.raises(Unreadable, match="but its content is not text"):
+        read("notes.md", packed.getvalue())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+@pytest.mark.parametrize("name", ["notes.md", "notes.txt", "notes.html"])
+def test_text_in_any_encoding_is_text_under_any_name(read: Read, name: str, encoding: str) -> None:
+    assert read(name, "Café notes, naïve".encode(encoding)).sections[0].text == "Café notes, naïve"

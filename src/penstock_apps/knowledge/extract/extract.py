@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
-from penstock_apps.knowledge.extract.kinds import sniff
+from penstock_apps.knowledge.extract.kinds import named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tidy import tidied
 from penstock_apps.knowledge.text import Extracted, Section
@@ -59,12 +59,22 @@ def extract(
         )
     kind = sniff(path, name, media_type)
     if kind is None or kind not in READERS:
-        raise Skipped(
-            "unsupported",
-            f"Files such as {Path(name).suffix or 'this one'} are not read. "
-            "Save it as PDF, Office, HTML or text.",
-        )
+        raise unread(name)
     return whole(attempt(reader(kind), path, name, limits), limits)
+
+
+def unread(name: str) -> Unreadable:
+    suffix = Path(name).suffix
+    if named_as_text(name):
+        return Unreadable(
+            "broken",
+            f"It is named {suffix}, but its content is not text. "
+            "Name it after what it is, or save it as text.",
+        )
+    return Skipped(
+        "unsupported",
+        f"Files such as {suffix or 'this one'} are not read. Save it as PDF, Office, HTML or text.",
+    )
 
 
 def reader(kind: str) -> Read:

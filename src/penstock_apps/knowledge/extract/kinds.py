@@ -74,6 +74,13 @@ MEDIA_TYPES = {
     "text/tab-separated-values": "csv",
 }
 
+# Kinds that any text editor shows: what is no text is none of them.
+TEXTS = frozenset(
+    {"code", "csv", "email", "html", "json", "jsonl", "markdown", "notebook", "rtf", "text"}
+)
+# Names of plain text, which what the sender says may still make more of.
+PLAIN = frozenset({"log", "rst", "text", "txt"})
+
 # Text to a machine, nothing to a reader.
 NO_PROSE = frozenset({"css", "lock", "map", "svg"})
 
@@ -91,12 +98,17 @@ def sniff(path: Path, name: str, media_type: str | None = None) -> str | None:
     return by_content(path, head, named) or by_name(head, suffix, named, media_type)
 
 
+def named_as_text(name: str) -> bool:
+    suffix = Path(name).suffix.lower().removeprefix(".")
+    return suffix in PLAIN or SUFFIXES.get(suffix) in TEXTS
+
+
 def by_content(path: Path, head: bytes, named: str | None) -> str | None:
     """Bytes do not lie, names do; but a text may begin with anything."""
     if b"%PDF-" in head[:1024] and named in (None, "pdf"):
         return "pdf"
     if head.startswith(b"PK\x03\x04"):
-        return inside_zip(path) or named
+        return inside_zip(path)
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image"
     for signature, kind in SIGNATURES:
@@ -123,9 +135,11 @@ def by_name(head: bytes, suffix: str, named: str | None, media_type: str | None)
         return None
     if named not in ("code", "email", "markdown") and HTML.match(head):
         return "html"
-    if named:
+    if named and named not in TEXTS:
         return named
     if binary(head):
         return None
+    if named:
+        return named
     said = (media_type or "").partition(";")[0].strip().lower()
     return MEDIA_TYPES.get(said, "text")
