@@ -77,7 +77,7 @@ class Sources:
         return _source(row)
 
     async def keep(self, on: Connection, tenant: str, source: int) -> None:
-        """Nobody deletes it until the end of the transaction; NotFound if it is deleted."""
+        """Until the end of the transaction nobody else deletes it or adds to it; NotFound."""
         if await on.fetchrow(self._sql("lock_source"), tenant, source) is None:
             raise NotFound("source", str(source))
 

@@ -1,6 +1,6 @@
 -- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
--- digest that it had, to be compared.
+-- digest that it had, to be compared. The source is locked: see lock_source.sql.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
