@@ -50,7 +50,7 @@ def extract(
     limits = limits or Limits()
     size = path.stat().st_size
     if size == 0:
-        raise Unreadable("empty", "The file is empty. Send it again; the upload may have failed.")
+        raise Unreadable("empty", "The file is empty. There is nothing in it to read.")
     if size > limits.bytes:
         raise Unreadable(
             "too_large",
@@ -89,12 +89,11 @@ def attempt(read: Read, path: Path, name: str, limits: Limits) -> Extracted:
         return read(path, name, limits)
     except (Unreadable, MemoryError):
         raise
-    except Exception as error:
-        # Parsers quote what they could not read: the kind of the error is all that may be said.
+    except Exception:
+        # Parsers quote what they could not read, and name their own classes: neither is for owners.
         raise Unreadable(
             "broken",
-            f"The file is damaged or not what its name says ({type(error).__name__}). "
-            "Open it, save it anew and send that.",
+            "The file is damaged or not what its name says. Open it, save it anew and send that.",
         ) from None
 
 
@@ -123,8 +122,8 @@ def whole(found: Extracted, limits: Limits) -> Extracted:
 def too_much_text(limits: Limits) -> Unreadable:
     return Unreadable(
         "too_large",
-        f"The file holds more than {limits.characters} characters of text, the most that is read. "
-        "Split it into smaller files.",
+        f"The file holds more than {limits.characters:,} characters of text, the most "
+        "that is read. Split it into smaller files.",
     )
 
 
@@ -134,4 +133,4 @@ def line(value: str | None) -> str | None:
 
 
 def megabytes(size: int) -> str:
-    return f"{size / 1024 / 1024:.1f}"
+    return f"{size / 1024 / 1024:,.1f}"

@@ -45,7 +45,7 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         if pages > limits.pages:
             raise Unreadable(
                 "too_many_pages",
-                f"The PDF has {pages} pages; at most {limits.pages} are read. Split it.",
+                f"The PDF has {pages:,} pages; at most {limits.pages:,} are read. Split it.",
             )
         texts = [*texts_of(document, limits)]
         if sum(map(len, texts)) < SCANNED_CHARACTERS * pages and ocr.available():

@@ -33,7 +33,7 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
 def too_many(slides: int, limits: Limits) -> Unreadable:
     return Unreadable(
         "too_many_pages",
-        f"The presentation has {slides} slides; at most {limits.pages} are read. Split it.",
+        f"The presentation has {slides:,} slides; at most {limits.pages:,} are read. Split it.",
     )
 
 
