@@ -24,10 +24,11 @@ def test_an_empty_file_is_said_to_be_empty(read: Read) -> None:
     assert refused.value.reason == "empty"
 
 
-def test_a_file_of_blanks_has_no_text(read: Read) -> None:
-    with pytest.raises(Unreadable) as refused:
+def test_a_file_of_blanks_has_no_text_and_is_not_taken_for_a_scan(read: Read) -> None:
+    with pytest.raises(Unreadable, match="If it should hold some, save it anew") as refused:
         read("a.txt", " \n\t\n")
     assert refused.value.reason == "no_text"
+    assert "scan" not in str(refused.value)
 
 
 @pytest.mark.parametrize("limit", ["bytes", "characters"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import pack
+from zlib import compress, crc32
 
 import pytest
 
@@ -45,3 +47,21 @@ def test_where_tesseract_is_not_installed_a_scan_fails_with_the_remedy(read: Rea
     with pytest.raises(Unreadable, match="apt-get install tesseract-ocr") as refused:
         read("scan.pdf")
     assert refused.value.reason == "no_text"
+
+
+@TESSERACT
+def test_where_tesseract_is_installed_nobody_is_told_to_install_it(read: Read) -> None:
+    with pytest.raises(Unreadable, match="send a sharper one") as refused:
+        read("blank.png", blank())
+    assert refused.value.reason == "no_text"
+
+
+def blank() -> bytes:
+    """A white picture in grey, 100 by 100 dots."""
+    rows = compress((b"\x00" + b"\xff" * 100) * 100)
+    size = pack(">IIBBBBB", 100, 100, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", size), (b"IDAT", rows), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        pack(">I", len(data)) + name + data + pack(">I", crc32(name + data))
+        for name, data in chunks
+    )

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
+from penstock_apps.knowledge.extract import ocr
 from penstock_apps.knowledge.extract.kinds import named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tidy import tidied
@@ -106,17 +107,25 @@ def whole(found: Extracted, limits: Limits) -> Extracted:
     if characters > limits.characters:
         raise too_much_text(limits)
     if characters == 0:
-        raise Unreadable(
-            "no_text",
-            "No text was found in the file. If it is a scan, tesseract must be installed here "
-            "(Debian: apt-get install tesseract-ocr); or send its text.",
-        )
+        raise no_text(found.kind)
     return Extracted(
         sections=sections,
         kind=found.kind,
         title=line(found.title),
         metadata={key: said for key, value in found.metadata.items() if (said := line(value))},
     )
+
+
+def no_text(kind: str) -> Unreadable:
+    remedy = "If it should hold some, save it anew and send that."
+    if kind in ("pdf", "image"):
+        remedy = "If it is a scan, send a sharper one, or its text."
+        if not ocr.available():
+            remedy = (
+                "If it is a scan, tesseract must be installed here "
+                "(Debian: apt-get install tesseract-ocr); or send its text."
+            )
+    return Unreadable("no_text", f"No text was found in the file. {remedy}")
 
 
 def too_much_text(limits: Limits) -> Unreadable:
