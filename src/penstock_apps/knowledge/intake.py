@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock import BatchHandle, Request
 from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.storage import object_name
+from penstock_apps.knowledge.storage import FileChanged, object_name
 from penstock_apps.knowledge.store.documents import Arrival, Wanted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Source
@@ -55,6 +55,8 @@ class Intake:
         self.source = source
         self.batch = batch
         self._wanted: list[Wanted] = []
+        # Files that were not what they were when they were looked at.
+        self.changed: list[Incoming] = []
         self._unchanged = 0
 
     @property
@@ -77,12 +79,12 @@ class Intake:
         async with self._library.transaction() as on:
             await self._check(on, given)
             await shop.objects.hold(on, tenant, held)
-        await self._store(given)
-        arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in given]
+        stored = await self._store(given)
+        arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in stored]
         async with self._library.transaction() as on:
             wanted = await self._write(on, arrivals)
             await shop.objects.release(on, tenant, [each.digest for each in given])
-        self._unchanged += len(given) - len(wanted)
+        self._unchanged += len(stored) - len(wanted)
         return wanted
 
     async def add_url(self, url: str) -> list[Wanted]:
@@ -91,16 +93,25 @@ class Intake:
             await self._check(on, [])
             return await self._write(on, [Arrival(url, url=url)])
 
-    async def _store(self, files: Sequence[Incoming]) -> None:
+    async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
+        """Store files; those that have not changed meanwhile."""
         places = asyncio.Semaphore(STORED_AT_ONCE)
+        stored: list[Incoming] = []
 
         async def store(file: Incoming) -> None:
-            async with places:
-                await self._library.shop.storage.put(self._library.tenant, file.file, file.digest)
+            try:
+                async with places:
+                    put = self._library.shop.storage.put
+                    await put(self._library.tenant, file.file, file.digest)
+            except (FileChanged, FileNotFoundError, PermissionError):
+                self.changed.append(file)
+            else:
+                stored.append(file)
 
         async with asyncio.TaskGroup() as group:
             for each in files:
                 group.create_task(store(each))
+        return stored
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
         shop, tenant = self._library.shop, self._library.tenant

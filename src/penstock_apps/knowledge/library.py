@@ -134,6 +134,11 @@ class Library:
                 return found
             after = page[-1].id
 
+    async def find_source(self, base: Base, kind: Kind, key: str) -> int | None:
+        """The source with a key."""
+        async with self.transaction() as on:
+            return await self.shop.sources.find(on, self.tenant, base.id, kind, key)
+
     async def held(self, base: Base, kind: Kind, key: str) -> dict[str, Held]:
         """What the source with a key holds, by path; nothing if there is no such source yet."""
         async with self.transaction() as on:

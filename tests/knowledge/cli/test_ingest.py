@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock_apps.knowledge.cli.files import Found, hashed
+from penstock_apps.knowledge.intake import Incoming
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
 from tests.fixtures.database import Database, connected
 
@@ -94,7 +98,8 @@ def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:
     left = said(penstock, "ingest", "handbook", "--no-wait")
     assert (left["total"], left["completed"], left["pending"]) == (2, 0, 2)
     # What is on its way is not added again.
-    assert said(penstock, "ingest", "handbook", "--no-wait")["unchanged"] == 2
+    again = said(penstock, "ingest", "handbook", "--no-wait")
+    assert (again["batch"], again["pending"]) == (None, 2)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +135,47 @@ async def test_a_database_without_the_tables_says_how_to_have_them(
     unknown = penstock.run("migrate", "--with", "wisdom")
     assert "There is no application 'wisdom' here; there are: knowledge." in unknown.stderr
     penstock.close()
+
+
+def test_what_was_on_its_way_is_brought_in_by_the_next_run(
+    penstock: Commands, handbook: Path
+) -> None:
+    said(penstock, "ingest", "handbook", "--no-wait")
+    ended = said(penstock, "ingest", "handbook")
+    assert (ended["batch"], ended["completed"], ended["unchanged"]) == (None, 2, 0)
+    assert ended["chunks"] == 2
+
+
+def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handbook: Path) -> None:
+    Path(f"{handbook}/odd\udcff.md").write_text("# Odd\n\nA name of another encoding.\n")
+    (handbook / "dangling.md").symlink_to("nowhere.md")
+    ended = said(penstock, "ingest", "handbook", "handbook/../handbook/keys.md", code=3)
+    assert (ended["total"], ended["completed"], ended["failed"]) == (3, 2, 1)
+    [error] = ended["errors"]
+    assert error["path"] == "odd\\xff.md"
+    assert "give it another one" in error["reason"]
+    penstock.run("search", "\udcff\udcfe")  # no words, and no surprise
+
+
+async def test_a_file_that_changes_while_it_is_read_is_left_out(
+    library: Library, tmp_path: Path
+) -> None:
+    changing, steady = tmp_path / "changing.md", tmp_path / "steady.md"
+    changing.write_text("before")
+    steady.write_text("as ever")
+    seen, troubles = hashed([Found(each.name, each) for each in (changing, steady)])
+    assert not troubles
+    changing.write_text("after it")
+    base = await library.make_base("notes")
+    async with library.intake(base, NewSource("files", "notes")) as intake:
+        wanted = await intake.add([Incoming(*each) for each in seen])
+    assert [each.path for each in wanted] == ["steady.md"]
+    assert [each.path for each in intake.changed] == ["changing.md"]
+
+
+def test_tags_that_are_new_are_put_on_what_is_there(penstock: Commands, handbook: Path) -> None:
+    said(penstock, "ingest", "handbook")
+    tagged = said(penstock, "ingest", "handbook", "--tag", "office")
+    assert (tagged["completed"], tagged["embedded"]) == (2, 0)
+    assert len(said(penstock, "search", "keys", "--tag", "office")) == 2
+    assert said(penstock, "ingest", "handbook", "--tag", "office")["unchanged"] == 2

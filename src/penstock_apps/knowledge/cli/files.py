@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.cli.errors import CommandError
+from penstock_apps.knowledge.cli.summary import Trouble
 
 
 class Found(NamedTuple):
@@ -16,11 +17,10 @@ class Found(NamedTuple):
 
     path: str
     file: Path
-    size: int
 
 
 class Hashed(NamedTuple):
-    """A file with the SHA-256 of its content."""
+    """A file with the size and the SHA-256 of its content."""
 
     path: str
     file: Path
@@ -28,42 +28,75 @@ class Hashed(NamedTuple):
     digest: bytes
 
 
-def find(paths: Sequence[Path]) -> dict[Path, list[Found]]:
-    """The files of each folder. A file that is named itself belongs to the folder it is in.
+class Finding:
+    """The files of each folder; what cannot be looked at is told, and the rest goes on.
 
-    Hidden files and folders are left out, unless they are named.
+    A file that is named itself belongs to the folder it is in. Hidden files and folders are left
+    out, unless they are named.
     """
-    found: dict[Path, dict[str, Found]] = {}
-    for path in paths:
-        place = path.absolute()
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.folders: dict[Path, dict[str, Found]] = {}
+        self.troubles: list[Trouble] = []
+        for path in paths:
+            self._add(path)
+
+    @property
+    def total(self) -> int:
+        return len(self.troubles) + sum(map(len, self.folders.values()))
+
+    def _add(self, path: Path) -> None:
+        # Without the dots, and with the links: a folder is known by what it is called.
+        place = Path(os.path.normpath(path.absolute()))
         if place.is_dir():
-            root, files = place, walk(place)
+            root, files = place, self._walk(place)
         elif place.is_file():
             root, files = place.parent, iter([place])
+        elif place.exists():
+            raise CommandError(f"{_shown(str(path))} is neither a file nor a folder.")
         else:
-            raise CommandError(f"There is no file or folder {path}.", path=str(path))
-        known = found.setdefault(root, {})
+            told = _shown(str(path))
+            raise CommandError(f"There is no file or folder {told}.", path=told)
+        known = self.folders.setdefault(root, {})
         for file in files:
             name = str(file.relative_to(root))
-            known[name] = Found(name, file, file.stat().st_size)
-    return {root: list(files.values()) for root, files in found.items()}
+            if name.isprintable():
+                known[name] = Found(name, file)
+            else:
+                told = "Its name has characters that cannot be shown; give it another one."
+                self.troubles.append(Trouble(_shown(name), told))
+
+    def _walk(self, folder: Path) -> Iterator[Path]:
+        """All files below a folder, in order."""
+        for place, folders, names in os.walk(folder, onerror=self._cannot_look):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                file = Path(place) / name
+                if not name.startswith(".") and file.is_file():
+                    yield file
+
+    def _cannot_look(self, error: OSError) -> None:
+        self.troubles.append(Trouble(_shown(str(error.filename)), _why(error)))
 
 
-def walk(folder: Path) -> Iterator[Path]:
-    """All files below a folder, in order."""
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            file = Path(place) / name
-            if not name.startswith(".") and file.is_file():
-                yield file
+def hashed(files: Iterable[Found]) -> tuple[list[Hashed], list[Trouble]]:
+    """Read each file once; those that cannot be read are told."""
+    read, troubles = [], []
+    for each in files:
+        try:
+            with each.file.open("rb") as opened:
+                digest = file_digest(opened, "sha256").digest()
+                read.append(Hashed(*each, opened.tell(), digest))
+        except OSError as error:
+            troubles.append(Trouble(each.path, _why(error)))
+    return read, troubles
 
 
-def hashed(files: Iterable[Found]) -> list[Hashed]:
-    """Read each file once."""
-    return [Hashed(*each, _digest(each.file)) for each in files]
+def _why(error: OSError) -> str:
+    return f"It cannot be read: {error.strerror or error}."
 
 
-def _digest(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        return file_digest(opened, "sha256").digest()
+def _shown(name: str) -> str:
+    """A name as it can be printed, whatever bytes it has."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

@@ -75,13 +75,13 @@ def ingest(
 
     from penstock import Penstock
     from penstock.cli.opening import plain_errors
-    from penstock_apps.knowledge.cli.files import find
+    from penstock_apps.knowledge.cli.files import Finding
     from penstock_apps.knowledge.cli.ingesting import Wish, ingested
     from penstock_apps.knowledge.cli.screen import screen_for
 
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    found = find(paths)
+    found = Finding(paths)
     app = Penstock()
     where.lead(app)
     with plain_errors(app.database):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from penstock import Penstock, Worker
+from penstock import Penstock
 from penstock_apps.knowledge import Knowledge
-from penstock_apps.knowledge.cli.files import Found, Hashed, hashed
+from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.intake import Incoming, Intake
@@ -26,8 +25,6 @@ from penstock_apps.knowledge.workshop import Workshop
 # Files that are read, stored and written down together.
 AT_ONCE = 200
 LOOK = 0.2
-
-Folders = Mapping[Path, Sequence[Found]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +40,13 @@ class Wish:
     children: int | None = None
 
 
-async def ingested(app: Penstock, folders: Folders, wish: Wish, screen: Screen) -> Summary:
-    """Take in what is new or changed in these folders, and wait for it if that is wanted."""
+async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) -> Summary:
+    """Take in what is new or changed, and wait for it if that is wanted."""
     began = time.monotonic()
     knowledge = Knowledge(app)
     async with app, knowledge.opened() as shop:
         base = await Library(shop, wish.tenant).make_base(wish.base)
-        ingesting = Ingesting(knowledge, shop, base, folders, wish, screen)
+        ingesting = Ingesting(knowledge, shop, base, found, wish, screen)
         with screen:
             await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
@@ -63,7 +60,7 @@ class Ingesting:
         knowledge: Knowledge,
         shop: Workshop,
         base: Base,
-        folders: Folders,
+        found: Finding,
         wish: Wish,
         screen: Screen,
     ) -> None:
@@ -71,14 +68,17 @@ class Ingesting:
         self._app = shop.app
         self._library = Library(shop, wish.tenant)
         self._base = base
-        self._folders = folders
+        self._found = found
         self._wish = wish
         self._screen = screen
-        self._total = sum(map(len, folders.values()))
         self._looked = 0
         self._unchanged = 0
         self._skipped = 0
+        self._troubles = list(found.troubles)
         self._intakes: dict[Path, Intake] = {}
+        # What comes in now, or was on its way already, by folder.
+        self._awaited: dict[Path, set[str]] = {folder: set() for folder in found.folders}
+        self._is_working = False
 
     @property
     def _batch(self) -> str | None:
@@ -88,84 +88,139 @@ class Ingesting:
         """Look at all files, bring in those that are not in as they are."""
         async with AsyncExitStack() as working:
             async with AsyncExitStack() as adding:
-                for folder in self._folders:
-                    await self._look_into(folder, adding, working)
-            if self._batch is not None and self._wish.waits:
-                await self._wait(self._batch)
+                for folder, files in self._found.folders.items():
+                    await self._look_into(folder, list(files.values()), adding, working)
+            if any(self._awaited.values()) and self._wish.waits:
+                await self._begin_work(working)
+                await self._wait()
 
     async def _look_into(
-        self, folder: Path, adding: AsyncExitStack, working: AsyncExitStack
+        self, folder: Path, files: list[Found], adding: AsyncExitStack, working: AsyncExitStack
     ) -> None:
         held = await self._library.held(self._base, "files", str(folder))
-        rest = iter(self._folders[folder])
+        rest = iter(files)
         while some := list(islice(rest, AT_ONCE)):
-            read = await asyncio.to_thread(hashed, some)
-            changed = [each for each in read if self._is_wanted(each, held.get(each.path))]
-            self._looked += len(read)
-            self._screen.reading(self._looked, self._total)
+            read, troubles = await asyncio.to_thread(hashed, some)
+            self._troubles += troubles
+            changed = [each for each in read if self._is_wanted(folder, each, held.get(each.path))]
+            self._looked += len(some)
+            self._screen.reading(self._looked, self._found.total)
             if changed:
-                if not self._intakes:
-                    # The work begins with the first files, while others are still looked at.
-                    await self._begin(adding, working)
-                wanted = await self._intakes[folder].add([_incoming(each) for each in changed])
-                self._unchanged += len(changed) - len(wanted)
+                await self._add(folder, changed, adding, working)
 
-    def _is_wanted(self, file: Hashed, held: Held | None) -> bool:
-        if held is None or held.state != "completed" or held.digest != file.digest:
+    def _is_wanted(self, folder: Path, file: Hashed, held: Held | None) -> bool:
+        """Whether it has to be taken in; counts it if not."""
+        wish = self._wish
+        if held is None or held.digest != file.digest or held.state in ("failed", "cancelled"):
             return True
-        if not held.is_skipped:
-            self._unchanged += 1
-        elif not self._wish.again:
+        if wish.tags and set(held.tags) != set(wish.tags):
+            return True
+        if held.is_under_way:
+            self._awaited[folder].add(file.path)
+            return False
+        if held.is_skipped and wish.again:
+            return True
+        if held.is_skipped:
             self._skipped += 1
-        return held.is_skipped and self._wish.again
+        else:
+            self._unchanged += 1
+        return False
 
-    async def _begin(self, adding: AsyncExitStack, working: AsyncExitStack) -> None:
+    async def _add(
+        self,
+        folder: Path,
+        files: list[Hashed],
+        adding: AsyncExitStack,
+        working: AsyncExitStack,
+    ) -> None:
+        if not self._intakes:
+            # The work begins with the first files, while others are still looked at.
+            self._intakes = await self._open(adding)
+            await self._begin_work(working)
+        intake = self._intakes[folder]
+        before = len(intake.changed)
+        await intake.add([_incoming(each) for each in files])
+        lost = {each.path for each in intake.changed[before:]}
+        self._troubles += [Trouble(path, "It changed while it was read.") for path in sorted(lost)]
+        self._awaited[folder] |= {each.path for each in files} - lost
+
+    async def _open(self, adding: AsyncExitStack) -> dict[Path, Intake]:
+        folders = list(self._found.folders)
         sources = [
             NewSource("files", folder.name or str(folder), str(folder), self._wish.tags)
-            for folder in self._folders
+            for folder in folders
         ]
         opened = await adding.enter_async_context(self._library.intakes(self._base, sources))
-        self._intakes = dict(zip(self._folders, opened, strict=True))
-        if self._wish.works:
-            await working.enter_async_context(self._worker())
+        return dict(zip(folders, opened, strict=True))
 
-    def _worker(self) -> Worker:
-        children = self._wish.children or 2 * (os.cpu_count() or 1)
-        return self._app.worker(self._knowledge.queues(children), children=children)
+    async def _begin_work(self, working: AsyncExitStack) -> None:
+        if self._wish.works and not self._is_working:
+            self._is_working = True
+            children = self._wish.children or 2 * (os.cpu_count() or 1)
+            queues = self._knowledge.queues(children)
+            await working.enter_async_context(self._app.worker(queues, children=children))
 
-    async def _wait(self, batch: str) -> None:
+    async def _wait(self) -> None:
+        """Until all that comes in has ended, whichever batch it is in."""
+        total = sum(map(len, self._awaited.values()))
+        sources = [
+            source
+            for folder, paths in self._awaited.items()
+            if paths
+            and (source := await self._library.find_source(self._base, "files", str(folder)))
+        ]
         while True:
-            status = await self._app.get_batch(batch)
-            self._screen.working(status.done, status.total, status.failed)
-            if status.is_finished:
+            counts = [await self._library.progress(source=each) for each in sources]
+            left = sum(each.pending + each.processing for each in counts)
+            self._screen.working(max(0, total - left), total, sum(each.failed for each in counts))
+            if not left:
                 return
             await asyncio.sleep(LOOK)
 
+    async def _ended(self) -> dict[tuple[Path, str], Held]:
+        """What is awaited and has ended."""
+        ended: dict[tuple[Path, str], Held] = {}
+        for folder, paths in self._awaited.items():
+            if paths:
+                held = await self._library.held(self._base, "files", str(folder))
+                ended |= {
+                    (folder, path): held[path]
+                    for path in paths
+                    if path in held and not held[path].is_under_way
+                }
+        return ended
+
     async def summary(self, seconds: float) -> Summary:
         """What came of it."""
-        batch = self._batch
-        documents = [] if batch is None else await self._library.documents_of(batch)
-        ended = [each for each in documents if each.state == "completed"]
-        completed = [each for each in ended if each.reason is None]
-        failed = [each for each in documents if each.state in ("failed", "cancelled")]
-        skipped = [
-            Trouble(each.path, each.error or "") for each in ended if each.reason is not None
+        ended = await self._ended()
+        completed = [each for each in ended.values() if each.state == "completed"]
+        went_in = [each for each in completed if not each.is_skipped]
+        errors = [
+            *self._troubles,
+            *(
+                Trouble(path, each.error or each.reason or each.state)
+                for (_, path), each in sorted(ended.items())
+                if each.state in ("failed", "cancelled")
+            ),
+        ]
+        skips = [
+            Trouble(path, each.error or "")
+            for (_, path), each in sorted(ended.items())
+            if each.is_skipped
         ]
         return Summary(
-            batch=batch,
-            total=self._total,
-            completed=len(completed),
-            failed=len(failed),
-            skipped=self._skipped + len(skipped),
+            batch=self._batch,
+            total=self._found.total,
+            completed=len(went_in),
+            failed=len(errors),
+            skipped=self._skipped + len(skips),
             unchanged=self._unchanged,
-            chunks=sum(each.chunks for each in completed),
-            embedded=sum(each.embedded for each in completed),
+            chunks=sum(each.chunks for each in went_in),
+            embedded=sum(each.embedded for each in went_in),
             seconds=round(seconds, 3),
-            pending=len(documents) - len(ended) - len(failed),
-            errors=tuple(
-                Trouble(each.path, each.error or each.reason or each.state) for each in failed
-            ),
-            skips=tuple(skipped),
+            pending=sum(map(len, self._awaited.values())) - len(ended),
+            errors=tuple(errors),
+            skips=tuple(skips),
         )
 
 

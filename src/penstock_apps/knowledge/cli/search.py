@@ -76,7 +76,9 @@ def search(
     app = Penstock()
     where.lead(app)
     knowledge = Knowledge(app)
-    query = Query(question, k, Filters(tags=tuple(tag or ())), mode)
+    # What is typed in another encoding is looked for as far as it can be read.
+    text = question.encode("utf-8", "replace").decode()
+    query = Query(text, k, Filters(tags=tuple(tag or ())), mode)
 
     async def ask() -> list[Hit]:
         async with app, knowledge.opened() as shop:

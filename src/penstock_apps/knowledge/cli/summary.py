@@ -72,5 +72,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                     *(f"  {each.path}: {each.reason}" for each in some[:SHOWN]),
                 ]
             if len(some) > SHOWN:
-                lines.append(f"  … and {len(some) - SHOWN:,} more; --json has all of them.")
+                lines.append(f"  … and {len(some) - SHOWN:,} more.")
+        if self.pending:
+            lines.append("A worker brings the rest in: `penstock up`, or the same command again.")
         return "\n".join(lines)

@@ -54,6 +54,14 @@ class Held(Struct, frozen=True):
     digest: bytes | None
     state: State
     reason: str | None
+    error: str | None
+    chunks: int
+    embedded: int
+    tags: list[str]
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.state in ("pending", "processing")
 
     @property
     def is_skipped(self) -> bool:
