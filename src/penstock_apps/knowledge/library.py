@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from penstock import Client
+from penstock import Client, ConfigError
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake, Receipt
@@ -61,8 +61,11 @@ class Library:
         """A base with a name, made if it is not there."""
         async with self.transaction() as on:
             found = await self.shop.bases.find(on, self.tenant, name)
+            languages = await self.shop.bases.languages(on)
         if found is not None:
             return found
+        if language not in languages:
+            raise ConfigError("language", language, ", ".join(languages))
         recipe = recipe or Recipe()
         embedder = self.shop.embedder(recipe.embedding)
         edition = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)

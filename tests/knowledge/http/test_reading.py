@@ -35,6 +35,7 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
     for wrong in ({"chunking": {"size": 1}}, {"language": "klingon"}):
         answer = await http.post("/knowledge-bases", json={"name": "x", **wrong})
         assert answer.status_code == 422
+    assert "english" in answer.json()["detail"]
 
     [listed] = (await http.get("/knowledge-sources?base=plant")).json()["sources"]
     assert listed == (await http.get(f"/knowledge-sources/{source}")).json()

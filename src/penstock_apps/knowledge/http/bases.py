@@ -36,11 +36,6 @@ async def make_base(wish: BaseWish, library: Add) -> Response:
         # Who may choose an address lets our server ask it, from inside our network.
         told = "Where models are asked is not for tenants to say."
         raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])
-    async with library.transaction() as on:
-        is_known = await library.shop.bases.knows(on, wish.language)
-    if not is_known:
-        told = f"Postgres has no text search configuration {wish.language!r}; `simple` fits all."
-        raise Problem(422, "does-not-fit", told, fields=[("language", told)])
     base = await library.make_base(wish.name, wish.recipe, wish.language)
     return as_json(BaseShown.of(base), 201)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -79,9 +80,9 @@ class Bases:
             await on.execute(self._sql("make_live"), made, live)
         return await self.get(on, tenant, name)
 
-    async def knows(self, on: Connection, language: str) -> bool:
-        """Whether words of a language can be searched for."""
-        return bool(await on.fetchval(self._sql("has_language"), language))
+    async def languages(self, on: Connection) -> Sequence[str]:
+        """The languages whose words can be searched for."""
+        return [row["name"] for row in await on.fetch(self._sql("list_languages"))]
 
     async def add_edition(
         self, on: Connection, tenant: str, base: int, edition: NewEdition, state: str
