@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from penstock import Client, ConfigError
-from penstock_apps.knowledge.embed import Embedding
+from penstock import Client, ConfigError, NotRetryable, Retryable
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake, Receipt
 from penstock_apps.knowledge.pipeline import editions, tasks
@@ -22,6 +22,8 @@ from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.store.tenants import Tenant
 from penstock_apps.knowledge.workshop import Workshop
+
+logger = logging.getLogger("penstock.knowledge")
 
 ENGLISH = "english"
 # Documents of one transaction.
@@ -155,7 +157,10 @@ class Library:
     async def search(self, query: Query, bases: Sequence[str] = ()) -> list[Hit]:
         """What the documents of some bases, or of all, say about something.
 
-        hits = await library.search(Query("how do I rotate the keys?", k=5), ["handbook"])
+            hits = await library.search(Query("how do I rotate the keys?", k=5), ["handbook"])
+
+        A model that cannot be asked is an error for who names its base; among all bases, its own
+        are searched by words.
         """
         async with self.transaction() as on:
             if bases:
@@ -165,17 +170,26 @@ class Library:
         groups = [
             Group(
                 tuple(each.edition.id for each in some),
-                await self._vector(some[0].edition.recipe.embedding, query),
+                await self._vector(some, query, is_named=bool(bases)),
             )
             for some in _grouped(asked)
         ]
         async with self.transaction() as on:
             return await self.shop.searching.search(on, self.tenant, groups, query)
 
-    async def _vector(self, embedding: Embedding, query: Query) -> Any:
+    async def _vector(self, bases: Sequence[Base], query: Query, *, is_named: bool) -> Any:
+        """What the model of some bases makes of a question; None: they are searched by words."""
         if query.mode == "words" or not query.text.strip():
             return None
-        return await self.shop.embedder(embedding).embed_query(query.text)
+        try:
+            embedder = self.shop.embedder(bases[0].edition.recipe.embedding)
+            return await embedder.embed_query(query.text)
+        except (Retryable, NotRetryable) as error:
+            if is_named:
+                raise
+            names = ", ".join(each.name for each in bases)
+            logger.warning("Only words are searched for in %s of %s: %s", names, self.tenant, error)
+            return None
 
     # How far it is
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from penstock import PenstockError, Retryable
 from penstock.service.problem import Problem, from_error
+from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import (
     KnowledgeError,
     NotFound,
@@ -24,7 +27,7 @@ from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, S
 from penstock_apps.knowledge.upload import UploadRefused
 
 # The first that fits; the rest is a conflict.
-STATUSES: Final[tuple[tuple[type[KnowledgeError], int], ...]] = (
+STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (NotFound, 404),
     (ObjectMissing, 404),
     (QuotaExceeded, 403),
@@ -34,6 +37,10 @@ STATUSES: Final[tuple[tuple[type[KnowledgeError], int], ...]] = (
     (VectorMissing, 503),
     (TablesMissing, 503),
     (Unreadable, 422),
+    (Refused, 422),
+    (KeyMissing, 503),
+    (Misfit, 503),
+    (Retryable, 503),
 )
 FAULTS: Final = {
     "not_multipart": 415,
@@ -52,9 +59,11 @@ UNREACHABLE: Final = (
 )
 
 
-def told(error: KnowledgeError) -> Problem:
+def told(error: KnowledgeError | Retryable) -> Problem:
     """What one of our errors is to a caller."""
     problem = from_error(error)
+    if isinstance(error, Retryable) and error.after:
+        problem.headers["retry-after"] = str(math.ceil(error.after))
     if isinstance(error, UploadRefused):
         problem.status = FAULTS[error.fault]
         if isinstance(error.__cause__, TimeoutError):
@@ -73,7 +82,7 @@ class Refusing(APIRoute):
         async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
-            except KnowledgeError as error:
+            except (KnowledgeError, Retryable) as error:
                 raise told(error) from error
             except asyncpg.UndefinedTableError as error:
                 detail = (

@@ -46,7 +46,10 @@ class Query(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Editions of one embedder and one language, and what that embedder makes of the question."""
+    """Editions of one embedder and one language, and what that embedder makes of the question.
+
+    Without a vector, only words are searched for, whatever the mode.
+    """
 
     editions: tuple[int, ...]
     vector: Sequence[float] | None = None

@@ -35,7 +35,7 @@ class Searching:
                 query.text,
                 query.k,
                 filters,
-                query.mode,
+                query.mode if group.vector is not None else "words",
             )
             rankings.append([Hit(**row) for row in rows])
         return fuse(rankings, query.k)
