@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import math
 from collections.abc import Callable, Coroutine
+from socket import gaierror
 from typing import Any, Final
 
 import asyncpg
@@ -25,6 +28,8 @@ from penstock_apps.knowledge.errors import (
 )
 from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, StorageDown
 from penstock_apps.knowledge.upload import UploadRefused
+
+logger = logging.getLogger("penstock.knowledge")
 
 # The first that fits; the rest is a conflict.
 STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
@@ -51,11 +56,20 @@ FAULTS: Final = {
     "disk": 503,
 }
 UNREACHABLE: Final = (
-    OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
+)
+# Of an address with several numbers, asyncio tells all that went wrong, and no number of it.
+OF_NETWORK: Final = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
+OF_FILES: Final = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
 )
 
 
@@ -71,6 +85,24 @@ def told(error: KnowledgeError | Retryable) -> Problem:
     else:
         problem.status = next((to for kind, to in STATUSES if isinstance(error, kind)), 409)
     return problem
+
+
+def told_of_system(error: OSError) -> Problem:
+    """What the system refuses us: the network, or files. What is neither is a fault of ours."""
+    # A socket that is not there has no file name, unlike a file.
+    is_socket = error.errno == errno.ENOENT and error.filename is None
+    is_lost = isinstance(error, ConnectionError | TimeoutError | gaierror)
+    if is_lost or is_socket or error.errno in OF_NETWORK:
+        return lost()
+    if error.errno in OF_FILES:
+        logger.error("The service cannot use its files: %s", error)
+        detail = f"The service cannot use its files: {error.strerror}."
+        return Problem(503, "files-unusable", detail)
+    raise error
+
+
+def lost() -> Problem:
+    return Problem(503, "database-lost", "The database does not answer. Ask again in a moment.")
 
 
 class Refusing(APIRoute):
@@ -90,7 +122,8 @@ class Refusing(APIRoute):
                 )
                 raise Problem(503, "schema-missing", detail) from error
             except UNREACHABLE as error:
-                detail = "The database does not answer. Ask again in a moment."
-                raise Problem(503, "database-lost", detail) from error
+                raise lost() from error
+            except OSError as error:
+                raise told_of_system(error) from error
 
         return handle
