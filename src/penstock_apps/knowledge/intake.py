@@ -108,9 +108,12 @@ class Intake:
             else:
                 stored.append(file)
 
-        async with asyncio.TaskGroup() as group:
-            for each in files:
-                group.create_task(store(each))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in files:
+                    group.create_task(store(each))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
         return stored
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:

@@ -66,7 +66,7 @@ CALLS = {
         [],
     ),
     "search_words_v1": (
-        "search_words_v1('b', ARRAY[2::bigint], NULL, 1, 'english', 'secret', '{{}}', 9)",
+        "search_words_v1('b', ARRAY[2::bigint], NULL, 1, 'english', 'secret', '{{}}', '{{}}', 9)",
         [],
     ),
 }

@@ -20,7 +20,8 @@ WITH given AS (
            metadata = excluded.metadata, batch = excluded.batch, stored = excluded.stored, job = NULL,
            updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
-        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL OR d.tags IS DISTINCT FROM excluded.tags
+        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL
+        OR (excluded.tags <> '{}' AND d.tags IS DISTINCT FROM excluded.tags)
     RETURNING d.id, d.path, d.version, d.bytes
 ), counted AS (
     INSERT INTO :"schema".usage AS u (tenant, slot, documents, bytes)
