@@ -36,7 +36,13 @@ SERVING = tuple(line for line in ALL if line.startswith(("penstock serve", "pens
 # They measure, or play for half a minute, and have tests of their own.
 LONG = tuple(line for line in ALL if line.startswith(("penstock bench", "penstock demo")))
 EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
-SHORT = [line for line in ALL if line not in (*STAYING, *SERVING, *LONG, *EMBEDDED)]
+# tests/knowledge/cli runs them, where there are vectors.
+KNOWLEDGE = tuple(
+    line
+    for line in ALL
+    if line.startswith(("penstock ingest", "penstock search")) or "--with knowledge" in line
+)
+SHORT = [line for line in ALL if line not in (*STAYING, *SERVING, *LONG, *EMBEDDED, *KNOWLEDGE)]
 HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")
 # Job 42 has failed: it has no result, and cannot be cancelled any more.
 CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}

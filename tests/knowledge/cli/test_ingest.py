@@ -12,8 +12,10 @@ from penstock_apps.knowledge.intake import Incoming
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
+from tests.cli.test_examples import KNOWLEDGE
 from tests.fixtures.database import Database, connected
 
+FILES = Path(__file__).parents[1] / "files"
 KEYS = "# Keys\n\nMake a second key, let all services use it, then revoke the first one.\n"
 TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the right one.\n"
 
@@ -179,3 +181,13 @@ def test_tags_that_are_new_are_put_on_what_is_there(penstock: Commands, handbook
     assert (tagged["completed"], tagged["embedded"]) == (2, 0)
     assert len(said(penstock, "search", "keys", "--tag", "office")) == 2
     assert said(penstock, "ingest", "handbook", "--tag", "office")["unchanged"] == 2
+
+
+def test_the_examples_work(penstock: Commands, handbook: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# Vacuum\n\nVacuum gives space back.\n")
+    (tmp_path / "manual.pdf").write_bytes((FILES / "manual.pdf").read_bytes())
+    said(penstock, "ingest", "notes.md", "--base", "manuals")
+    # In their order: what one has taken in, the one that leaves the work to others finds there.
+    for line in sorted(KNOWLEDGE):
+        done = penstock.shell(line)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
