@@ -44,12 +44,7 @@ def indexes(schema: str) -> dict[str, str]:
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Number and name of every migration, in order."""
-    names = sorted(
-        entry.name.removesuffix(".up.sql")
-        for entry in (files(__package__) / "migrations").iterdir()
-        if entry.name.endswith(".up.sql")
-    )
-    return tuple((int(name.split("_", 1)[0]), name) for name in names)
+    return listed(files(__package__))
 
 
 def migration(name: str, direction: str, schema: str) -> str:
@@ -75,6 +70,16 @@ class Roles(NamedTuple):
 def roles(schema: str) -> Roles:
     """Named after the schema: roles are the whole server's, and rights to one are not to all."""
     return Roles(f"{schema}_worker", f"{schema}_app")
+
+
+def listed(root: Traversable) -> tuple[tuple[int, str], ...]:
+    """Number and name of every migration in `migrations/` below a folder, in order."""
+    names = sorted(
+        entry.name.removesuffix(".up.sql")
+        for entry in (root / "migrations").iterdir()
+        if entry.name.endswith(".up.sql")
+    )
+    return tuple((int(name.split("_", 1)[0]), name) for name in names)
 
 
 def expand(root: Traversable, name: str) -> str:

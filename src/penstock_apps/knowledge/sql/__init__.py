@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from penstock.sql import Roles, expand, quote
+from penstock.sql import Roles, expand, listed, quote
 
 
 @cache
@@ -18,12 +18,7 @@ def statement(name: str, schema: str) -> str:
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Number and name of every migration, in order."""
-    names = sorted(
-        entry.name.removesuffix(".up.sql")
-        for entry in (files(__package__) / "migrations").iterdir()
-        if entry.name.endswith(".up.sql")
-    )
-    return tuple((int(name.split("_", 1)[0]), name) for name in names)
+    return listed(files(__package__))
 
 
 def migration(name: str, schema: str, vector: str) -> str:
