@@ -15,8 +15,8 @@ SET jit = off
 AS $$
 DECLARE
     c_terms   constant integer := 10;     -- so many of the rarest are looked for
-    c_matches constant integer := 500;    -- so many chunks are looked at for one term, and for pairs of them
-    c_pairs   constant integer := 3;
+    c_matches constant integer := 2000;   -- so many chunks are looked at
+    c_pairs   constant integer := 1;      -- of terms that are too common alone
     c_refined constant integer := 100;    -- so many are weighed by where their words stand
     v_within  tsquery := (SELECT string_agg(format('''_e%s''', e), ' | ')::tsquery FROM unnest(p_editions) AS e);
     v_strict  tsquery := search_strict_v1(p_language, p_words);
