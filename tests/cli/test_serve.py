@@ -200,7 +200,10 @@ def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_wi
     run, said = started(bare, "up")
     try:
         assert said["app"] == "knowledge"
-        assert said["queues"] == ["knowledge", "knowledge-large", "knowledge-small"]
+        assert said["queues"] == [
+            *("knowledge", "knowledge-embed"),
+            *("knowledge-large", "knowledge-small"),
+        ]
         assert said["database"].startswith("embedded Postgres")
         assert httpx.get(f"{said['address']}/readyz").status_code == 200
         key = {"authorization": f"Bearer {said['key']}"}
