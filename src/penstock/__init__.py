@@ -10,6 +10,7 @@ async def greet(name: str) -> str:
 """
 
 from penstock.app import (
+    Application,
     Penstock,
     SyncPenstock,
 )
@@ -202,6 +203,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admitted",
+    "Application",
     "ArgumentsDoNotFit",
     "AttemptError",
     "AuditEntry",
