@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock_apps.knowledge.search.hit import Hit
 
 # How little a first place counts more than a second; as in search_v1.sql.
-RANK = 60
+RANK = 10
 
 
 def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

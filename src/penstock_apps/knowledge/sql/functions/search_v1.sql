@@ -23,7 +23,7 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    c_rank     constant integer := 60;   -- how little a first place counts more than a second
+    c_rank     constant integer := 10;   -- how little a first place counts more than a second
     v_filters  jsonb := nullif(p_filters, '{}');
     v_editions bigint[];
     v_all      double precision;
