@@ -12,7 +12,7 @@ from penstock import Client, ConfigError, NotRetryable, Retryable
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake, Receipt
 from penstock_apps.knowledge.pipeline import editions, tasks
-from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Document, Held
@@ -216,6 +216,18 @@ class Library:
         if job is not None:
             await self.client.cancel_many([job], "deleted")
 
+    async def delete_documents(self, documents: Sequence[int]) -> int:
+        """Delete those of some documents that are there; how many."""
+        number = 0
+        for start in range(0, len(documents), AT_ONCE):
+            async with self.transaction() as on:
+                some = documents[start : start + AT_ONCE]
+                marked = await self.shop.removals.mark_documents(on, self.tenant, some)
+                await self._remove(on, "document", *marked)
+            await self.client.cancel_many([job for job in marked.values() if job], "deleted")
+            number += len(marked)
+        return number
+
     async def delete_source(self, source: int) -> None:
         """Delete a source with its documents; NotFound."""
         async with self.transaction() as on:
@@ -235,9 +247,16 @@ class Library:
             await self.shop.removals.mark_tenant(on, self.tenant)
             await self._remove(on, "tenant", None)
 
-    async def _remove(self, on: Connection, what: Deleted, which: int | None) -> None:
-        request = remove.options(tenant=self.tenant).prepare(what, which)
-        await self.client.inside(on).enqueue_many([request])
+    async def _remove(self, on: Connection, what: Deleted, *which: int | None) -> None:
+        task = remove.options(tenant=self.tenant)
+        await self.client.inside(on).enqueue_many([task.prepare(what, each) for each in which])
+
+    async def finish_removals(self) -> None:
+        """Remove here what is deleted, if there is anything that no worker has removed yet."""
+        async with self.transaction() as on:
+            is_left = await self.shop.removals.is_unfinished(on, self.tenant)
+        if is_left:
+            await self.shop.app.worker({CARE: 4}, tenants=self.tenant).drain()
 
     # Again, or no more
 

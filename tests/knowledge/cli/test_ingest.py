@@ -1,9 +1,6 @@
 """`penstock ingest` and `penstock search`, as somebody types them."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,34 +11,9 @@ from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
 from tests.cli.test_examples import KNOWLEDGE
 from tests.fixtures.database import Database, connected
+from tests.knowledge.cli.conftest import KEYS, said
 
 FILES = Path(__file__).parents[1] / "files"
-KEYS = "# Keys\n\nMake a second key, let all services use it, then revoke the first one.\n"
-TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the right one.\n"
-
-
-@pytest.fixture
-def penstock(tmp_path: Path, knowledge_database: Database, objects: Path) -> Iterator[Commands]:
-    """The command, with a database that has the tables of knowledge."""
-    commands = Commands(tmp_path, knowledge_database.url)
-    yield commands
-    commands.close()
-
-
-@pytest.fixture
-def handbook(tmp_path: Path) -> Path:
-    folder = tmp_path / "handbook"
-    (folder / "office").mkdir(parents=True)
-    (folder / "keys.md").write_text(KEYS)
-    (folder / "office" / "travel.md").write_text(TRAVEL)
-    (folder / ".hidden.md").write_text("nobody sees this")
-    return folder
-
-
-def said(penstock: Commands, *arguments: str, code: int = 0) -> Any:
-    ended = penstock.run(*arguments, "--json")
-    assert ended.returncode == code, ended.stderr
-    return json.loads(ended.stdout)
 
 
 def test_files_go_in_once_and_are_found(penstock: Commands, handbook: Path) -> None:
@@ -151,11 +123,17 @@ def test_what_was_on_its_way_is_brought_in_by_the_next_run(
 def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handbook: Path) -> None:
     Path(f"{handbook}/odd\udcff.md").write_text("# Odd\n\nA name of another encoding.\n")
     (handbook / "dangling.md").symlink_to("nowhere.md")
+    (handbook / "self.md").symlink_to("self.md")
+    (handbook / "loop").symlink_to(".", target_is_directory=True)
+    # Nobody can read this from its beginning, not even root.
+    (handbook / "unreadable.md").symlink_to("/proc/self/mem")
+    (handbook / "100% [bold]ünïcode[b] $(x) 'q'.md").write_text("# Odd\n\nYet a name.\n")
     ended = said(penstock, "ingest", "handbook", "handbook/../handbook/keys.md", code=3)
-    assert (ended["total"], ended["completed"], ended["failed"]) == (3, 2, 1)
-    [error] = ended["errors"]
-    assert error["path"] == "odd\\xff.md"
-    assert "give it another one" in error["reason"]
+    assert (ended["total"], ended["completed"], ended["failed"]) == (5, 3, 2)
+    errors = {each["path"]: each["reason"] for each in ended["errors"]}
+    assert errors.keys() == {"odd\\xff.md", "unreadable.md"}
+    assert "give it another one" in errors["odd\\xff.md"]
+    assert errors["unreadable.md"] == "It cannot be read: Input/output error."
     penstock.run("search", "\udcff\udcfe")  # no words, and no surprise
 
 

@@ -38,6 +38,9 @@ class Finding:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.folders: dict[Path, dict[str, Found]] = {}
         self.troubles: list[Trouble] = []
+        # Of the folders: those that were named, and those that could not be looked at as a whole.
+        self._named: set[Path] = set()
+        self._partial: set[Path] = set()
         for path in paths:
             self._add(path)
 
@@ -45,10 +48,15 @@ class Finding:
     def total(self) -> int:
         return len(self.troubles) + sum(map(len, self.folders.values()))
 
+    def is_whole(self, folder: Path) -> bool:
+        """Whether all that is below a folder was looked at."""
+        return folder in self._named and folder not in self._partial
+
     def _add(self, path: Path) -> None:
         # Without the dots, and with the links: a folder is known by what it is called.
         place = Path(os.path.normpath(path.absolute()))
         if place.is_dir():
+            self._named.add(place)
             root, files = place, self._walk(place)
         elif place.is_file():
             root, files = place.parent, iter([place])
@@ -68,15 +76,20 @@ class Finding:
 
     def _walk(self, folder: Path) -> Iterator[Path]:
         """All files below a folder, in order."""
-        for place, folders, names in os.walk(folder, onerror=self._cannot_look):
+
+        def cannot_look(error: OSError) -> None:
+            self._partial.add(folder)
+            self.troubles.append(Trouble(_shown(str(error.filename)), _why(error)))
+
+        for place, folders, names in os.walk(folder, onerror=cannot_look):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 file = Path(place) / name
-                if not name.startswith(".") and file.is_file():
-                    yield file
-
-    def _cannot_look(self, error: OSError) -> None:
-        self.troubles.append(Trouble(_shown(str(error.filename)), _why(error)))
+                try:
+                    if not name.startswith(".") and file.is_file():
+                        yield file
+                except OSError as error:
+                    cannot_look(error)
 
 
 def hashed(files: Iterable[Found]) -> tuple[list[Hashed], list[Trouble]]:

@@ -20,6 +20,7 @@ from penstock_apps.knowledge.cli.options import ALONE, BaseName, Tenant, expect_
     "penstock ingest *.pdf notes.md --base research --tag 2026",
     "penstock ingest handbook/ --tenant acme --json",
     "penstock ingest handbook/ --no-work",
+    "penstock ingest handbook/ --prune",
 )
 @spread
 def ingest(
@@ -50,6 +51,10 @@ def ingest(
             "--again", help="Try those too that were skipped before, as images are without OCR."
         ),
     ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Delete documents whose files are gone from these folders."),
+    ] = False,
     children: Annotated[
         int | None,
         typer.Option(
@@ -65,8 +70,9 @@ def ingest(
     """Take files in, so that what is in them can be found.
 
     What has not changed since the last time is left alone, and of what has, only the changed parts
-    are embedded again. A file that is removed from a folder stays in the knowledge base.
-    The exit code is 3 if some files failed.
+    are embedded again. What is gone from a folder stays in the knowledge base, unless --prune is
+    given; nothing is pruned of a folder that is empty or could not be read as a whole. Links to
+    folders are not followed. The exit code is 3 if some files failed.
     """
     expect_knowledge()
 
@@ -92,6 +98,7 @@ def ingest(
             works=work and wait,
             waits=wait,
             again=again,
+            prunes=prune,
             children=children,
         )
         summary = asyncio.run(ingested(app, found, wish, screen_for(output)))

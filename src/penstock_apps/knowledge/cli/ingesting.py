@@ -13,6 +13,7 @@ from pathlib import Path
 from penstock import Penstock
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
+from penstock_apps.knowledge.cli.pruning import Pruning
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.intake import Incoming, Intake
@@ -37,6 +38,7 @@ class Wish:
     works: bool = True
     waits: bool = True
     again: bool = False
+    prunes: bool = False
     children: int | None = None
 
 
@@ -78,6 +80,7 @@ class Ingesting:
         self._intakes: dict[Path, Intake] = {}
         # What comes in now, or was on its way already, by folder.
         self._awaited: dict[Path, set[str]] = {folder: set() for folder in found.folders}
+        self._pruning = Pruning(self._library, found)
         self._is_working = False
 
     @property
@@ -93,6 +96,11 @@ class Ingesting:
             if any(self._awaited.values()) and self._wish.waits:
                 await self._begin_work(working)
                 await self._wait()
+        # Last: what was only given another name has its texts embedded already.
+        if self._wish.prunes:
+            self._troubles += await self._pruning.prune()
+        if self._wish.works:
+            await self._library.finish_removals()
 
     async def _look_into(
         self, folder: Path, files: list[Found], adding: AsyncExitStack, working: AsyncExitStack
@@ -107,6 +115,7 @@ class Ingesting:
             self._screen.reading(self._looked, self._found.total)
             if changed:
                 await self._add(folder, changed, adding, working)
+        await self._pruning.look(folder, held)
 
     def _is_wanted(self, folder: Path, file: Hashed, held: Held | None) -> bool:
         """Whether it has to be taken in; counts it if not."""
@@ -219,6 +228,8 @@ class Ingesting:
             embedded=sum(each.embedded for each in went_in),
             seconds=round(seconds, 3),
             pending=sum(map(len, self._awaited.values())) - len(ended),
+            gone=0 if self._wish.prunes else self._pruning.gone,
+            removed=self._pruning.removed if self._wish.prunes else None,
             errors=tuple(errors),
             skips=tuple(skips),
         )

@@ -6,6 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.wording import counted
+
 SHOWN = 20
 
 
@@ -30,10 +32,14 @@ class Summary(Struct, frozen=True, kw_only=True):
     seconds: float
     errors: tuple[Trouble, ...]
     pending: int = 0
+    # Documents without a file: those that stay, and those that were deleted, if that was wanted.
+    gone: int = 0
+    removed: int | None = None
     skips: tuple[Trouble, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """As programs read it."""
+        more = {"pending": self.pending or None, "gone": self.gone or None, "removed": self.removed}
         return {
             "batch": self.batch,
             "total": self.total,
@@ -45,7 +51,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             "embedded": self.embedded,
             "seconds": self.seconds,
             "errors": self.errors,
-        } | ({"pending": self.pending} if self.pending else {})
+        } | {name: number for name, number in more.items() if number is not None}
 
     def __str__(self) -> str:
         counts = {
@@ -53,17 +59,20 @@ class Summary(Struct, frozen=True, kw_only=True):
             "unchanged": self.unchanged,
             "skipped": self.skipped,
             "failed": self.failed,
+            "removed": self.removed,
             "still to come": self.pending,
         }
         told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
-        lines = [
-            f"{self.total:,} {'file' if self.total == 1 else 'files'}: {told or 'nothing to do'}."
-        ]
+        files = counted(self.total, "file") if self.total else "No files"
+        lines = [f"{files}: {told or 'nothing to do'}."]
         if self.completed:
             lines.append(
-                f"{self.chunks:,} chunks, {self.embedded:,} of them new to the model, "
+                f"{counted(self.chunks, 'chunk')}, {self.embedded:,} of them new to the model, "
                 f"in {self.seconds:.1f} s."
             )
+        if self.gone:
+            those = "document has" if self.gone == 1 else "documents have"
+            lines.append(f"{self.gone:,} {those} no file any more: --prune deletes such documents.")
         for title, some in (("Failed", self.errors), ("Skipped now", self.skips)):
             if some:
                 lines += [

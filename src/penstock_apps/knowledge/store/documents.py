@@ -51,6 +51,7 @@ class Work(Struct, frozen=True):
 class Held(Struct, frozen=True):
     """What a source holds of a path."""
 
+    id: int
     digest: bytes | None
     state: State
     reason: str | None

@@ -27,6 +27,13 @@ class Removals:
         job: str | None = row["job"]
         return job
 
+    async def mark_documents(
+        self, on: Connection, tenant: str, documents: Sequence[int]
+    ) -> dict[int, str | None]:
+        """Those that were there, with the jobs that bring them in."""
+        rows = await on.fetch(self._sql("delete_documents"), tenant, list(documents))
+        return {row["id"]: row["job"] for row in rows}
+
     async def mark_source(self, on: Connection, tenant: str, source: int) -> None:
         if await on.fetchrow(self._sql("delete_source"), tenant, source) is None:
             raise NotFound("source", str(source))
@@ -101,6 +108,11 @@ class Removals:
     async def tenant(self, on: Connection, tenant: str) -> bool:
         """Forget a tenant; False if it has bases."""
         return await on.fetchval(self._sql("remove_tenant"), tenant) is not None
+
+    async def is_unfinished(self, on: Connection, tenant: str) -> bool:
+        """Whether anything that a tenant has deleted is still there."""
+        left: bool = await on.fetchval(self._sql("is_unremoved"), tenant)
+        return left
 
     async def unfinished(self, on: Connection, most: int) -> list[tuple[str, Deleted, int | None]]:
         """What was deleted some minutes ago and is still there: its tenant, what it is, its id."""

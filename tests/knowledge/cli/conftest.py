@@ -1,0 +1,38 @@
+"""The command line on a database with the tables of knowledge, and a folder to take in."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Commands
+from tests.fixtures.database import Database
+
+KEYS = "# Keys\n\nMake a second key, let all services use it, then revoke the first one.\n"
+TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the right one.\n"
+
+
+@pytest.fixture
+def penstock(tmp_path: Path, knowledge_database: Database, objects: Path) -> Iterator[Commands]:
+    """The command, with a database that has the tables of knowledge."""
+    commands = Commands(tmp_path, knowledge_database.url)
+    yield commands
+    commands.close()
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Path:
+    folder = tmp_path / "handbook"
+    (folder / "office").mkdir(parents=True)
+    (folder / "keys.md").write_text(KEYS)
+    (folder / "office" / "travel.md").write_text(TRAVEL)
+    (folder / ".hidden.md").write_text("nobody sees this")
+    return folder
+
+
+def said(penstock: Commands, *arguments: str, code: int = 0) -> Any:
+    ended = penstock.run(*arguments, "--json")
+    assert ended.returncode == code, ended.stderr
+    return json.loads(ended.stdout)

@@ -1,0 +1,90 @@
+"""`penstock ingest --prune`: documents whose files are gone."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.sources import NewSource
+from tests.cli.command import Commands
+from tests.knowledge.cli.conftest import KEYS, TRAVEL, said
+from tests.knowledge.scene import Scene
+
+CONTENTS = {"keys.md": KEYS, "office/travel.md": TRAVEL, ".hidden.md": "nobody sees this"}
+
+
+@pytest.fixture
+async def shelved(scene: Scene, library: Library, handbook: Path) -> Path:
+    """The handbook, all of it taken in as acme's, with the hidden file, as if that was named."""
+    source = NewSource("files", handbook.name, str(handbook))
+    await scene.bring(library, CONTENTS, base="default", source=source)
+    return handbook
+
+
+async def paths(scene: Scene) -> set[str]:
+    """Those of all documents there are rows of."""
+    return {row["path"] for row in await scene.rows("SELECT path FROM k.document")}
+
+
+async def test_what_is_gone_is_told_and_deleted_only_if_that_is_wanted(
+    penstock: Commands, shelved: Path, scene: Scene
+) -> None:
+    shutil.rmtree(shelved / "office")
+    asked = ("ingest", "handbook", "--tenant", "acme")
+    kept = said(penstock, *asked)
+    assert (kept["unchanged"], kept["gone"]) == (1, 1)
+    assert "removed" not in kept
+    told = penstock.run(*asked).stdout
+    assert "1 document has no file any more: --prune deletes such documents." in told
+    # Who names a file says nothing about its folder.
+    assert "gone" not in said(penstock, "ingest", "handbook/keys.md", "--tenant", "acme", "--prune")
+    assert await paths(scene) == set(CONTENTS)
+
+    pruned = said(penstock, *asked, "--prune")
+    assert (pruned["unchanged"], pruned["failed"], pruned["removed"]) == (1, 0, 1)
+    assert "gone" not in pruned
+    # Not only found no more: nothing of it is left. What is hidden is not gone.
+    assert await paths(scene) == {"keys.md", ".hidden.md"}
+    assert "1 file: 1 unchanged." in penstock.run(*asked, "--prune").stdout
+
+
+async def test_nothing_is_pruned_of_a_folder_that_is_empty_or_not_read_as_a_whole(
+    penstock: Commands, shelved: Path, scene: Scene
+) -> None:
+    asked = ("ingest", "handbook", "--tenant", "acme", "--prune")
+    (shelved / "keys.md").unlink()
+    buried = bury(shelved / "deep")
+    part = said(penstock, *asked, code=3)
+    assert (part["unchanged"], part["removed"]) == (1, 0)
+    [error] = part["errors"]
+    assert error["reason"] == "It cannot be read: File name too long."
+    shutil.rmtree(buried)
+
+    shutil.rmtree(shelved)
+    assert "There is no file or folder" in penstock.run(*asked).stderr
+    make(shelved)
+    empty = said(penstock, *asked, code=3)
+    assert empty["removed"] == 0
+    [error] = empty["errors"]
+    assert error["path"] == str(shelved)
+    assert "what it had stays, 3 documents" in error["reason"]
+    assert await paths(scene) == set(CONTENTS)
+
+
+def make(folder: Path) -> None:
+    folder.mkdir()
+
+
+def bury(folder: Path) -> Path:
+    """A folder so deep that its path is too long to be opened, by whomever."""
+    folder.mkdir()
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=place)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+    os.close(place)
+    return folder
