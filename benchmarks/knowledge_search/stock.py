@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
@@ -22,6 +22,8 @@ from penstock_apps.knowledge.store.shelves import Connection, Shelves
 from penstock_apps.knowledge.text import Piece
 
 TENANT = "bench"
+# Editions with so many chunks have an index.
+LARGE: Final = 10_001
 ENGINE = "bench_search"
 
 
@@ -55,8 +57,10 @@ class Stock:
             async with self.shelves.of(TENANT) as on:
                 await self._publish(on, edition, path, pieces)
         async with self.shelves.of(TENANT) as on:
-            await on.execute("SET LOCAL maintenance_work_mem = '1GB'")
-            await on.execute(self.shelves.statement("index_dimensions"), self.model.dimensions)
+            weigh, make = map(self.shelves.statement, ("weigh_edition", "make_index"))
+            for edition in range(1, editions + 1):
+                if await on.fetchval(weigh, edition, LARGE) == LARGE:
+                    await on.fetch(make, edition, "1GB")
             await on.execute(f"ANALYZE {self.schema}.chunk, {self.schema}.passage")
             chunks: int = await on.fetchval(f"SELECT count(*) FROM {self.schema}.chunk")
         return chunks

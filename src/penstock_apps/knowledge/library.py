@@ -12,6 +12,7 @@ from penstock import Client, ConfigError, NotRetryable, Retryable
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.intake import Intake, Receipt
 from penstock_apps.knowledge.pipeline import editions, tasks
+from penstock_apps.knowledge.pipeline.indexing import ask_for_index
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
@@ -71,7 +72,6 @@ class Library:
         recipe = recipe or Recipe()
         embedder = self.shop.embedder(recipe.embedding)
         edition = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
-        await self.shop.shelves.index(embedder.dimensions)
         async with self.transaction() as on:
             await self.shop.tenants.lock(on, self.tenant)
             if await self.shop.tenants.is_deleted(on, self.tenant):
@@ -151,6 +151,11 @@ class Library:
             if source is None:
                 return {}
             return await self.shop.documents.held(on, self.tenant, source)
+
+    async def index(self, base: Base) -> str | None:
+        """Have an index made if a base has grown large and has none; the job that makes it."""
+        job = await ask_for_index(self.shop, self.tenant, base.edition.id)
+        return None if job is None else job.id
 
     # Questions
 
@@ -292,7 +297,6 @@ class Library:
         Asked again with the same recipe, it goes on with what is missing.
         """
         embedder = self.shop.embedder(recipe.embedding)
-        await self.shop.shelves.index(embedder.dimensions)
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
         return await editions.begin(self.shop, self.client, base, new)
 

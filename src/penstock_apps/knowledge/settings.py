@@ -41,6 +41,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     characters: int = 50_000_000
     extract_memory: str = "1GB"
     extract_seconds: float = 600.0
+    # More chunks than these are searched by an index, which is made with so much memory at most.
+    index_from: int = 10_000
+    index_bytes: int = 512 * MB
     # Who reads PDF, DOCX and PPTX: we ourselves, or LlamaParse, with LLAMA_CLOUD_API_KEY.
     parser: Literal["own", "llamaparse"] = "own"
     parser_url: str | None = None

@@ -18,6 +18,7 @@ from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts
 from penstock_apps.knowledge.store.editions import Editions
+from penstock_apps.knowledge.store.indexes import Indexes
 from penstock_apps.knowledge.store.objects import Objects
 from penstock_apps.knowledge.store.publishing import Publishing
 from penstock_apps.knowledge.store.removals import Removals
@@ -48,6 +49,7 @@ class Workshop:
         self.documents = Documents(shelves)
         self.drafts = Drafts(shelves)
         self.editions = Editions(shelves)
+        self.indexes = Indexes(shelves)
         self.objects = Objects(shelves)
         self.publishing = Publishing(shelves)
         self.removals = Removals(shelves)

@@ -20,8 +20,7 @@ VECTOR = (0.3, -0.2, 0.1, 0.4, -0.1, 0.2, 0.05, -0.3)
 # The first edition has 5,400 chunks, the second 200. Every chunk has a document of its own; one in
 # twenty is of the small source.
 MANY = f"""
-SELECT {SCHEMA}.index_dimensions_v1(8), setseed(0.5);
-DROP INDEX {SCHEMA}.chunk_embedding_8;
+SELECT setseed(0.5);
 INSERT INTO {SCHEMA}.base (tenant, name) SELECT 'acme', n::text FROM generate_series(1, 2) AS n;
 INSERT INTO {SCHEMA}.edition (tenant, base, settings, embedder, dimensions)
 SELECT 'acme', n, '{{}}', 'random', 8 FROM generate_series(1, 2) AS n;
@@ -39,10 +38,10 @@ SELECT 'acme', d.base, d.id::text::bytea, 1, '', t.text, v.embedding,
                   FROM generate_series(1, 8) AS g) AS v;
 INSERT INTO {SCHEMA}.passage (tenant, document, edition, position, chunk)
 SELECT 'acme', convert_from(c.hash, 'utf8')::bigint, c.edition, 1, c.id FROM {SCHEMA}.chunk AS c;
-SELECT {SCHEMA}.index_dimensions_v1(8);
+SELECT {SCHEMA}.make_index_v1(1, '64MB');
 """
 
-SCANS = f"SELECT pg_stat_get_xact_numscans('{SCHEMA}.chunk_embedding_8'::regclass)"
+SCANS = f"SELECT pg_stat_get_xact_numscans('{SCHEMA}.chunk_edition_1'::regclass)"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -9,7 +9,7 @@ from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.extract import extract
 from penstock_apps.knowledge.search import Mode
 from penstock_apps.knowledge.store.shelves import Shelves
-from tests.knowledge.search.shelf import SCHEMA, Shelf
+from tests.knowledge.search.shelf import Shelf
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -39,8 +39,6 @@ QUESTIONS = {
 
 async def test_the_page_that_answers_is_among_the_first_five(shelves: Shelves) -> None:
     shelf = await Shelf(shelves).build()
-    async with shelves.of(shelf.tenant) as on:
-        await on.execute(f"DROP INDEX {SCHEMA}.chunk_embedding_256")  # Filled faster without it.
     source = await shelf.source()
     for page in sorted(DOCS.glob("*.md")):
         await shelf.add(source, page.name, *split(extract(page, page.name), Chunking()))

@@ -14,7 +14,7 @@ from tests.knowledge.search.shelf import SCHEMA, Shelf
 
 INNER = {
     "exact": f"search_exact_v1($1, $2, NULL, '{[0.1] * 256}', '{{}}', 10)",
-    "index": f"search_index_v1($1, $2, '{[0.1] * 256}', '{{}}', 10)",
+    "index": f"search_index_v1($1, ($2::bigint[])[1], '{[0.1] * 256}', '{{}}', 10)",
     "words": "search_words_v1($1, $2, NULL, 10, 'english', 'cats', NULL, '{}', 10)",
 }
 

@@ -42,6 +42,7 @@ SEEDS = {
 }
 # What each function answers who is set to the tenant a and asks for b, whose rows have the id 2.
 CALLS = {
+    "describe_index_v1": ("describe_index_v1(2, '')", [None]),
     "missing_v1": ("missing_v1('b', 2, ARRAY['\\x01'::bytea])", [b"\x01"]),
     "keep_vectors_v1": (
         f"keep_vectors_v1('b', 'model', ARRAY['\\x02'::bytea], ARRAY[{VECTOR}])",
@@ -56,7 +57,7 @@ CALLS = {
     "remove_chunks_v1": ("remove_chunks_v1('b', 2, 10)", [0]),
     "search_allowed_v1": ("search_allowed_v1('b')", [False]),
     "search_exact_v1": ("search_exact_v1('b', ARRAY[2::bigint], NULL, {v}, '{{}}', 9)", []),
-    "search_index_v1": ("search_index_v1('b', ARRAY[2::bigint], {v}, '{{}}', 9)", []),
+    "search_index_v1": ("search_index_v1('b', 2, {v}, '{{}}', 9)", []),
     "search_scope_v1": (
         "search_scope_v1('b', ARRAY[2::bigint], '{{\"documents\": [2]}}', 9)",
         [[]],

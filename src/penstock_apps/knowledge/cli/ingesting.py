@@ -26,6 +26,8 @@ from penstock_apps.knowledge.workshop import Workshop
 # Files that are read, stored and written down together.
 AT_ONCE = 200
 LOOK = 0.2
+# An index that nobody has begun for so long is not waited for.
+NOT_BEGUN = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class Ingesting:
             if any(self._awaited.values()) and self._wish.waits:
                 await self._begin_work(working)
                 await self._wait()
+                await self._wait_for_index()
         # Last: what was only given another name has its texts embedded already.
         if self._wish.prunes:
             self._troubles += await self._pruning.prune()
@@ -184,6 +187,19 @@ class Ingesting:
             self._screen.working(max(0, total - left), total, sum(each.failed for each in counts))
             if not left:
                 return
+            await asyncio.sleep(LOOK)
+
+    async def _wait_for_index(self) -> None:
+        """Until a base that has grown large has its index; not for one that nobody begins."""
+        job = await self._library.index(self._base)
+        patience = time.monotonic() + NOT_BEGUN
+        while job is not None and time.monotonic() < patience:
+            self._screen.indexing()
+            status = (await self._app.states([job])).get(job)
+            if status is None or status.is_final:
+                return
+            if status.state == "running":
+                patience = time.monotonic() + NOT_BEGUN
             await asyncio.sleep(LOOK)
 
     async def _ended(self) -> dict[tuple[Path, str], Held]:

@@ -25,6 +25,9 @@ class Screen(Protocol):
     def working(self, done: int, total: int, failed: int) -> None:
         """So many documents are in."""
 
+    def indexing(self) -> None:
+        """All are in, and searched the faster in a moment."""
+
 
 def screen_for(output: Output) -> Screen:
     """Bars at a terminal; else a line now and then, on stderr."""
@@ -82,6 +85,9 @@ class Bars:
             rate += f"  {failed} failed"
         self._progress.update(self._brought, completed=done, total=total, rate=rate, visible=True)
 
+    def indexing(self) -> None:
+        self._progress.update(self._brought, description="Making the index")
+
 
 class Lines(AbstractContextManager[Any]):
     """A line every few seconds, for logs."""
@@ -99,6 +105,9 @@ class Lines(AbstractContextManager[Any]):
     def working(self, done: int, total: int, failed: int) -> None:
         told = f"{done:,} of {total:,} documents are in"
         self._tell(told + (f", {failed:,} failed" if failed else ""))
+
+    def indexing(self) -> None:
+        self._tell("all documents are in, and their index is made")
 
     def _tell(self, line: str) -> None:
         if not self._quiet and time.monotonic() >= self._due:

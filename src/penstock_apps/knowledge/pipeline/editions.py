@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from penstock import Cancel, Client, Context, Process, task
+from datetime import timedelta
+
+from penstock import Cancel, Client, Context, Process, Snooze, task
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
+from penstock_apps.knowledge.pipeline.indexing import TURN, before_search
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
 from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
 from penstock_apps.knowledge.pipeline.sharing import Sharing
@@ -37,18 +40,31 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
         return Cancel("superseded")
 
 
-@task(name="knowledge.switch", queue=CARE, resources=[Workshop], max_attempts=20)
-async def switch(ctx: Context, edition: int) -> str:
+@task(
+    name="knowledge.switch",
+    queue=CARE,
+    resources=[Workshop],
+    max_attempts=20,
+    timeout=timedelta(days=1),
+)
+async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
     shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
     async with shop.shelves.of(tenant) as on:
         found = await shop.editions.get(on, tenant, edition)
-        if found is None or found[1] == "retired":
+        if found is None:
             return "not wanted"
         base, state = found
+        left = await shop.editions.unbuilt(on, tenant, base, edition, 0, 1)
+    if state == "building" and not left and not await before_search(shop, edition):
+        return Snooze(TURN, "another index is made")
+    async with shop.shelves.of(tenant) as on:
         await shop.editions.lock(on, base)
+        found = await shop.editions.get(on, tenant, edition)
+        if found is None or found[1] == "retired":
+            return "not wanted"
         left = await shop.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
-        if state == "building" and not left:
+        if found[1] == "building" and not left:
             await shop.bases.make_live(on, base, edition)
     if left:
         return await _go_on(shop, tenant, base, edition, batch)

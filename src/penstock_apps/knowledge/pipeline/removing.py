@@ -75,12 +75,14 @@ class Removing:
         """Its sources take no more documents from here on, so that they end."""
         while await self._marked_sources(base):
             continue
+        async with self._shop.shelves.of(self._tenant) as on:
+            editions = await self._removals.editions(on, self._tenant, base)
+        for edition in editions:
+            await self._shop.indexes.drop(edition)
         number = await self.documents(base=base)
         while some := await self._some_sources(base):
             async with self._shop.shelves.of(self._tenant) as on:
                 await self._removals.sources(on, self._tenant, some)
-        async with self._shop.shelves.of(self._tenant) as on:
-            editions = await self._removals.editions(on, self._tenant, base)
         for edition in editions:
             await remove_edition(self._shop, self._tenant, edition)
         async with self._shop.shelves.of(self._tenant) as on:
@@ -143,6 +145,7 @@ async def remove_files(shop: Workshop, tenant: str, digests: Sequence[bytes]) ->
 
 async def remove_edition(shop: Workshop, tenant: str, edition: int) -> None:
     """Remove an edition that nobody searches, in pieces."""
+    await shop.indexes.drop(edition)
     removed = ROWS
     while removed == ROWS:
         async with shop.shelves.of(tenant) as on:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from penstock import BatchNotFound, Context, Unique, task
 from penstock_apps.knowledge.pipeline.editions import remove_retired
+from penstock_apps.knowledge.pipeline.indexing import tend
 from penstock_apps.knowledge.pipeline.reconciling import settle
 from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
 from penstock_apps.knowledge.workshop import Workshop
@@ -21,6 +22,9 @@ ROWS = 2000
 BATCHES = 100
 EDITIONS = 10
 DELETED = 100
+# Editions that grow are looked at so many at a time; with so many chunks they get their index.
+GROWING = 20
+MUCH = 100_000
 # An upload that has added nothing for so long is broken off.
 UPLOAD = timedelta(hours=1)
 
@@ -34,6 +38,7 @@ class Swept(Struct, frozen=True, omit_defaults=True):
     resumed: int = 0
     rows: int = 0
     editions: int = 0
+    indexes: int = 0
     orphans: int = 0
     aged: int = 0
 
@@ -49,6 +54,7 @@ async def sweep(ctx: Context) -> Swept:
         resumed=await sweeping.resume(),
         rows=await sweeping.rows(),
         editions=await sweeping.editions(),
+        indexes=await sweeping.indexes(),
         orphans=await sweeping.orphans(),
         aged=await sweeping.aged(),
     )
@@ -118,6 +124,10 @@ class Sweeping:
     async def editions(self) -> int:
         """Editions that nobody searches any more."""
         return await remove_retired(self._shop, EDITIONS)
+
+    async def indexes(self) -> int:
+        """Indexes that nobody needs any more, or that broke off, or are overdue."""
+        return await tend(self._shop, GROWING, MUCH)
 
     async def orphans(self) -> int:
         """Files that no document needs."""

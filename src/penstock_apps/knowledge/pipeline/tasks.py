@@ -10,6 +10,7 @@ from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired
 from penstock_apps.knowledge.pipeline.editions import rebuild, switch
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
+from penstock_apps.knowledge.pipeline.indexing import ask_for_index, index
 from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
@@ -107,8 +108,12 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     async with shop.shelves.of(tenant) as on:
         for source in sources:
             await shop.sources.end(on, tenant, source, batch)
-        return {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
+        counts = {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
+        editions = await shop.indexes.searched(on, tenant, sources)
+    for edition in editions:
+        await ask_for_index(shop, tenant, edition)
+    return counts
 
 
 INGESTING = frozenset({ingest.name, ingest_large.name})
-TASKS = (ingest, ingest_large, embed, ended, remove, sweep, rebuild, switch)
+TASKS = (ingest, ingest_large, embed, ended, remove, sweep, rebuild, switch, index)

@@ -26,6 +26,7 @@ class Shelves:
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], database: Database) -> None:
         self._pool = pool
+        self._direct = database.listen_url or database.url
         self._app_role = roles(database.schema).app
         self._schema = schema_of(database.schema)
 
@@ -48,13 +49,6 @@ class Shelves:
         """The text of a statement for these tables."""
         return statement(name, self._schema)
 
-    async def index(self, dimensions: int) -> None:
-        """See to an index for vectors of so many dimensions."""
-        # Who may not make one may still use what is there.
-        name = f"chunk_embedding_{dimensions}"
-        if not await self._pool.fetchval(self.statement("has_index"), self._schema, name):
-            await self._pool.execute(self.statement("index_dimensions"), dimensions)
-
     @asynccontextmanager
     async def of(
         self, tenant: str, *, confined: bool = False, durable: bool = True
@@ -67,6 +61,24 @@ class Shelves:
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.fetch(self.statement("be_tenant"), tenant, role, durable)
             yield connection
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """A session of its own, past a pooler where its way is known, for what takes its time."""
+        connection = await asyncpg.connect(
+            self._direct,
+            statement_cache_size=0,
+            server_settings={
+                "application_name": "penstock knowledge indexes",
+                "statement_timeout": "0",
+                "lock_timeout": "0",
+                "idle_session_timeout": "0",
+            },
+        )
+        try:
+            yield connection
+        finally:
+            await connection.close(timeout=5)
 
     @asynccontextmanager
     async def of_all(self) -> AsyncIterator[Connection]:

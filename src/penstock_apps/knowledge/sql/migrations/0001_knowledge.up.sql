@@ -219,7 +219,9 @@ CREATE TRIGGER document_changed AFTER UPDATE ON :"schema".document
 CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
 
-\ir ../functions/index_dimensions_v1.sql
+\ir ../functions/describe_index_v1.sql
+\ir ../functions/make_index_v1.sql
+\ir ../functions/drop_index_v1.sql
 \ir ../functions/missing_v1.sql
 \ir ../functions/keep_vectors_v1.sql
 \ir ../functions/publish_v1.sql
@@ -227,4 +229,3 @@ CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
 \ir ../functions/remove_chunks_v1.sql
 \ir ../functions/sweep_chunks_v1.sql
 \ir ../functions/fold_tallies_v1.sql
-SELECT :"schema".index_dimensions_v1(256);

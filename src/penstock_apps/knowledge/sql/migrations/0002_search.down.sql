@@ -1,6 +1,6 @@
 DROP FUNCTION :"schema".search_v1(text, bigint[], real[], text, integer, jsonb, text);
 DROP FUNCTION :"schema".search_words_v1(text, bigint[], bigint[], bigint, regconfig, text, bigint[], jsonb, integer);
-DROP FUNCTION :"schema".search_index_v1(text, bigint[], :"vector".halfvec, jsonb, integer);
+DROP FUNCTION :"schema".search_index_v1(text, bigint, :"vector".halfvec, jsonb, integer);
 DROP FUNCTION :"schema".search_exact_v1(text, bigint[], bigint[], :"vector".halfvec, jsonb, integer);
 DROP FUNCTION :"schema".search_scope_v1(text, bigint[], jsonb, integer);
 DROP FUNCTION :"schema".search_allowed_v1(text);

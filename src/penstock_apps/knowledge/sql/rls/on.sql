@@ -40,6 +40,7 @@ $rls$;
 -- What is set for tenants is an administrator's.
 REVOKE UPDATE, INSERT, DELETE ON :"schema".tenant FROM :"app";
 -- What is about all tenants.
-REVOKE ALL ON FUNCTION :"schema".index_dimensions_v1(integer) FROM :"app";
+REVOKE ALL ON FUNCTION :"schema".make_index_v1(bigint, text) FROM :"app";
+REVOKE ALL ON FUNCTION :"schema".drop_index_v1(bigint) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".fold_tallies_v1(integer) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".sweep_chunks_v1(integer) FROM :"app";

@@ -1,0 +1,1 @@
+SELECT :"schema".describe_index_v1($1, 'CONCURRENTLY')

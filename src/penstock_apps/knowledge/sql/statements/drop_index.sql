@@ -1,0 +1,1 @@
+SELECT :"schema".drop_index_v1($1)

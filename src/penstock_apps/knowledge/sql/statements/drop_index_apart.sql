@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1

@@ -1,1 +1,0 @@
-SELECT :"schema".index_dimensions_v1($1)

@@ -1,0 +1,1 @@
+SELECT :"schema".make_index_v1($1, $2)
