@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
+PATIENT = "SET statement_timeout = 0; SET lock_timeout = 0"
 ALONE = "SET max_parallel_maintenance_workers = 0"
 
 
@@ -61,6 +62,7 @@ class Indexes:
         async with self._shelves.apart() as on:
             mine = await self._locked(on)
             if mine:
+                await on.execute(PATIENT)
                 await on.execute(f"SET maintenance_work_mem = '{kilobytes}'")
                 await self._make(on, edition)
         if mine is None:
@@ -77,6 +79,7 @@ class Indexes:
         async with self._shelves.apart() as on:
             mine = await self._locked(on)
             if mine:
+                await on.execute(PATIENT)
                 await self._drop(on, edition)
         if mine is None:
             async with self._shelves.of_all() as shared:

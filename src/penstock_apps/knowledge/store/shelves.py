@@ -34,6 +34,9 @@ class Shelves:
     @asynccontextmanager
     async def opened(cls, database: Database, size: int) -> AsyncIterator[Shelves]:
         """A pool of so many connections at most."""
+        prepares = database.prepared_statements
+        if prepares is None:
+            prepares = not await _is_pooled(database)
         async with asyncpg.create_pool(
             database.url,
             min_size=0,
@@ -41,7 +44,7 @@ class Shelves:
             init=_learn_vectors,
             reset=_nothing_to_reset,
             server_settings={"application_name": "penstock knowledge"},
-            statement_cache_size=0 if database.prepared_statements is False else 100,
+            statement_cache_size=100 if prepares else 0,
         ) as pool:
             yield cls(pool, database)
 
@@ -68,12 +71,8 @@ class Shelves:
         connection = await asyncpg.connect(
             self._direct,
             statement_cache_size=0,
-            server_settings={
-                "application_name": "penstock knowledge indexes",
-                "statement_timeout": "0",
-                "lock_timeout": "0",
-                "idle_session_timeout": "0",
-            },
+            # Not more: a pooler refuses what it does not know.
+            server_settings={"application_name": "penstock knowledge indexes"},
         )
         try:
             yield connection
@@ -87,14 +86,27 @@ class Shelves:
             yield connection
 
 
+async def _is_pooled(database: Database) -> bool:
+    """Whether a pooler stands between: it has process ids of its own, and keeps no statements."""
+    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    try:
+        pid: int = await connection.fetchval("SELECT pg_backend_pid()")
+        return pid != connection.get_server_pid()
+    finally:
+        await connection.close()
+
+
 async def _learn_vectors(connection: Any) -> None:
-    await connection.set_type_codec(
-        "halfvec",
-        schema=await vector_schema(connection),
-        encoder=bytes,
-        decoder=vectors.decoded,
-        format="binary",
-    )
+    schema = await vector_schema(connection)
+    # In one transaction: asyncpg changes a setting while it asks for a type, and changes it back.
+    async with connection.transaction():
+        await connection.set_type_codec(
+            "halfvec",
+            schema=schema,
+            encoder=bytes,
+            decoder=vectors.decoded,
+            format="binary",
+        )
 
 
 async def _nothing_to_reset(connection: Any) -> None:
