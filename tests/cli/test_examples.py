@@ -40,7 +40,8 @@ EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
 KNOWLEDGE = tuple(
     line
     for line in ALL
-    if line.startswith(("penstock ingest", "penstock search")) or "--with knowledge" in line
+    if line.startswith(("penstock ingest", "penstock search", "penstock knowledge"))
+    or "--with knowledge" in line
 )
 SHORT = [line for line in ALL if line not in (*STAYING, *SERVING, *LONG, *EMBEDDED, *KNOWLEDGE)]
 HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")

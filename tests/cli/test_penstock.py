@@ -29,7 +29,7 @@ COMMANDS = (
         "bench",
         "completion",
     ),
-    *("ingest", "search"),  # of an application
+    *("ingest", "search", "knowledge"),  # of an application
 )
 
 

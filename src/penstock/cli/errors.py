@@ -10,6 +10,7 @@ CommandError                 it cannot be done; the message says why
 ├── CannotListen             the address or the port cannot be had
 │   └── PortTaken            another process has it
 ├── SettingNotFound          nothing of the kind is set
+├── NotFound                 nothing of an application has this name or id
 ├── LineRefused              a line of standard input is no job
 ├── OutputLost               standard output cannot be written to
 ├── Unexpected               an error that no command knows of
@@ -78,6 +79,10 @@ class PortTaken(CannotListen):
 
 class SettingNotFound(CommandError):
     """Nothing of the kind is set."""
+
+
+class NotFound(CommandError):
+    """Nothing of an application has this name or id; the message says what there is."""
 
 
 class LineRefused(CommandError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from penstock.cli.errors import Interrupted, SettingNotFound, reason_of
+from penstock.cli.errors import Interrupted, NotFound, SettingNotFound, reason_of
 from penstock.errors import (
     BatchNotFound,
     BatchTimeout,
@@ -58,6 +58,7 @@ _CODES: dict[type[PenstockError], Exit] = {
     PersonNotFound: Exit.NO,
     NameTaken: Exit.CONFLICT,
     SettingNotFound: Exit.NO,
+    NotFound: Exit.NO,
     JobConflict: Exit.CONFLICT,
     IdempotencyMismatch: Exit.CONFLICT,
     UniqueConflict: Exit.CONFLICT,

@@ -80,7 +80,11 @@ def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:
     ("arguments", "told"),
     [
         (["ingest", "nowhere"], "There is no file or folder nowhere."),
-        (["search", "keys", "--base", "research"], "There is no knowledge base 'research'."),
+        (
+            ["search", "keys", "--base", "research"],
+            "There is no knowledge base 'research'; "
+            "there is none yet: `penstock ingest` makes one.",
+        ),
     ],
 )
 def test_what_is_not_there_is_named(penstock: Commands, arguments: list[str], told: str) -> None:

@@ -70,6 +70,7 @@ async def test_nothing_is_pruned_of_a_folder_that_is_empty_or_not_read_as_a_whol
     [error] = empty["errors"]
     assert error["path"] == str(shelved)
     assert "what it had stays, 3 documents" in error["reason"]
+    assert f"delete source {shelved} --tenant acme` deletes that" in error["reason"]
     assert await paths(scene) == set(CONTENTS)
 
 

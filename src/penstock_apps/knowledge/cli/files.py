@@ -53,8 +53,7 @@ class Finding:
         return folder in self._named and folder not in self._partial
 
     def _add(self, path: Path) -> None:
-        # Without the dots, and with the links: a folder is known by what it is called.
-        place = Path(os.path.normpath(path.absolute()))
+        place = place_of(path)
         if place.is_dir():
             self._named.add(place)
             root, files = place, self._walk(place)
@@ -90,6 +89,11 @@ class Finding:
                         yield file
                 except OSError as error:
                     cannot_look(error)
+
+
+def place_of(path: Path) -> Path:
+    """Without the dots, and with the links: a folder is known by what it is called."""
+    return Path(os.path.normpath(path.absolute()))
 
 
 def hashed(files: Iterable[Found]) -> tuple[list[Hashed], list[Trouble]]:

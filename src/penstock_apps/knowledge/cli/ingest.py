@@ -12,7 +12,13 @@ from penstock.cli.exits import Exit
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
-from penstock_apps.knowledge.cli.options import ALONE, BaseName, Tenant, expect_knowledge
+from penstock_apps.knowledge.cli.options import (
+    ALONE,
+    BaseName,
+    Effort,
+    Tenant,
+    expect_knowledge,
+)
 
 
 @examples(
@@ -35,16 +41,6 @@ def ingest(
         list[str] | None,
         typer.Option(metavar="TAG", help="To search by; may be repeated.", show_default=False),
     ] = None,
-    work: Annotated[
-        bool,
-        typer.Option(
-            "--work/--no-work", help="Do the work here, or leave it to workers that run elsewhere."
-        ),
-    ] = True,
-    wait: Annotated[
-        bool,
-        typer.Option("--wait/--no-wait", help="Wait until all is in; --no-wait implies --no-work."),
-    ] = True,
     again: Annotated[
         bool,
         typer.Option(
@@ -55,15 +51,7 @@ def ingest(
         bool,
         typer.Option("--prune", help="Delete documents whose files are gone from these folders."),
     ] = False,
-    children: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="How many files are read at once; two for each processor if nobody says.",
-            show_default=False,
-        ),
-    ] = None,
+    effort: Effort,
     where: Where,
     output: Output,
 ) -> None:
@@ -95,11 +83,11 @@ def ingest(
             tenant=tenant,
             base=base,
             tags=tuple(tag or ()),
-            works=work and wait,
-            waits=wait,
+            works=effort.works,
+            waits=effort.wait,
             again=again,
             prunes=prune,
-            children=children,
+            children=effort.children,
         )
         summary = asyncio.run(ingested(app, found, wish, screen_for(output)))
     output.show(summary.as_document(), lambda: str(summary))

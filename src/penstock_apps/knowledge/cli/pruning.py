@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from shlex import quote
 
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.files import Finding
+from penstock_apps.knowledge.cli.options import ALONE
 from penstock_apps.knowledge.cli.summary import Trouble
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.documents import Held
@@ -47,12 +49,17 @@ class Pruning:
         return [
             Trouble(
                 str(folder),
-                f"It is empty, as the place of a disk that is not there; what it had stays, "
-                f"{counted(number, 'document')}. `penstock knowledge delete source {folder.name}` "
-                "deletes that.",
+                "It is empty, as the place of a disk that is not there; what it had stays, "
+                f"{counted(number, 'document')}. "
+                f"`penstock knowledge delete source {self._called(folder)}` deletes that.",
             )
             for folder, number in self._empty.items()
         ]
+
+    def _called(self, folder: Path) -> str:
+        tenant = self._library.tenant
+        whose = "" if tenant == ALONE else f" --tenant {quote(tenant)}"
+        return quote(str(folder)) + whose
 
 
 def _gone_from(folder: Path, paths: Iterable[str]) -> list[str] | None:

@@ -67,25 +67,20 @@ def search(
 
     import asyncio
 
-    from penstock import Penstock
-    from penstock.cli.opening import plain_errors
-    from penstock_apps.knowledge import Knowledge
-    from penstock_apps.knowledge.library import Library
+    from penstock_apps.knowledge.cli.naming import Naming
+    from penstock_apps.knowledge.cli.opening import opened
     from penstock_apps.knowledge.search import Filters, Query
 
-    app = Penstock()
-    where.lead(app)
-    knowledge = Knowledge(app)
     # What is typed in another encoding is looked for as far as it can be read.
     text = question.encode("utf-8", "replace").decode()
     query = Query(text, k, Filters(tags=tuple(tag or ())), mode)
 
     async def ask() -> list[Hit]:
-        async with app, knowledge.opened() as shop:
-            return await Library(shop, tenant).search(query, base or ())
+        async with opened(where, tenant) as (_, library):
+            named = [await Naming(library).base(each) for each in base or ()]
+            return await library.search(query, [each.name for each in named])
 
-    with plain_errors(app.database):
-        hits = asyncio.run(ask())
+    hits = asyncio.run(ask())
     output.show([_document(each) for each in hits], lambda: _picture(hits))
 
 

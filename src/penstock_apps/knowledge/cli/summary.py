@@ -35,6 +35,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     # Documents without a file: those that stay, and those that were deleted, if that was wanted.
     gone: int = 0
     removed: int | None = None
+    noun: str = "file"
     skips: tuple[Trouble, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
@@ -63,7 +64,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             "still to come": self.pending,
         }
         told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
-        files = counted(self.total, "file") if self.total else "No files"
+        files = counted(self.total, self.noun) if self.total else f"No {self.noun}s"
         lines = [f"{files}: {told or 'nothing to do'}."]
         if self.completed:
             lines.append(

@@ -251,11 +251,12 @@ class Documents:
         source: int | None = None,
         state: str | None = None,
         batch: str | None = None,
+        path: str | None = None,
         after: int | None = None,
         limit: int = 100,
     ) -> list[Document]:
         sql = self._sql("list_documents")
-        rows = await on.fetch(sql, tenant, base, source, state, batch, after, limit)
+        rows = await on.fetch(sql, tenant, base, source, state, batch, after, limit, path)
         return [document_from(row) for row in rows]
 
 

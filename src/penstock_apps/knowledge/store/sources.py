@@ -82,9 +82,16 @@ class Sources:
             raise NotFound("source", str(source))
 
     async def list(
-        self, on: Connection, tenant: str, base: int | None, after: int | None, limit: int
+        self,
+        on: Connection,
+        tenant: str,
+        base: int | None,
+        after: int | None,
+        limit: int,
+        named: Sequence[str] | None = None,
     ) -> Sequence[Source]:
-        rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit)
+        """Newest first; `named`: those with one of these names or keys."""
+        rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit, named)
         return [_source(row) for row in rows]
 
     async def begin(self, on: Connection, tenant: str, source: int, batch: str) -> None:

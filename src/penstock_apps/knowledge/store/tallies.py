@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -33,6 +35,13 @@ class Counts(Struct, frozen=True):
         return "partial" if self.completed else "failed"
 
 
+class Stock(Struct, frozen=True):
+    """What a base has."""
+
+    counts: Counts = Counts()
+    chunks: int = 0
+
+
 class Tallies:
     """Counts that cost the same for ten documents and for ten million."""
 
@@ -48,6 +57,16 @@ class Tallies:
     async def recent(self, on: Connection, tenant: str, base: int, since: timedelta) -> Counts:
         """Of the documents of a base that came since then."""
         return _counts(await on.fetch(self._sql("count_recent"), tenant, base, since))
+
+    async def stocks(self, on: Connection, tenant: str) -> dict[int, Stock]:
+        """What each base of a tenant has that has anything. It looks at every document."""
+        rows = await on.fetch(self._sql("count_bases"), tenant)
+        by_base = groupby(sorted(rows, key=itemgetter("base")), itemgetter("base"))
+        found = {base: list(some) for base, some in by_base}
+        return {
+            base: Stock(_counts(some), sum(row["chunks"] for row in some))
+            for base, some in found.items()
+        }
 
     async def fold(self, on: Connection) -> int:
         """Fold what has changed into the tallies; how much was folded."""

@@ -1,0 +1,155 @@
+"""`penstock knowledge`: what there is, what failed, what is to go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+import typer
+
+from penstock.cli.commands import Command, examples, group
+from penstock.cli.exits import Exit
+from penstock.cli.output import Output
+from penstock.cli.spread import spread
+from penstock.cli.where import Where
+from penstock_apps.knowledge.cli.options import ALONE, Effort, Tenant, expect_knowledge
+from penstock_apps.knowledge.cli.page import Page
+
+app = group("knowledge", help="Look at bases, sources and documents, retry and delete them.")
+
+Within = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="NAME",
+        help="Only this knowledge base, by name or id.",
+        show_default=False,
+    ),
+]
+SourceName = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="The source by its id, its name or its folder.")
+]
+
+
+@app.command("bases", cls=Command)
+@examples("penstock knowledge bases --json")
+@spread
+def list_bases(
+    *, tenant: Tenant = ALONE, base: Within = None, where: Where, output: Output
+) -> None:
+    """List knowledge bases: how many documents and chunks each has, and how far they are."""
+    expect_knowledge()
+    from penstock_apps.knowledge.cli.listing import show_bases
+
+    asyncio.run(show_bases(tenant, base, where, output))
+
+
+@app.command("sources", cls=Command)
+@examples("penstock knowledge sources --base manuals", "penstock knowledge sources --state partial")
+@spread
+def list_sources(
+    *,
+    tenant: Tenant = ALONE,
+    base: Within = None,
+    state: Annotated[
+        Literal["processing", "completed", "partial", "failed"] | None,
+        typer.Option(
+            help="Only those in this state; partial: some of it failed.", show_default=False
+        ),
+    ] = None,
+    page: Page,
+    where: Where,
+    output: Output,
+) -> None:
+    """List sources, the newest first: folders, uploads, URLs, and what came of their documents."""
+    expect_knowledge()
+    from penstock_apps.knowledge.cli.listing import show_sources
+
+    asyncio.run(show_sources(tenant, base, state, page, where, output))
+
+
+@app.command("documents", cls=Command)
+@examples(
+    "penstock knowledge documents --state failed",
+    "penstock knowledge documents --source handbook --limit 10 --json",
+)
+@spread
+def list_documents(
+    *,
+    tenant: Tenant = ALONE,
+    base: Within = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Only this source, by id, name or folder.",
+            show_default=False,
+        ),
+    ] = None,
+    state: Annotated[
+        Literal["pending", "processing", "completed", "failed", "cancelled"] | None,
+        typer.Option(help="Only those in this state.", show_default=False),
+    ] = None,
+    page: Page,
+    where: Where,
+    output: Output,
+) -> None:
+    """List documents, the newest first, with the reason of those that did not go in."""
+    expect_knowledge()
+    from penstock_apps.knowledge.cli.listing import show_documents
+
+    asyncio.run(show_documents(tenant, base, source, state, page, where, output))
+
+
+@app.command("retry", cls=Command)
+@examples("penstock knowledge retry handbook")
+@spread
+def retry(
+    *,
+    source: SourceName,
+    tenant: Tenant = ALONE,
+    base: Within = None,
+    effort: Effort,
+    where: Where,
+    output: Output,
+) -> None:
+    """Bring in once more what failed in a source or was cancelled, and nothing else.
+
+    The exit code is 3 if some of it failed again.
+    """
+    expect_knowledge()
+    from penstock_apps.knowledge.cli.retrying import retry_source
+
+    failed = retry_source(source, tenant, base, effort, where, output)
+    raise typer.Exit(Exit.NO if failed else Exit.OK)
+
+
+@app.command("delete", cls=Command)
+@examples(
+    "penstock knowledge delete document keys.md --yes",
+    "penstock knowledge delete base research --yes",
+)
+@spread
+def delete(
+    *,
+    what: Annotated[Literal["document", "source", "base"], typer.Argument(help="What it is.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID|NAME", help="Its id; or its name, a document's path, a source's folder."
+        ),
+    ],
+    tenant: Tenant = ALONE,
+    base: Within = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    where: Where,
+    output: Output,
+) -> None:
+    """Delete a document, a source with its documents, or a base with all that is in it.
+
+    It is found no more at once; a worker removes what is left of it.
+    """
+    expect_knowledge()
+    from penstock_apps.knowledge.cli.deleting import delete_named
+
+    delete_named(what, name, tenant, base, where, output, yes=yes)
