@@ -1,5 +1,8 @@
 """`penstock ingest` and `penstock search`, as somebody types them."""
 
+import asyncio
+import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,11 +10,14 @@ import pytest
 from penstock_apps.knowledge.cli.files import Found, hashed
 from penstock_apps.knowledge.intake import Incoming
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.tasks import SMALL
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
 from tests.cli.test_examples import KNOWLEDGE
 from tests.fixtures.database import Database, connected
+from tests.fixtures.until import until
 from tests.knowledge.cli.conftest import KEYS, said
+from tests.knowledge.scene import Scene
 
 FILES = Path(__file__).parents[1] / "files"
 
@@ -122,6 +128,23 @@ def test_what_was_on_its_way_is_brought_in_by_the_next_run(
     ended = said(penstock, "ingest", "handbook")
     assert (ended["batch"], ended["completed"], ended["unchanged"]) == (None, 2, 0)
     assert ended["chunks"] == 2
+
+
+async def test_the_same_command_goes_on_after_ctrl_c(
+    penstock: Commands, handbook: Path, scene: Scene
+) -> None:
+    await scene.app.pause(SMALL)
+    run = penstock.start("ingest", "handbook", "--json")
+    waiting = "SELECT count(*) = 2 FROM k.document WHERE state = 'pending'"
+    await until(lambda: scene.value(waiting), what="the documents to be written down")
+    run.send(signal.SIGINT)
+    assert await asyncio.to_thread(run.end) == 130
+    assert json.loads(run.output)["error"]["kind"] == "interrupted"
+    assert "the same command goes on with the rest" in run.log
+
+    await scene.app.resume(SMALL)
+    ended = said(penstock, "ingest", "handbook")
+    assert (ended["completed"], ended["failed"], ended["total"]) == (2, 0, 2)
 
 
 def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handbook: Path) -> None:

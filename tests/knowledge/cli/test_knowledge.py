@@ -79,8 +79,11 @@ async def test_what_failed_is_tried_again_and_nothing_else(penstock: Commands) -
     assert error["path"] == "empty.txt"
     left = said(penstock, "knowledge", "retry", "handbook", *ACME, "--no-wait")
     assert (left["total"], left["pending"], left["errors"]) == (1, 1, [])
-    # It is on its way now.
-    nothing = penstock.run("knowledge", "retry", "handbook", *ACME, "--no-wait")
+    # It is on its way now, and the same command brings it in.
+    again = said(penstock, "knowledge", "retry", "handbook", *ACME, code=3)
+    assert (again["batch"], again["total"], again["failed"]) == (None, 1, 1)
+    said(penstock, "knowledge", "delete", "document", "empty.txt", *ACME, "--yes")
+    nothing = penstock.run("knowledge", "retry", "handbook", *ACME)
     assert (nothing.returncode, nothing.stdout) == (0, "No documents: nothing to do.\n")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,6 +15,12 @@ from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
 from penstock_apps.knowledge.cli.pruning import Pruning
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
+from penstock_apps.knowledge.cli.working import (
+    told_to_go_on,
+    until_ended,
+    until_indexed,
+    worker_for,
+)
 from penstock_apps.knowledge.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
@@ -25,9 +30,6 @@ from penstock_apps.knowledge.workshop import Workshop
 
 # Files that are read, stored and written down together.
 AT_ONCE = 200
-LOOK = 0.2
-# An index that nobody has begun for so long is not waited for.
-NOT_BEGUN = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) ->
     async with app, knowledge.opened() as shop:
         base = await Library(shop, wish.tenant).make_base(wish.base)
         ingesting = Ingesting(knowledge, shop, base, found, wish, screen)
-        with screen:
+        with screen, told_to_go_on():
             await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
 
@@ -98,7 +100,7 @@ class Ingesting:
             if any(self._awaited.values()) and self._wish.waits:
                 await self._begin_work(working)
                 await self._wait()
-                await self._wait_for_index()
+                await until_indexed(self._library, self._base, self._screen)
         # Last: what was only given another name has its texts embedded already.
         if self._wish.prunes:
             self._troubles += await self._pruning.prune()
@@ -123,7 +125,7 @@ class Ingesting:
     def _is_wanted(self, folder: Path, file: Hashed, held: Held | None) -> bool:
         """Whether it has to be taken in; counts it if not."""
         wish = self._wish
-        if held is None or held.digest != file.digest or held.state in ("failed", "cancelled"):
+        if held is None or held.digest != file.digest or held.has_failed:
             return True
         if wish.tags and set(held.tags) != set(wish.tags):
             return True
@@ -168,9 +170,8 @@ class Ingesting:
     async def _begin_work(self, working: AsyncExitStack) -> None:
         if self._wish.works and not self._is_working:
             self._is_working = True
-            children = self._wish.children or 2 * (os.cpu_count() or 1)
-            queues = self._knowledge.queues(children)
-            await working.enter_async_context(self._app.worker(queues, children=children))
+            worker = worker_for(self._app, self._knowledge, self._wish.children)
+            await working.enter_async_context(worker)
 
     async def _wait(self) -> None:
         """Until all that comes in has ended, whichever batch it is in."""
@@ -181,26 +182,7 @@ class Ingesting:
             if paths
             and (source := await self._library.find_source(self._base, "files", str(folder)))
         ]
-        while True:
-            counts = [await self._library.progress(source=each) for each in sources]
-            left = sum(each.pending + each.processing for each in counts)
-            self._screen.working(max(0, total - left), total, sum(each.failed for each in counts))
-            if not left:
-                return
-            await asyncio.sleep(LOOK)
-
-    async def _wait_for_index(self) -> None:
-        """Until a base that has grown large has its index; not for one that nobody begins."""
-        job = await self._library.index(self._base)
-        patience = time.monotonic() + NOT_BEGUN
-        while job is not None and time.monotonic() < patience:
-            self._screen.indexing()
-            status = (await self._app.states([job])).get(job)
-            if status is None or status.is_final:
-                return
-            if status.state == "running":
-                patience = time.monotonic() + NOT_BEGUN
-            await asyncio.sleep(LOOK)
+        await until_ended(self._library, sources, total, self._screen)
 
     async def _ended(self) -> dict[tuple[Path, str], Held]:
         """What is awaited and has ended."""
@@ -223,15 +205,13 @@ class Ingesting:
         errors = [
             *self._troubles,
             *(
-                Trouble(path, each.error or each.reason or each.state)
+                Trouble(path, each.why)
                 for (_, path), each in sorted(ended.items())
-                if each.state in ("failed", "cancelled")
+                if each.has_failed
             ),
         ]
         skips = [
-            Trouble(path, each.error or "")
-            for (_, path), each in sorted(ended.items())
-            if each.is_skipped
+            Trouble(path, each.why) for (_, path), each in sorted(ended.items()) if each.is_skipped
         ]
         return Summary(
             batch=self._batch,

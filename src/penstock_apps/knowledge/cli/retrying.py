@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from penstock.cli.output import Output
@@ -15,9 +15,16 @@ from penstock_apps.knowledge.cli.opening import opened
 from penstock_apps.knowledge.cli.options import Effort
 from penstock_apps.knowledge.cli.screen import Screen, screen_for
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
-from penstock_apps.knowledge.cli.working import until_ended, worker_for
-from penstock_apps.knowledge.intake import Receipt
-from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.cli.working import (
+    told_to_go_on,
+    until_ended,
+    until_indexed,
+    worker_for,
+)
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.documents import Held
+from penstock_apps.knowledge.store.sources import Source
 
 
 def retry_source(
@@ -39,29 +46,44 @@ async def _retried(
         naming = Naming(library)
         within = None if base is None else await naming.base(base)
         source = await naming.source(name, within)
-        counts = await library.progress(source=source.id)
-        if not counts.failed + counts.cancelled:
-            return _summary(None, [], time.monotonic() - began)
-        receipt = await library.retry(source.id)
-        if effort.wait:
-            async with AsyncExitStack() as stack:
-                stack.enter_context(screen)
-                if effort.works:
-                    worker = worker_for(library.shop.app, knowledge, effort.children)
-                    await stack.enter_async_context(worker)
-                await until_ended(library, [source.id], receipt.total, screen)
-        paths = [each.path for each in receipt.documents]
-        async with library.transaction() as on:
-            found = await library.shop.documents.at(on, tenant, source.id, paths)
-    return _summary(receipt, found, time.monotonic() - began)
+        before = await _held(library, source)
+        batch = None
+        if any(each.has_failed for each in before.values()):
+            batch = (await library.retry(source.id)).batch
+        # What was on its way already is waited for as well: it may be from a retry before this.
+        paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
+        if paths and effort.wait:
+            with screen, told_to_go_on():
+                async with AsyncExitStack() as stack:
+                    if effort.works:
+                        worker = worker_for(library.shop.app, knowledge, effort.children)
+                        await stack.enter_async_context(worker)
+                    await until_ended(library, [source.id], len(paths), screen)
+                    if (base_of := await _base_of(library, source)) is not None:
+                        await until_indexed(library, base_of, screen)
+        now = await _held(library, source)
+    awaited = {path: now[path] for path in sorted(paths) if path in now}
+    return _summary(batch, awaited, time.monotonic() - began)
 
 
-def _summary(receipt: Receipt | None, documents: Sequence[Document], seconds: float) -> Summary:
-    went_in = [each for each in documents if each.state == "completed" and not each.reason]
-    skipped = [each for each in documents if each.state == "completed" and each.reason]
-    failed = [each for each in documents if each.state in ("failed", "cancelled")]
+async def _base_of(library: Library, source: Source) -> Base | None:
+    async with library.transaction() as on:
+        return await library.shop.bases.find(on, library.tenant, None, source.base)
+
+
+async def _held(library: Library, source: Source) -> dict[str, Held]:
+    async with library.transaction() as on:
+        return await library.shop.documents.held(on, library.tenant, source.id)
+
+
+def _summary(batch: str | None, documents: Mapping[str, Held], seconds: float) -> Summary:
+    went_in = [
+        each for each in documents.values() if each.state == "completed" and not each.is_skipped
+    ]
+    skipped = {path: each for path, each in documents.items() if each.is_skipped}
+    failed = {path: each for path, each in documents.items() if each.has_failed}
     return Summary(
-        batch=None if receipt is None else receipt.batch,
+        batch=batch,
         total=len(documents),
         completed=len(went_in),
         failed=len(failed),
@@ -70,10 +92,8 @@ def _summary(receipt: Receipt | None, documents: Sequence[Document], seconds: fl
         chunks=sum(each.chunks for each in went_in),
         embedded=sum(each.embedded for each in went_in),
         seconds=round(seconds, 3),
-        pending=len(documents) - len(went_in) - len(skipped) - len(failed),
-        errors=tuple(
-            Trouble(each.path, each.error or each.reason or each.state) for each in failed
-        ),
-        skips=tuple(Trouble(each.path, each.error or "") for each in skipped),
+        pending=sum(each.is_under_way for each in documents.values()),
+        errors=tuple(Trouble(path, each.why) for path, each in failed.items()),
+        skips=tuple(Trouble(path, each.why) for path, each in skipped.items()),
         noun="document",
     )

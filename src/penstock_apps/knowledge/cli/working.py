@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock import Penstock, Worker
+from penstock.cli.errors import Interrupted
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
 
 LOOK = 0.2
+# An index that nobody has begun for so long is not waited for.
+NOT_BEGUN = 10.0
 
 
 def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Worker:
@@ -29,3 +35,28 @@ async def until_ended(library: Library, sources: Sequence[int], total: int, scre
         if not left:
             return
         await asyncio.sleep(LOOK)
+
+
+async def until_indexed(library: Library, base: Base, screen: Screen) -> None:
+    """Wait until a base that has grown large has its index; not for one that nobody begins."""
+    job = await library.index(base)
+    patience = time.monotonic() + NOT_BEGUN
+    while job is not None and time.monotonic() < patience:
+        screen.indexing()
+        status = (await library.shop.app.states([job])).get(job)
+        if status is None or status.is_final:
+            return
+        if status.state == "running":
+            patience = time.monotonic() + NOT_BEGUN
+        await asyncio.sleep(LOOK)
+
+
+@contextmanager
+def told_to_go_on() -> Iterator[None]:
+    """Say after Ctrl-C what becomes of what is half done."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise Interrupted(
+            "Interrupted. What has come in stays; the same command goes on with the rest."
+        ) from None

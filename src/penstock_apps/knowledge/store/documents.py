@@ -65,6 +65,15 @@ class Held(Struct, frozen=True):
         return self.state in ("pending", "processing")
 
     @property
+    def has_failed(self) -> bool:
+        return self.state in ("failed", "cancelled")
+
+    @property
+    def why(self) -> str:
+        """Why it is not in."""
+        return self.error or self.reason or self.state
+
+    @property
     def is_skipped(self) -> bool:
         """Whether it is of a kind that was not read."""
         return self.state == "completed" and self.reason is not None
