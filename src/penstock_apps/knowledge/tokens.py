@@ -22,6 +22,9 @@ TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 # No token reaches from the end of a word into what follows, or across a line: the tokens of a text
 # are those of these parts, one after the other.
 PART: Final = re.compile(r"\n|[ ▁]*[^ ▁\n]+|[ ▁]+")
+# Nor does a token mix letters of English with signs, or hold a digit and anything else: rare words,
+# such as addresses and lines of tables, are made of parts that are not rare.
+SHARD: Final = re.compile(r" *[A-Za-z]+| *[0-9]+| *[^A-Za-z0-9 ]+| +")
 # Texts repeat their words: 100,000 of them take some 20 MB. What is longer is seldom seen twice.
 KEPT: Final = 100_000
 LONGEST_KEPT: Final = 40
@@ -36,15 +39,34 @@ def wheel(file: str) -> Path:
     return Path(found.submodule_search_locations[0]) / file
 
 
-class Words(dict[str, tuple[int, ...]]):
-    """The tokens of words, each asked for once: four times as fast as asking for whole texts."""
+class Shards(dict[str, tuple[int, ...]]):
+    """The tokens of parts of words, as the model tells them."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self._tokens = model.tokenize
 
+    def __missing__(self, shard: str) -> tuple[int, ...]:
+        ids = tuple([token.id for token in self._tokens(shard.replace(" ", "▁"))])
+        if len(shard) <= LONGEST_KEPT:
+            if len(self) >= KEPT:
+                self.clear()
+            self[shard] = ids
+        return ids
+
+
+class Words(dict[str, tuple[int, ...]]):
+    """The tokens of words, each asked for once: four times as fast as asking for whole texts."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._shards = Shards(model)
+
     def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = tuple([token.id for token in self._tokens(word.replace(" ", "▁"))])
+        if word.isascii():
+            ids = tuple(chain.from_iterable(map(self._shards.__getitem__, SHARD.findall(word))))
+        else:
+            ids = self._shards[word]
         if len(word) <= LONGEST_KEPT:
             if len(self) >= KEPT:
                 self.clear()
