@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from penstock.app import Penstock
 from penstock.cli import supervisor
@@ -24,6 +24,7 @@ from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
 from penstock.worker import Tally, Worker
 from penstock.worker.fleet import Fleet
+from penstock.worker.process import run
 
 logger = logging.getLogger("penstock.work")
 
@@ -67,6 +68,11 @@ class Drained:
         if not counts:
             return "There was nothing to do."
         return f"{', '.join(counts)} in {self.seconds:.1f} s."
+
+
+def alone(main: Coroutine[Any, Any, T]) -> T:
+    """Run a command that works itself: the process is its own, and runs as workers do."""
+    return run(main)
 
 
 def leave(code: int = 0) -> NoReturn:

@@ -64,11 +64,11 @@ def ingest(
     """
     expect_knowledge()
 
-    import asyncio
     import logging
 
     from penstock import Penstock
     from penstock.cli.opening import plain_errors
+    from penstock.cli.service import alone
     from penstock_apps.knowledge.cli.files import Finding
     from penstock_apps.knowledge.cli.ingesting import Wish, ingested
     from penstock_apps.knowledge.cli.screen import screen_for
@@ -89,6 +89,6 @@ def ingest(
             prunes=prune,
             children=effort.children,
         )
-        summary = asyncio.run(ingested(app, found, wish, screen_for(output)))
+        summary = alone(ingested(app, found, wish, screen_for(output)))
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)
