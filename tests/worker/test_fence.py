@@ -60,6 +60,22 @@ async def test_complete_settles_with_the_handlers_own_rows(
     assert [event.state for event in finished] == ["completed"]
 
 
+async def test_to_complete_is_one_question_to_the_server(
+    app: Penstock, database: Database, ledger: asyncpg.Connection
+) -> None:
+    asked: list[str] = []
+
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with database.connect() as connection, connection.transaction():
+            with connection.query_logger(lambda record: asked.append(record.query)):
+                await ctx.complete(connection, "paid")
+
+    async with worker_of(app):
+        assert await app.wait(await app.enqueue(pay), timeout=5) == "paid"
+    assert len(asked) == 1
+
+
 async def test_a_completion_that_is_rolled_back_is_a_failure_and_runs_again(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:

@@ -129,13 +129,10 @@ class Store:
         return int(await on.fetchval(self.statement("rules_version")))
 
     async def settle(
-        self, on: Executor, settlements: Sequence[Settlement], *, durable: bool = True
+        self, on: Executor, settlements: Sequence[Settlement]
     ) -> list[tuple[int, UUID, Answer]]:
         """Write outcomes; what was not settled comes back with the reason."""
-        options = _DURABLE if durable else None
-        rows = await on.fetch(
-            self.statement("settle"), *settle.parameters(settlements, options or "{}")
-        )
+        rows = await on.fetch(self.statement("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
     async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
@@ -145,6 +142,10 @@ class Store:
 
     async def fence(self, on: Executor, job: int, token: UUID) -> None:
         await on.fetch(self.statement("fence"), job, token)
+
+    async def complete(self, on: Executor, job: int, token: UUID, result: str | None) -> bool:
+        """Fence a job and complete it, in one question; whether it is settled."""
+        return not await on.fetch(self.statement("complete"), job, token, result)
 
     async def progress(
         self, on: Executor, reports: Sequence[tuple[int, UUID, float, float | None, str | None]]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from penstock.backoff import Policy
 from penstock.errors import StaleAttempt, WorkflowRefused
 from penstock.job import Job
-from penstock.outcome import DONE
 from penstock.store import (
     Executor,
-    Settlement,
     Store,
     adapt,
     failures,
@@ -145,24 +144,29 @@ class AttemptContext(Context):
 
     async def _hold(self, on: Executor) -> None:
         attempt = self._run.attempt
-        try:
+        with self._refusing():
             await self._store.fence(on, attempt.id, attempt.token)
+
+    async def complete_on(self, on: Executor, result: Any = None) -> None:
+        attempt = self._run.attempt
+        stored = None if result is None else encode_result(result)
+        with self._refusing():
+            is_settled = await self._store.complete(on, attempt.id, attempt.token, stored)
+        if not is_settled:
+            raise StaleAttempt(str(attempt.id), attempt.number)
+        self._run.completed = True
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What the fence says, as handlers hear it."""
+        try:
+            yield
         except Exception as error:
             if failures.is_state(error, failures.COMPLETED_ALREADY):
                 raise RuntimeError(COMPLETED_ALREADY) from error
             if refused := stale(self._run, error):
                 raise refused from error
             raise
-
-    async def complete_on(self, on: Executor, result: Any = None) -> None:
-        await self._hold(on)
-        attempt = self._run.attempt
-        stored = None if result is None else encode_result(result)
-        settlement = Settlement(attempt.id, attempt.token, DONE, stored)
-        unsettled = await self._store.settle(on, [settlement], durable=False)
-        if unsettled:
-            raise StaleAttempt(str(attempt.id), attempt.number)
-        self._run.completed = True
 
     def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> BudgetBlock:
         return BudgetBlock(self._budgets, self._run, key, units, wait)
