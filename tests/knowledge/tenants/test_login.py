@@ -1,0 +1,80 @@
+"""A worker of knowledge that owns nothing: its login has the roles of workers and of apps."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock import Database as Address
+from penstock import Penstock
+from penstock.migrate import migrate
+from penstock.sql import rls
+from penstock_apps.knowledge.chunk import Chunking
+from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.knowledge import Knowledge
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.sweeping import sweep
+from penstock_apps.knowledge.search import Query
+from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.workshop import Workshop
+from tests.fixtures.database import Database, connected
+from tests.fixtures.until import until
+from tests.knowledge.scene import Scene, worker_of
+from tests.rls.conftest import way_in
+
+OTHER = Recipe(Embedding(dimensions=128), Chunking())
+LOGIN = f"penstock_knowledge_worker_{os.getpid()}"
+PAGES: dict[str, str | bytes] = {f"{n}.md": f"# Page {n}\n\nThis is page {n}." for n in range(6)}
+
+
+@pytest.fixture
+async def hired(knowledge_database: Database) -> AsyncIterator[str]:
+    """The address for a login that has both roles and owns nothing."""
+    async with connected(knowledge_database.admin_url) as admin:
+        await admin.execute(rls("roles", "penstock"))
+        await admin.execute(
+            f"CREATE ROLE {LOGIN} LOGIN; GRANT penstock_worker, penstock_app TO {LOGIN}"
+        )
+        await migrate(knowledge_database.direct_url, rls=True)
+        await Knowledge(Penstock()).migrate(Address.of(knowledge_database.direct_url))
+        yield await way_in(knowledge_database, LOGIN)
+        await admin.execute(f"DROP ROLE {LOGIN}")
+
+
+async def test_it_does_all_of_the_work(
+    hired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_STORAGE", str(tmp_path / "objects"))
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INDEX_FROM", "3")
+    knowledge = Knowledge(app := Penstock(hired))
+    async with app, knowledge.opened() as shop:
+        scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop, "acme")
+        async with worker_of(app):
+            receipt = await scene.add(library, PAGES)
+            await scene.ended(library, receipt)
+            assert (await library.progress()).completed == len(PAGES)
+            [hit] = await library.search(Query("page 4", k=1))
+            assert hit.path == "4.md"
+            await until(lambda: has_index(shop), what="an index")
+
+            base = await library.base("handbook")
+            await library.change_recipe(base, OTHER)
+            await until(lambda: is_switched(library), what="the other edition")
+            swept = await app.for_tenant("acme").enqueue(sweep)
+            await app.for_tenant("acme").wait(swept, timeout=60)
+            await library.delete_tenant()
+            await until(lambda: is_gone(scene), what="the end of a tenant")
+
+
+async def has_index(shop: Workshop) -> bool:
+    async with shop.shelves.of_all() as on:
+        return any(each.whole for each in await shop.indexes.all(on))
+
+
+async def is_switched(library: Library) -> bool:
+    return (await library.base("handbook")).edition.recipe == OTHER
+
+
+async def is_gone(scene: Scene) -> bool:
+    return await scene.left("acme") == {}
