@@ -291,11 +291,15 @@ class Library:
                 await self.shop.documents.cancel(on, self.tenant, jobs)
             number, last = number + len(jobs), max(some)
 
-    async def change_recipe(self, base: Base, recipe: Recipe) -> str:
+    async def change_recipe(self, base: Base, recipe: Recipe) -> str | None:
         """Cut and embed a base anew, beside what is searched until that is whole; its batch.
 
-        Asked again with the same recipe, it goes on with what is missing.
+        Asked again with the same recipe, it goes on with what is missing. With that of what is
+        searched there is nothing to do, and what was being built is not any more.
         """
+        if recipe == base.edition.recipe:
+            await editions.stay(self.shop, base)
+            return None
         embedder = self.shop.embedder(recipe.embedding)
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
         return await editions.begin(self.shop, self.client, base, new)

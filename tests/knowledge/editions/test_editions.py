@@ -1,5 +1,7 @@
 """A change of settings is built beside what is searched, and searched once it is whole."""
 
+from typing import Any
+
 import pytest
 
 from penstock_apps.knowledge.chunk import Chunking
@@ -7,6 +9,9 @@ from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.bringing import Bringing
 from penstock_apps.knowledge.store.bases import NewEdition, Recipe
+from penstock_apps.knowledge.store.documents import Wanted
+from penstock_apps.knowledge.store.editions import Editions
+from penstock_apps.knowledge.text import Extracted
 from tests.knowledge.scene import Scene
 
 FOX = "# Foxes\n\nThe quick brown fox jumps over the lazy dog."
@@ -60,6 +65,36 @@ async def test_what_comes_in_meanwhile_is_in_both(scene: Scene, library: Library
     assert await scene.value("SELECT count(*) FROM k.chunk WHERE text LIKE '%And runs.%'") == 1
 
 
+async def test_what_is_rebuilt_does_not_take_the_place_of_what_comes_in(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer version has failed, and is tried again while the older one is rebuilt."""
+    await scene.bring(library, {"a.md": FOX})
+    await scene.rows("UPDATE k.document SET version = 2, state = 'failed'")
+    base = await library.base("handbook")
+    text, is_retried = Editions.text, False
+
+    async def slow(self: Editions, *given: Any) -> Extracted:
+        nonlocal is_retried
+        found = await text(self, *given)
+        if not is_retried:
+            is_retried = True
+            await scene.rows("UPDATE k.document SET state = 'processing'")
+        return found
+
+    monkeypatch.setattr(Editions, "text", slow)
+    await library.change_recipe(base, OTHER)
+    await scene.drain()
+    assert is_retried
+    assert await editions(scene) == [(base.edition.id, 1)]
+
+    await scene.rows("UPDATE k.document SET state = 'failed'")
+    await scene.drain(scheduled=True)
+    after = await library.base("handbook")
+    assert after.edition.recipe == OTHER
+    assert await editions(scene) == [(after.edition.id, 1)]
+
+
 async def test_a_document_whose_file_is_gone_is_embedded_from_its_text(
     scene: Scene, library: Library
 ) -> None:
@@ -95,9 +130,46 @@ async def test_an_edition_with_failures_is_not_switched_to_and_says_why(
 
     # Once more, for what is missing alone.
     batch = await library.change_recipe(before, OTHER)
-    assert (await scene.app.get_batch(batch)).total == 1
+    assert batch is not None
     await scene.drain()
+    assert (await scene.app.get_batch(batch)).total == 1
     assert (await library.base("handbook")).edition.recipe == OTHER
+
+
+async def test_going_back_to_what_is_searched_ends_the_building(
+    scene: Scene, library: Library
+) -> None:
+    await scene.bring(library, {"a.md": FOX})
+    before = await library.base("handbook")
+    await library.change_recipe(before, OTHER)
+    assert await library.change_recipe(before, before.edition.recipe) is None
+    await scene.drain()
+
+    after = await library.base("handbook")
+    assert (after.edition, after.next_edition) == (before.edition, None)
+    assert await editions(scene) == [(before.edition.id, 1)]
+
+
+async def test_a_change_that_breaks_off_goes_on_and_adds_nothing_twice(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.bring(library, {"a.md": FOX, "b.md": HEN})
+    batch = await library.change_recipe(await library.base("handbook"), OTHER)
+    assert batch is not None
+    unbuilt, asked = Editions.unbuilt, 0
+
+    async def breaks(self: Editions, *given: Any) -> list[Wanted]:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise ConnectionResetError
+        return await unbuilt(self, *given)
+
+    monkeypatch.setattr(Editions, "unbuilt", breaks)
+    await scene.drain(scheduled=True)
+    assert asked > 2
+    assert (await library.base("handbook")).edition.recipe == OTHER
+    assert (await scene.app.get_batch(batch)).total == 2
 
 
 async def test_who_began_with_an_edition_that_was_retired_begins_again(

@@ -55,6 +55,29 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
     assert (chunk["heading"], chunk["text"]) == ("Pumps", TEXTS["pumps.md"].splitlines()[-1])
 
 
+async def test_a_base_is_cut_anew_when_it_is_changed(scene: Scene, http: httpx.AsyncClient) -> None:
+    await brought(scene, http)
+    same = await http.patch("/knowledge-bases/plant", json={})
+    assert (same.status_code, same.json()["building"]) == (200, None)
+
+    smaller = await http.patch("/knowledge-bases/plant", json={"chunking": {"size": 64}})
+    assert smaller.status_code == 202
+    # Both changes come, though the first is still on its way.
+    fewer = await http.patch("/knowledge-bases/plant", json={"embedding": {"dimensions": 64}})
+    assert fewer.status_code == 202
+    assert fewer.json()["building"] not in (None, smaller.json()["building"])
+    assert fewer.json()["dimensions"] == 256
+    again = await http.patch("/knowledge-bases/plant", json={"embedding": {"dimensions": 64}})
+    assert (again.status_code, again.json()) == (202, fewer.json())
+    await scene.drain()
+
+    changed = (await http.get("/knowledge-bases/plant")).json()
+    assert (changed["chunking"]["size"], changed["dimensions"]) == (64, 64)
+    assert (changed["building"], changed["error"]) == (None, None)
+    wrong = await http.patch("/knowledge-bases/plant", json={"chunking": {"size": 1}})
+    assert wrong.status_code == 422
+
+
 async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClient) -> None:
     source = await brought(scene, http)
     for query in ("", "&base=plant", f"&source={source}", "&tag=new", "&mode=words"):

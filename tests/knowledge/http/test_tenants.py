@@ -60,6 +60,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/files/{token}"): Call({"token": "document"}, statuses=(403,)),
     ("DELETE", "/documents/{id}"): one("document"),
     ("DELETE", "/knowledge-sources/{id}"): one("source"),
+    ("PATCH", "/knowledge-bases/{id}"): Call({"id": "base"}, body={"chunking": {"size": 128}}),
     ("DELETE", "/knowledge-bases/{id}"): one("base"),
     ("GET", "/knowledge-tenant"): Call(statuses=(200,)),
     ("PATCH", "/knowledge-tenant"): Call(query=WHOSE, body={"active": False}, statuses=(403,)),
@@ -132,6 +133,21 @@ async def test_a_key_of_a_tenant_crosses_on_no_route(app: Penstock, scene: Scene
         assert theirs["base"] not in [each["id"] for each in own]
         assert (await client.get(f"{API}/knowledge-progress")).json()["total"] == 2
     assert await rows_of(scene, "globex") == before
+
+
+async def test_a_key_of_a_tenant_changes_its_own_base(app: Penstock, scene: Scene) -> None:
+    base = (await things_of(scene, "acme"))["base"]
+    made = await app.create_key("acme", scopes=["read", "enqueue", "operate"], tenant="acme")
+    async with Service(app) as service, asking(service, made.secret) as client:
+        where = f"{API}/knowledge-bases/{base}"
+        elsewhere = {"provider": "openai", "base_url": "http://localhost:1/v1"}
+        refused = await client.patch(where, json={"embedding": elsewhere})
+        assert refused.status_code == 403
+        changed = await client.patch(where, json={"chunking": {"size": 128}})
+        assert changed.status_code == 202, changed.text
+        await scene.drain()
+        shown = (await client.get(where)).json()
+        assert (shown["chunking"]["size"], shown["building"]) == (128, None)
 
 
 async def ask(

@@ -88,7 +88,8 @@ class Uploaded(Struct, frozen=True, kw_only=True):
 class BaseShown(Struct, frozen=True, kw_only=True):
     """A knowledge base, and the settings of the edition that is searched.
 
-    `building` is the batch of a new edition that is on its way, after a change of settings.
+    `building` is the batch of a new edition that is on its way, after a change of settings, and
+    `error` says why it did not come to be.
     """
 
     id: str
@@ -98,6 +99,7 @@ class BaseShown(Struct, frozen=True, kw_only=True):
     chunking: Chunking
     dimensions: int
     building: str | None
+    error: str | None
     created_at: datetime
 
     @classmethod
@@ -110,6 +112,7 @@ class BaseShown(Struct, frozen=True, kw_only=True):
             chunking=base.edition.recipe.chunking,
             dimensions=base.edition.dimensions,
             building=base.next_batch,
+            error=base.next_error,
             created_at=base.created_at,
         )
 

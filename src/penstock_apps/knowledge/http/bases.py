@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -14,7 +15,8 @@ from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.calling import Add, Change, Read
 from penstock_apps.knowledge.http.progress import BaseName, base_of
 from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import BaseWish
+from penstock_apps.knowledge.http.wishes import BaseChange, BaseWish
+from penstock_apps.knowledge.library import Library
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Refusing)
 
@@ -32,10 +34,7 @@ async def list_bases(library: Read) -> Response:
 @router.post("", responses={**gives(BaseShown, 201, "It is there now."), **CHANGE})
 async def make_base(wish: BaseWish, library: Add) -> Response:
     """Make a knowledge base; one that is there with this name stays as it is, and is answered."""
-    if library.confined and "base_url" in wish.embedding:
-        # Who may choose an address lets our server ask it, from inside our network.
-        told = "Where models are asked is not for tenants to say."
-        raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])
+    _check_address(library, wish.embedding)
     base = await library.make_base(wish.name, wish.recipe, wish.language)
     return as_json(BaseShown.of(base), 201)
 
@@ -46,9 +45,39 @@ async def get_base(id: BaseName, library: Read) -> Response:
     return as_json(BaseShown.of(await base_of(library, id)))
 
 
+@router.patch(
+    "/{id}",
+    responses={
+        **gives(BaseShown),
+        **gives(BaseShown, 202, "All of it is cut and embedded anew; `building` is the batch."),
+        **CHANGE,
+    },
+)
+async def change_base(id: BaseName, wish: BaseChange, library: Change) -> Response:
+    """Change how the documents of a knowledge base are cut, or embedded.
+
+    What is given takes the place of what was: all of `embedding`, all of `chunking`. Searches go on
+    with what is there until all documents are embedded anew.
+    """
+    _check_address(library, wish.embedding or {})
+    base = await base_of(library, id)
+    recipe = wish.recipe(base.wanted)
+    batch = base.next_batch
+    if recipe != base.wanted or base.next_error is not None:
+        batch = await library.change_recipe(base, recipe)
+    return as_json(BaseShown.of(await base_of(library, str(base.id))), 202 if batch else 200)
+
+
 @router.delete("/{id}", responses={**GONE, **CHANGE})
 async def delete_base(id: BaseName, library: Change) -> Response:
     """Delete a knowledge base with all its sources and documents."""
     base = await base_of(library, id)
     await library.delete_base(base.id)
     return as_json(Deleted(deleted=str(base.id)), 202)
+
+
+def _check_address(library: Library, embedding: Mapping[str, Any]) -> None:
+    """Who may choose an address lets our server ask it, from inside our network."""
+    if library.confined and "base_url" in embedding:
+        told = "Where models are asked is not for tenants to say."
+        raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])

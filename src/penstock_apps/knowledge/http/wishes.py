@@ -64,11 +64,27 @@ class BaseWish(Closed):
     @property
     def recipe(self) -> Recipe:
         """A Problem if it does not fit."""
+        return _recipe({"embedding": self.embedding, "chunking": self.chunking})
+
+
+class BaseChange(Closed):
+    """How the documents of a knowledge base are to be cut and embedded from now on."""
+
+    embedding: dict[str, Any] | None = None
+    chunking: dict[str, Any] | None = None
+
+    def recipe(self, before: Recipe) -> Recipe:
+        """With what is not given as it was; a Problem if it does not fit."""
         given = {"embedding": self.embedding, "chunking": self.chunking}
-        try:
-            return msgspec.convert(given, Recipe)
-        except msgspec.ValidationError as error:
-            raise Problem(422, "does-not-fit", f"{error}.") from error
+        changes = {name: part for name, part in given.items() if part is not None}
+        return _recipe({**msgspec.to_builtins(before), **changes})
+
+
+def _recipe(given: dict[str, Any]) -> Recipe:
+    try:
+        return msgspec.convert(given, Recipe)
+    except msgspec.ValidationError as error:
+        raise Problem(422, "does-not-fit", f"{error}.") from error
 
 
 Most = Annotated[int, Field(strict=True, ge=0, le=10**15)]

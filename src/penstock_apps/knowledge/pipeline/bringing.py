@@ -157,6 +157,11 @@ class Bringing:
             fresh = dict(zip(some, vectors, strict=True))
         return fresh
 
+    def _found(self) -> dict[str, Any]:
+        """What is only rebuilt is what is found, as long as it is."""
+        is_rebuilt = not any(each.live for each in self._work.editions)
+        return {"published": self._work.published} if is_rebuilt else {}
+
     def _quotas(self) -> dict[str, int]:
         """What any tenant may have that has no quotas of its own."""
         settings = self._shop.settings
@@ -187,7 +192,7 @@ class Bringing:
                     pieces,
                     hashes,
                     fresh,
-                    {**facts, "quotas": self._quotas()},
+                    {**facts, **self._found(), "quotas": self._quotas()},
                 )
                 if done.answer == "stale":
                     raise Stale

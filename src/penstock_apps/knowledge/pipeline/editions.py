@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from penstock import Cancel, Client, Context, Process, Snooze, task
+from penstock import BatchClosed, Cancel, Client, Context, Process, Snooze, task
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.indexing import TURN, before_search
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
@@ -12,10 +12,13 @@ from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
 from penstock_apps.knowledge.pipeline.sharing import Sharing
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.bases import Base, NewEdition
+from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.workshop import Workshop
 
 DOCUMENTS = 500
 EDITIONS = 100
+# While other versions come in, which are in both editions.
+COMING = 2.0
 SETTINGS = Settings.of()
 APART = Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2)
 
@@ -64,15 +67,17 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
         if found is None or found[1] == "retired":
             return "not wanted"
         left = await shop.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
+        if not left and await shop.editions.is_awaited(on, tenant, base, edition):
+            return Snooze(COMING, "documents come in")
         if found[1] == "building" and not left:
             await shop.bases.make_live(on, base, edition)
     if left:
-        return await _go_on(shop, tenant, base, edition, batch)
+        return await _go_on(shop, tenant, edition, batch)
     await remove_retired(shop, EDITIONS)
     return "live"
 
 
-async def _go_on(shop: Workshop, tenant: str, base: int, edition: int, batch: str) -> str:
+async def _go_on(shop: Workshop, tenant: str, edition: int, batch: str) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
     status = await shop.app.get_batch(batch)
     if status.failed:
@@ -83,29 +88,49 @@ async def _go_on(shop: Workshop, tenant: str, base: int, edition: int, batch: st
         async with shop.shelves.of(tenant) as on:
             await shop.editions.note(on, tenant, edition, None, told)
         return told
-    return await build(shop, shop.app.for_tenant(tenant), tenant, base, edition)
-
-
-async def build(shop: Workshop, client: Client, tenant: str, base: int, edition: int) -> str:
-    """Enqueue what is not in an edition yet, as a batch at whose end it is switched to; its id."""
-    callback = switch.options(tenant=tenant).prepare(edition)
-    batch = await client.open_batch("knowledge edition", tenant=tenant, on_end=callback)
     async with shop.shelves.of(tenant) as on:
-        await shop.editions.note(on, tenant, edition, batch.id, None)
-    last = 0
-    while True:
-        async with shop.shelves.of(tenant) as on:
-            some = await shop.editions.unbuilt(on, tenant, base, edition, last, DOCUMENTS)
-        if not some:
-            break
-        last = some[-1].id
-        await batch.enqueue_many(
-            rebuild.options(tenant=tenant, subject=f"document:{each.id}").prepare(
-                each.id, each.version, edition
+        return await have_built(shop.app.for_tenant(tenant), shop, on, tenant, edition)
+
+
+@task(name="knowledge.build", queue=CARE, resources=[Workshop], max_attempts=20)
+async def build(ctx: Context, edition: int, batch: str) -> int:
+    """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
+    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    async with shop.shelves.of(tenant) as on:
+        found = await shop.editions.get(on, tenant, edition)
+    handle = await shop.app.for_tenant(tenant).batch_handle(batch)
+    number = last = 0
+    try:
+        while found is not None:
+            async with shop.shelves.of(tenant) as on:
+                some = await shop.editions.unbuilt(on, tenant, found[0], edition, last, DOCUMENTS)
+            if not some:
+                break
+            # Begun again, it adds none twice.
+            await handle.enqueue_many(
+                rebuild.options(
+                    tenant=tenant,
+                    subject=f"document:{each.id}",
+                    idempotency_key=f"knowledge:{batch}:{each.id}",
+                ).prepare(each.id, each.version, edition)
+                for each in some
             )
-            for each in some
-        )
-    await batch.close()
+            number, last = number + len(some), some[-1].id
+    except BatchClosed:
+        return number
+    await handle.close()
+    return number
+
+
+async def have_built(
+    client: Client, shop: Workshop, on: Connection, tenant: str, edition: int
+) -> str:
+    """Have an edition built, with the commit of this transaction; the batch that does it."""
+    inside = client.inside(on)
+    callback = switch.options(tenant=tenant).prepare(edition)
+    batch = await inside.open_batch("knowledge edition", tenant=tenant, on_end=callback)
+    await inside.enqueue_many([build.options(tenant=tenant).prepare(edition, batch.id)])
+    await shop.editions.note(on, tenant, edition, batch.id, None)
     return batch.id
 
 
@@ -114,7 +139,14 @@ async def begin(shop: Workshop, client: Client, base: Base, new: NewEdition) -> 
     async with shop.shelves.of(base.tenant) as on:
         await shop.editions.lock(on, base.id)
         edition = await shop.editions.begin(on, base.tenant, base.id, new)
-    return await build(shop, client, base.tenant, base.id, edition)
+        return await have_built(client, shop, on, base.tenant, edition)
+
+
+async def stay(shop: Workshop, base: Base) -> None:
+    """What is searched is what is wanted: nothing else is built any more."""
+    async with shop.shelves.of(base.tenant) as on:
+        await shop.editions.lock(on, base.id)
+        await shop.editions.give_up(on, base.tenant, base.id)
 
 
 async def remove_retired(shop: Workshop, most: int) -> int:

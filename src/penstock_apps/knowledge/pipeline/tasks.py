@@ -7,7 +7,7 @@ from typing import Any
 from penstock import Cancel, Context, NotRetryable, Process, Snooze, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
-from penstock_apps.knowledge.pipeline.editions import rebuild, switch
+from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.indexing import ask_for_index, index
@@ -116,4 +116,4 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
 
 
 INGESTING = frozenset({ingest.name, ingest_large.name})
-TASKS = (ingest, ingest_large, embed, ended, remove, sweep, rebuild, switch, index)
+TASKS = (ingest, ingest_large, embed, ended, remove, sweep, build, rebuild, switch, index)

@@ -43,8 +43,14 @@ class Base(Struct, frozen=True):
     created_at: datetime
     edition: Edition
     next_edition: int | None = None
+    next_recipe: Recipe | None = None
     next_batch: str | None = None
     next_error: str | None = None
+
+    @property
+    def wanted(self) -> Recipe:
+        """How it is to be cut and embedded, once all of it is."""
+        return self.next_recipe or self.edition.recipe
 
 
 class Bases:
@@ -121,7 +127,11 @@ def edition_from(text: str) -> Edition:
 
 
 def _base(row: Any) -> Base:
-    recipe = msgspec.json.decode(row["settings"], type=Recipe)
+    recipe, next_recipe = [
+        None if row[name] is None else msgspec.json.decode(row[name], type=Recipe)
+        for name in ("settings", "next_settings")
+    ]
+    assert recipe is not None
     return Base(
         row["id"],
         row["tenant"],
@@ -130,6 +140,7 @@ def _base(row: Any) -> Base:
         row["created_at"],
         Edition(row["edition"], recipe, row["embedder"], row["dimensions"]),
         row["next_edition"],
+        next_recipe,
         row["next_batch"],
         row["next_error"],
     )

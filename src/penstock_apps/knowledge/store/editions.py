@@ -26,7 +26,7 @@ class Editions:
         found: int | None = await on.fetchval(
             self._sql("find_building"), tenant, base, settings, new.embedder
         )
-        await on.execute(self._sql("retire_building"), tenant, base, found)
+        await self.give_up(on, tenant, base, found)
         if found is not None:
             return found
         made: int = await on.fetchval(
@@ -39,6 +39,12 @@ class Editions:
             "building",
         )
         return made
+
+    async def give_up(
+        self, on: Connection, tenant: str, base: int, wanted: int | None = None
+    ) -> None:
+        """What is being built is not wanted any more, unless it is this one."""
+        await on.execute(self._sql("retire_building"), tenant, base, wanted)
 
     async def note(
         self, on: Connection, tenant: str, edition: int, batch: str | None, error: str | None
@@ -54,9 +60,14 @@ class Editions:
     async def unbuilt(
         self, on: Connection, tenant: str, base: int, edition: int, after: int, most: int
     ) -> list[Wanted]:
-        """Some documents that can be found and are not in an edition."""
-        rows = await on.fetch(self._sql("list_unbuilt"), tenant, base, edition, after, most)
+        """Some documents that can be found and are not in an edition, nor will be by themselves."""
+        rows = await on.fetch(self._sql("list_unbuilt"), tenant, base, edition, after, most, False)
         return [Wanted(*row) for row in rows]
+
+    async def is_awaited(self, on: Connection, tenant: str, base: int, edition: int) -> bool:
+        """Whether documents can be found that come into an edition with their next version."""
+        rows = await on.fetch(self._sql("list_unbuilt"), tenant, base, edition, 0, 1, True)
+        return bool(rows)
 
     async def peek(
         self, on: Connection, tenant: str, document: int, version: int, edition: int

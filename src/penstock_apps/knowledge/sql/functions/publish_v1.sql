@@ -14,7 +14,7 @@ CREATE FUNCTION :"schema".publish_v1(
     p_tokens   integer[],
     p_pages    integer[],
     p_vectors  halfvec[],    -- of the texts that were embedded just now, NULL for others
-    p_facts    jsonb,        -- title, kind, pages, embedded, and the quotas of who has none of its own
+    p_facts    jsonb,        -- title, kind, pages, embedded, the quotas of who has none of its own, published of what is rebuilt
     OUT answer text,
     OUT added integer,
     OUT missing bytea[]
@@ -55,6 +55,9 @@ BEGIN
     SELECT e.* INTO v_edition FROM edition AS e
      WHERE e.id = p_edition AND e.tenant = p_tenant AND e.base = v_document.base AND e.state <> 'retired';
     IF v_document.id IS NULL
+       -- What is rebuilt must still be what is found, and nothing else on its way.
+       OR p_facts ? 'published' AND (v_document.published IS DISTINCT FROM (p_facts->>'published')::integer
+                                     OR v_document.state IN ('pending', 'processing'))
        OR EXISTS (SELECT FROM tenant AS t WHERE t.tenant = p_tenant AND (NOT t.active OR t.deleted_at IS NOT NULL))
        OR EXISTS (SELECT FROM source AS s WHERE s.id = v_document.source AND s.deleted_at IS NOT NULL)
        OR EXISTS (SELECT FROM base AS b WHERE b.id = v_document.base AND b.deleted_at IS NOT NULL) THEN
