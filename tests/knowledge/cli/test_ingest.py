@@ -86,6 +86,13 @@ def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:
     ("arguments", "told"),
     [
         (["ingest", "nowhere"], "There is no file or folder nowhere."),
+        (["ingest", "/dev/null"], "/dev/null is neither a file nor a folder."),
+        (["ingest", "long" * 70], f"{'long' * 70} cannot be looked at: File name too long."),
+        (
+            ["ingest", "odd\udcff"],
+            "The folder …/odd\\xff has characters in its name that cannot be shown; "
+            "give it another one.",
+        ),
         (
             ["search", "keys", "--base", "research"],
             "There is no knowledge base 'research'; "
@@ -93,10 +100,21 @@ def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_named(penstock: Commands, arguments: list[str], told: str) -> None:
+def test_what_is_not_there_or_has_no_name_is_told(
+    penstock: Commands, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    Path(f"{tmp_path}/odd\udcff").mkdir()
     ended = penstock.run(*arguments)
     assert ended.returncode != 0
-    assert ended.stderr.strip() == told
+    assert ended.stderr.strip().replace(str(tmp_path), "…") == told
+
+
+def test_names_of_bases_and_tags_are_text(penstock: Commands, handbook: Path) -> None:
+    for option in ("--base", "--tag", "--tenant"):
+        for given in ("", "\udcff", "a\nb"):
+            ended = penstock.run("ingest", "handbook", option, given)
+            assert ended.returncode == 2
+            assert "is no name: 1 to 200 characters that can be shown" in ended.stderr
 
 
 async def test_a_database_without_the_tables_says_how_to_have_them(
@@ -155,10 +173,20 @@ def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handb
     # Nobody can read this from its beginning, not even root.
     (handbook / "unreadable.md").symlink_to("/proc/self/mem")
     (handbook / "100% [bold]ünïcode[b] $(x) 'q'.md").write_text("# Odd\n\nYet a name.\n")
-    ended = said(penstock, "ingest", "handbook", "handbook/../handbook/keys.md", code=3)
-    assert (ended["total"], ended["completed"], ended["failed"]) == (5, 3, 2)
-    errors = {each["path"]: each["reason"] for each in ended["errors"]}
-    assert errors.keys() == {"odd\\xff.md", "unreadable.md"}
+    # As macOS and phones name them: with narrow spaces and joined emoji.
+    (handbook / "at 1.00\u202fPM \U0001f469\u200d\U0001f4bb.md").write_text("# At\n\nOne.\n")
+    (handbook / "\x1b[31mred.md").write_text("# Red\n\nIt would colour a terminal.\n")
+    far = handbook.joinpath(*["d" * 240] * 9)
+    far.mkdir(parents=True)
+    (far / "far.md").write_text("# Far\n\nAway.\n")
+    ended = said(
+        penstock, "ingest", "handbook", "handbook/", "handbook/../handbook/keys.md", code=3
+    )
+    assert (ended["total"], ended["completed"], ended["failed"]) == (8, 4, 4)
+    errors = {each["path"][-20:]: each["reason"] for each in ended["errors"]}
+    far_path = "d" * 13 + "/far.md"
+    assert errors.keys() == {"odd\\xff.md", "\\x1b[31mred.md", "unreadable.md", far_path}
+    assert "more than 2,000 bytes" in errors[far_path]
     assert "give it another one" in errors["odd\\xff.md"]
     assert errors["unreadable.md"] == "It cannot be read: Input/output error."
     penstock.run("search", "\udcff\udcfe")  # no words, and no surprise

@@ -6,10 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import file_digest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from penstock.cli.errors import CommandError
 from penstock_apps.knowledge.cli.summary import Trouble
+from penstock_apps.knowledge.upload.shown import is_harmless
+
+# What an index of Postgres has room for, and some more.
+LONGEST = 2000
 
 
 class Found(NamedTuple):
@@ -54,24 +58,33 @@ class Finding:
 
     def _add(self, path: Path) -> None:
         place = place_of(path)
-        if place.is_dir():
-            self._named.add(place)
-            root, files = place, self._walk(place)
-        elif place.is_file():
-            root, files = place.parent, iter([place])
-        elif place.exists():
-            raise CommandError(f"{_shown(str(path))} is neither a file nor a folder.")
-        else:
-            told = _shown(str(path))
-            raise CommandError(f"There is no file or folder {told}.", path=told)
+        kind = _kind(place, _shown(str(path)))
+        root = place if kind == "folder" else place.parent
+        if not is_harmless(str(root)):
+            told = _shown(str(root))
+            raise CommandError(
+                f"The folder {told} has characters in its name that cannot be shown; "
+                "give it another one.",
+                path=told,
+            )
         known = self.folders.setdefault(root, {})
-        for file in files:
-            name = str(file.relative_to(root))
-            if name.isprintable():
-                known[name] = Found(name, file)
-            else:
-                told = "Its name has characters that cannot be shown; give it another one."
-                self.troubles.append(Trouble(_shown(name), told))
+        if kind == "file":
+            self._take(known, root, place)
+        elif root not in self._named:
+            self._named.add(root)
+            for file in self._walk(root):
+                self._take(known, root, file)
+
+    def _take(self, known: dict[str, Found], root: Path, file: Path) -> None:
+        name = str(file.relative_to(root))
+        if not is_harmless(name):
+            told = "Its name has characters that cannot be shown; give it another one."
+            self.troubles.append(Trouble(_shown(name), told))
+        elif len(name.encode()) > LONGEST:
+            told = f"Its path has more than {LONGEST:,} bytes; name a folder that is nearer."
+            self.troubles.append(Trouble(f"…{name[-100:]}", told))
+        else:
+            known[name] = Found(name, file)
 
     def _walk(self, folder: Path) -> Iterator[Path]:
         """All files below a folder, in order."""
@@ -89,6 +102,21 @@ class Finding:
                         yield file
                 except OSError as error:
                     cannot_look(error)
+
+
+def _kind(place: Path, told: str) -> Literal["folder", "file"]:
+    try:
+        if place.is_dir():
+            return "folder"
+        if place.is_file():
+            return "file"
+        is_there = place.exists()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CommandError(f"{told} cannot be looked at: {why}.", path=told) from error
+    if is_there:
+        raise CommandError(f"{told} is neither a file nor a folder.", path=told)
+    raise CommandError(f"There is no file or folder {told}.", path=told)
 
 
 def place_of(path: Path) -> Path:

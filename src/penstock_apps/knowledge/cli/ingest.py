@@ -18,6 +18,7 @@ from penstock_apps.knowledge.cli.options import (
     Effort,
     Tenant,
     expect_knowledge,
+    name,
 )
 
 
@@ -39,7 +40,9 @@ def ingest(
     base: BaseName = ALONE,
     tag: Annotated[
         list[str] | None,
-        typer.Option(metavar="TAG", help="To search by; may be repeated.", show_default=False),
+        typer.Option(
+            parser=name, metavar="TAG", help="To search by; may be repeated.", show_default=False
+        ),
     ] = None,
     again: Annotated[
         bool,

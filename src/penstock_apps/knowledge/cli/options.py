@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated
@@ -13,8 +14,21 @@ from penstock.cli.errors import ExtraMissing
 # As in settings.py, which would bring the database's driver with it.
 ALONE = "default"
 
-Tenant = Annotated[str, typer.Option(metavar="T", help="Whose knowledge it is.")]
-BaseName = Annotated[str, typer.Option("--base", metavar="NAME", help="The knowledge base.")]
+# As over HTTP; and bytes that are no text come as surrogates.
+NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
+
+
+def name(text: str) -> str:
+    """A name that can be kept and shown."""
+    if not NAME.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is no name: 1 to 200 characters that can be shown")
+    return text
+
+
+Tenant = Annotated[str, typer.Option(parser=name, metavar="T", help="Whose knowledge it is.")]
+BaseName = Annotated[
+    str, typer.Option("--base", parser=name, metavar="NAME", help="The knowledge base.")
+]
 
 
 @dataclass(frozen=True)

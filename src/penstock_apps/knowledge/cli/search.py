@@ -10,7 +10,7 @@ from penstock.cli.commands import examples
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
-from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge
+from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge, name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +41,7 @@ def search(
     base: Annotated[
         list[str] | None,
         typer.Option(
+            parser=name,
             metavar="NAME",
             help="A knowledge base to look in; may be repeated. All, if none is named.",
             show_default=False,
@@ -49,7 +50,10 @@ def search(
     tag: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TAG", help="Only what has this tag; may be repeated.", show_default=False
+            parser=name,
+            metavar="TAG",
+            help="Only what has this tag; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     mode: Annotated[

@@ -96,7 +96,7 @@ def documents_table(documents: Sequence[Document], width: int) -> RenderableType
     sheet.column("chunks", right=True)
     sheet.column("source", right=True)
     are_explained = any(each.reason or each.error for each in documents)
-    sheet.column("path", most=40 if are_explained else None, elastic=not are_explained)
+    sheet.column("path", most=40 if are_explained else 120, elastic=not are_explained)
     sheet.column("why", elastic=True, needed=are_explained)
     for each in documents:
         why = ": ".join(filter(None, (each.reason, each.error)))

@@ -28,6 +28,11 @@ def shown_name(raw: str) -> str:
     return _shortened(steps) if steps else UNNAMED
 
 
+def is_harmless(text: str) -> bool:
+    """Whether a text can be shown to people as it is."""
+    return TURNING.search(text) is None and not any(map(_is_control, text))
+
+
 def _is_control(letter: str) -> bool:
     return category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
