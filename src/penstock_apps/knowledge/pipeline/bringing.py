@@ -129,12 +129,12 @@ class Bringing:
         return [each.hash for each in pieces]
 
     async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
-        async with self._shop.shelves.of(self._tenant) as on:
-            missing = await self._shop.publishing.missing(on, self._tenant, edition.id, hashes)
-            # Nothing is paid for a tenant that was switched off meanwhile.
-            if missing and not await self._shop.tenants.is_active(on, self._tenant):
-                raise Stale
-            return missing
+        async with self._shop.shelves.for_one() as on:
+            missing, active = await self._shop.publishing.ask(on, self._tenant, edition.id, hashes)
+        # Nothing is paid for a tenant that was switched off meanwhile.
+        if missing and not active:
+            raise Stale
+        return missing
 
     async def _embedded(
         self,

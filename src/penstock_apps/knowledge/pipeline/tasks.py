@@ -49,8 +49,7 @@ async def ingest_large(ctx: Context, document: int, version: int) -> Any:
 
 async def _bring(ctx: Context, document: int, version: int) -> Any:
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
-    # If it is lost in a crash, the job begins again.
-    async with shop.shelves.of(tenant, durable=False) as on:
+    async with shop.shelves.for_one() as on:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
         return await _unwanted(shop, tenant)

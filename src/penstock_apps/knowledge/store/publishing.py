@@ -34,6 +34,14 @@ class Publishing:
         rows = await on.fetch(self._sql("find_missing"), tenant, edition, list(hashes))
         return {row["hash"] for row in rows}
 
+    async def ask(
+        self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
+    ) -> tuple[set[bytes], bool]:
+        """The same in a transaction of its own, and whether the tenant is active."""
+        row = await on.fetchrow(self._sql("ask_missing"), tenant, edition, list(hashes))
+        assert row is not None
+        return set(row["missing"]), row["active"]
+
     async def keep(
         self, on: Connection, tenant: str, embedder: str, vectors: Mapping[bytes, Any]
     ) -> None:

@@ -29,6 +29,7 @@ class Shelves:
         self._direct = database.listen_url or database.url
         self._app_role = roles(database.schema).app
         self._schema = schema_of(database.schema)
+        self._keeps_statements = database.prepared_statements is not False
 
     @classmethod
     @asynccontextmanager
@@ -53,16 +54,11 @@ class Shelves:
         return statement(name, self._schema)
 
     @asynccontextmanager
-    async def of(
-        self, tenant: str, *, confined: bool = False, durable: bool = True
-    ) -> AsyncIterator[Connection]:
-        """A transaction of a tenant; `confined`: with the rights of the role of apps alone.
-
-        What is not `durable` may be lost in a crash of the server, a moment after its commit.
-        """
+    async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:
+        """A transaction of a tenant; `confined`: with the rights of the role of apps alone."""
         role = self._app_role if confined else None
         async with self._pool.acquire() as connection, connection.transaction():
-            await connection.fetch(self.statement("be_tenant"), tenant, role, durable)
+            await connection.fetch(self.statement("be_tenant"), tenant, role)
             yield connection
 
     @asynccontextmanager
@@ -78,6 +74,17 @@ class Shelves:
             yield connection
         finally:
             await connection.close(timeout=5)
+
+    @asynccontextmanager
+    async def for_one(self) -> AsyncIterator[Connection]:
+        """For one statement that names its tenant itself: a transaction of its own, for workers."""
+        async with self._pool.acquire() as connection:
+            if self._keeps_statements:
+                yield connection
+                return
+            # A pooler on the way may send what is prepared and what is asked to different servers.
+            async with connection.transaction():
+                yield connection
 
     @asynccontextmanager
     async def of_all(self) -> AsyncIterator[Connection]:

@@ -222,7 +222,9 @@ CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
 \ir ../functions/describe_index_v1.sql
 \ir ../functions/make_index_v1.sql
 \ir ../functions/drop_index_v1.sql
+\ir ../functions/begin_document_v1.sql
 \ir ../functions/missing_v1.sql
+\ir ../functions/ask_missing_v1.sql
 \ir ../functions/keep_vectors_v1.sql
 \ir ../functions/publish_v1.sql
 \ir ../functions/remove_documents_v1.sql

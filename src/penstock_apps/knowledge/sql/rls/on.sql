@@ -39,7 +39,9 @@ END
 $rls$;
 -- What is set for tenants is an administrator's.
 REVOKE UPDATE, INSERT, DELETE ON :"schema".tenant FROM :"app";
--- What is about all tenants.
+-- What is about all tenants, or makes the transaction that of any.
+REVOKE ALL ON FUNCTION :"schema".begin_document_v1(text, bigint, integer) FROM :"app";
+REVOKE ALL ON FUNCTION :"schema".ask_missing_v1(text, bigint, bytea[]) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".make_index_v1(bigint, text) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".drop_index_v1(bigint) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".fold_tallies_v1(integer) FROM :"app";

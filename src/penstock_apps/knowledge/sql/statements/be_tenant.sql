@@ -1,5 +1,3 @@
 -- Until the end of the transaction this is one tenant ($1); with a role ($2) it has the rights of that and no others.
--- What is not to last ($3) nobody waits for: it is on disk a moment after its commit.
 SELECT set_config('penstock.tenant', $1::text, true),
-       CASE WHEN $2::text IS NOT NULL THEN set_config('role', $2::text, true) END,
-       CASE WHEN NOT $3::boolean THEN set_config('synchronous_commit', 'off', true) END
+       CASE WHEN $2::text IS NOT NULL THEN set_config('role', $2::text, true) END

@@ -1,0 +1,27 @@
+-- Begin with a version of a document, if it is still wanted, and tell all that is needed for it: a transaction by itself,
+-- for workers. Nobody waits for it to be on disk: if it is lost in a crash, the job begins again.
+CREATE FUNCTION :"schema".begin_document_v1(p_tenant text, p_document bigint, p_version integer)
+RETURNS TABLE (path text, media_type text, bytes bigint, digest bytea, stored boolean, url text, published integer,
+               object text, editions text[])
+LANGUAGE plpgsql
+SET search_path = :"schema", pg_temp
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('penstock.tenant', p_tenant, true), set_config('synchronous_commit', 'off', true);
+    RETURN QUERY
+    UPDATE document AS d
+       SET state = 'processing', updated_at = clock_timestamp()
+      FROM base AS b, source AS s
+     WHERE d.tenant = p_tenant AND d.id = p_document AND d.version = p_version AND d.deleted_at IS NULL
+       AND b.id = d.base AND b.deleted_at IS NULL AND s.id = d.source AND s.deleted_at IS NULL
+       AND NOT EXISTS (SELECT FROM tenant AS t WHERE t.tenant = d.tenant AND (NOT t.active OR t.deleted_at IS NOT NULL))
+    RETURNING d.path, d.media_type, d.bytes, d.digest, d.stored, d.url, d.published,
+              (SELECT o.name FROM object AS o WHERE o.tenant = d.tenant AND o.digest = d.digest),
+              ARRAY(SELECT jsonb_build_object('id', e.id, 'settings', e.settings, 'embedder', e.embedder,
+                                              'dimensions', e.dimensions, 'live', e.state = 'live')::text
+                      FROM edition AS e WHERE e.base = d.base AND e.state IN ('live', 'building')
+                     ORDER BY e.state DESC);
+END
+$$;
