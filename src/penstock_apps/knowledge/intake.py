@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from msgspec import Struct
 from penstock import BatchHandle, Request
 from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.storage import FileChanged, object_name
+from penstock_apps.knowledge.storage import Given, object_name
 from penstock_apps.knowledge.store.documents import Arrival, Wanted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Source
@@ -20,8 +19,6 @@ from penstock_apps.knowledge.store.tenants import Quotas
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.library import Library
-
-STORED_AT_ONCE = 8
 
 
 class Incoming(Struct, frozen=True):
@@ -95,26 +92,10 @@ class Intake:
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
         """Store files; those that have not changed meanwhile."""
-        places = asyncio.Semaphore(STORED_AT_ONCE)
-        stored: list[Incoming] = []
-
-        async def store(file: Incoming) -> None:
-            try:
-                async with places:
-                    put = self._library.shop.storage.put
-                    await put(self._library.tenant, file.file, file.digest)
-            except (FileChanged, FileNotFoundError, PermissionError):
-                self.changed.append(file)
-            else:
-                stored.append(file)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for each in files:
-                    group.create_task(store(each))
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from errors
-        return stored
+        given = [Given(each.file, each.size, each.digest) for each in files]
+        changed = await self._library.shop.storage.put_all(self._library.tenant, given)
+        self.changed += [each for each in files if each.file in changed]
+        return [each for each in files if each.file not in changed]
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
         shop, tenant = self._library.shop, self._library.tenant

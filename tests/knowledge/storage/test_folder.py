@@ -13,6 +13,7 @@ from penstock import ConfigError, NotRetryable, Retryable
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.storage import (
     FileChanged,
+    Given,
     ObjectDamaged,
     ObjectMissing,
     Options,
@@ -212,6 +213,63 @@ async def test_files_come_while_others_go(storage: Storage, root: Path, tmp_path
     await asyncio.gather(*(come_and_go() for _ in range(4)))
     await storage.put("acme", path, digest)
     assert files_in(root) == [root / name]
+
+
+def given(folder: Path, *contents: bytes) -> list[Given]:
+    found = [a_file(folder, each, f"{number}.txt") for number, each in enumerate(contents)]
+    return [Given(path, path.stat().st_size, digest) for path, digest in found]
+
+
+async def test_many_files_are_stored_as_each_would_be(
+    storage: Storage, root: Path, tmp_path: Path
+) -> None:
+    files = given(tmp_path, *(f"file {number}".encode() for number in range(50)))
+    assert await storage.put_all("acme", [*files, files[0]]) == set()
+    for each in files:
+        stored = root / object_name("acme", each.digest)
+        assert stored.read_bytes() == each.file.read_bytes()
+    assert len(files_in(root)) == 50
+    assert await storage.put_all("acme", []) == set()
+
+
+async def test_of_many_files_those_that_changed_or_are_gone_are_told_and_the_others_stored(
+    storage: Storage, root: Path, tmp_path: Path
+) -> None:
+    files = given(tmp_path, b"one", b"two", b"three")
+    files[0].file.write_bytes(b"another")
+    files[1].file.unlink()
+    assert await storage.put_all("acme", files) == {files[0].file, files[1].file}
+    assert [path.read_bytes() for path in files_in(root)] == [b"three"]
+
+
+async def test_a_folder_that_takes_none_of_many_files_is_a_storage_that_is_down(
+    storage: Storage, root: Path, tmp_path: Path
+) -> None:
+    files = given(tmp_path, *(f"file {number}".encode() for number in range(20)))
+    (root / "acme").symlink_to("/dev/null")
+    with pytest.raises(StorageDown, match="store 20 files"):
+        await storage.put_all("acme", files)
+    assert entries(root) == ["acme"]
+
+
+async def test_a_copy_that_is_given_up_leaves_nothing_at_its_place(
+    storage: Storage, tmp_path: Path
+) -> None:
+    name = await storage.put("acme", *a_file(tmp_path, os.urandom(3_000_000)))
+    copying = asyncio.create_task(storage.to_file(name, tmp_path / "copy"))
+    await asyncio.sleep(0)
+    copying.cancel()
+    await asyncio.wait([copying])
+    assert copying.cancelled()
+    assert not (tmp_path / "copy").exists()
+
+
+async def test_no_place_for_a_copy_is_no_fault_of_the_stored_file(
+    storage: Storage, tmp_path: Path
+) -> None:
+    name = await storage.put("acme", *a_file(tmp_path, b"hello"))
+    with pytest.raises(StorageDown):
+        await storage.to_file(name, tmp_path / "no folder" / "copy")
 
 
 async def test_a_folder_has_no_links_of_its_own(storage: Storage) -> None:

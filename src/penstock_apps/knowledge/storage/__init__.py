@@ -11,10 +11,11 @@ from penstock_apps.knowledge.storage.links import Link, Links
 from penstock_apps.knowledge.storage.names import belongs_to, folder_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
 from penstock_apps.knowledge.storage.options import Options
-from penstock_apps.knowledge.storage.storage import Storage, Stored
+from penstock_apps.knowledge.storage.storage import Given, Storage, Stored
 
 __all__ = [
     "FileChanged",
+    "Given",
     "Link",
     "LinkRefused",
     "Links",

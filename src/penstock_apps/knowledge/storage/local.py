@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from penstock_apps.knowledge.storage.errors import FileChanged
+from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged, ObjectMissing
 from penstock_apps.knowledge.storage.names import digest_of
 
 BLOCK = 1024 * 1024
 ATTEMPTS = 50
 
 
-async def keep(root: Path, name: str, path: Path) -> None:
+def keep(root: Path, name: str, path: Path) -> None:
     """Copy a file to its name, whole or not at all, and so that a power cut leaves it there.
 
     A file that is there already becomes young again: who sweeps orphans then spares it.
     """
-    await asyncio.to_thread(_keep, root, name, path)
-
-
-def _keep(root: Path, name: str, path: Path) -> None:
     target = root / name
     try:
         os.utime(target)
     except FileNotFoundError:
         with path.open("rb") as source:
             _write(target, source)
+
+
+def size_of(root: Path, name: str) -> int:
+    """The bytes of what has a name; ObjectMissing."""
+    try:
+        return (root / name).stat().st_size
+    except FileNotFoundError:
+        raise ObjectMissing(name) from None
+
+
+def fetch(root: Path, name: str, path: Path) -> int:
+    """Copy what has a name to a file, or leave nothing; the bytes that it has."""
+    with _opened(root, name) as source, path.open("wb") as out:
+        try:
+            if _copy(source, out) != digest_of(name):
+                raise ObjectDamaged(name)
+            return out.tell()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _opened(root: Path, name: str) -> BinaryIO:
+    try:
+        return (root / name).open("rb")
+    except FileNotFoundError:
+        raise ObjectMissing(name) from None
 
 
 def _write(target: Path, source: BinaryIO) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import obstore
@@ -18,7 +17,8 @@ from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import local, remote
 from penstock_apps.knowledge.storage.answering import answering
-from penstock_apps.knowledge.storage.errors import ObjectDamaged
+from penstock_apps.knowledge.storage.copying import Copying
+from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
 from penstock_apps.knowledge.storage.links import HOUR, Method
 from penstock_apps.knowledge.storage.names import digest_of, folder_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
@@ -26,11 +26,10 @@ from penstock_apps.knowledge.storage.options import Options
 from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
 
 BATCH = 1000
+SENT_AT_ONCE = 8
 SLOWEST = 256 * 1024  # Bytes a second that a large file has to move by, at least.
 # A file is stored before its document is written: what is younger may be on its way there.
 GRACE = timedelta(hours=1)
-
-Keep = Callable[[str, Path], Awaitable[None]]
 
 
 class Stored(Struct, frozen=True):
@@ -41,6 +40,14 @@ class Stored(Struct, frozen=True):
     modified: datetime
 
 
+class Given(Struct, frozen=True):
+    """A file that is to be stored, with the size and the SHA-256 of its content."""
+
+    file: Path
+    size: int
+    digest: bytes
+
+
 class Storage:
     """Content-addressed: one tenant's file has one name, however often it is stored.
 
@@ -49,9 +56,10 @@ class Storage:
     >>> await storage.to_file(name, Path("/tmp/handbook.pdf"))
     """
 
-    def __init__(self, store: Store, keep: Keep, patience: float) -> None:
+    def __init__(self, store: Store, folder: Path | None, patience: float) -> None:
         self._store = store
-        self._keep = keep
+        # Past the store, which would hand every block from thread to thread.
+        self._folder = folder
         self._patience = patience
 
     @classmethod
@@ -59,13 +67,12 @@ class Storage:
         """A folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/…`."""
         options = options or Options.of()
         if (folder := folder_at(url)) is None:
-            bucket = remote_at(url, options)
-            return cls(bucket, partial(remote.keep, bucket), options.patience)
+            return cls(remote_at(url, options), None, options.patience)
         try:
             store = LocalStore(folder, mkdir=True, automatic_cleanup=True)
         except (BaseError, OSError) as error:
             raise ConfigError("storage", url, "a folder that can be made and written to") from error
-        return cls(store, partial(local.keep, folder), options.patience)
+        return cls(store, folder, options.patience)
 
     async def put(self, tenant: str, path: Path, digest: bytes) -> str:
         """Keep a file and return its name. Once this returns it is there, and whole."""
@@ -74,6 +81,43 @@ class Storage:
         async with answering(f"store {path.name} as {name}", self._time_for(size)):
             await self._keep(name, path)
         return name
+
+    async def put_all(self, tenant: str, files: Sequence[Given]) -> set[Path]:
+        """Keep many files, some at once; those that have changed meanwhile, and are not kept."""
+        if self._folder is None:
+            return await self._send_all(tenant, files)
+        named = [(object_name(tenant, each.digest), each.file) for each in files]
+        copying = Copying(self._folder, named)
+        time = self._time_for(sum(each.size for each in files))
+        async with answering(f"store {len(files)} files", time):
+            await copying.run()
+        return copying.changed
+
+    async def _send_all(self, tenant: str, files: Sequence[Given]) -> set[Path]:
+        places = asyncio.Semaphore(SENT_AT_ONCE)
+        changed = set[Path]()
+
+        async def send(given: Given) -> None:
+            try:
+                async with places:
+                    await self.put(tenant, given.file, given.digest)
+            except (FileChanged, FileNotFoundError, PermissionError):
+                changed.add(given.file)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in files:
+                    group.create_task(send(each))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
+        return changed
+
+    async def _keep(self, name: str, path: Path) -> None:
+        if isinstance(self._store, LocalStore):
+            assert self._folder is not None
+            await asyncio.to_thread(local.keep, self._folder, name, path)
+        else:
+            await remote.keep(self._store, name, path)
 
     async def open(self, name: str) -> Opened:
         """A stored file, to be read block by block."""
@@ -94,6 +138,8 @@ class Storage:
 
     async def to_file(self, name: str, path: Path) -> int:
         """Copy a stored file to a path, checked against its name; the bytes that it has."""
+        if self._folder is not None:
+            return await self._copy(self._folder, name, path)
         opened = await self.open(name)
         sink = Sink(path)
         try:
@@ -105,6 +151,18 @@ class Storage:
             await sink.abandon()
             raise
         return sink.bytes
+
+    async def _copy(self, folder: Path, name: str, path: Path) -> int:
+        time = self._time_for(local.size_of(folder, name))
+        copying = asyncio.create_task(asyncio.to_thread(local.fetch, folder, name, path))
+        try:
+            async with answering(f"read {name}", time):
+                return await asyncio.shield(copying)
+        except BaseException:
+            # Who is cancelled here does not stop the thread.
+            await asyncio.gather(copying, return_exceptions=True)
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+            raise
 
     async def delete(self, names: Sequence[str]) -> None:
         """Remove files. Those that are gone already are no error."""
