@@ -1,11 +1,18 @@
 """Working off what there is, and leaving."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
+from asyncpg.transaction import Transaction
 
 from penstock import Cancel, Context, Discard, Fixed, Penstock, Snooze, task
+from penstock.store.batches import Batches, Folded
+from penstock.worker import drain
+from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
 
@@ -143,4 +150,44 @@ async def test_a_drain_can_be_asked_to_stop(app: Penstock) -> None:
     worker.ask_to_stop()
     go_on.set()
     tally = await draining
+    assert tally.completed == 1
+
+
+@pytest.fixture
+async def held(app: Penstock, note, connection: asyncpg.Connection) -> AsyncIterator[Transaction]:
+    """A batch of one job with a callback at its end, whose row is held as a fold holds it."""
+    async with app.batch(on_end=note.prepare("the end")) as batch:
+        await batch.enqueue(note)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("SELECT FROM penstock.batch FOR NO KEY UPDATE")
+    yield transaction
+    if connection.is_in_transaction():
+        await transaction.rollback()
+
+
+async def test_a_batch_that_another_folds_is_waited_for(
+    app: Penstock, held: Transaction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = []
+    fold = Batches.fold
+
+    async def noted(*args: Any) -> Folded:
+        found = await fold(*args)
+        refused.extend([found] * found.passed)
+        return found
+
+    monkeypatch.setattr(Batches, "fold", noted)
+    draining = asyncio.ensure_future(worker_of(app).drain())
+    await until(lambda: draining.done() or len(refused) >= 5, what="folds to be refused")
+    await held.rollback()
+    assert (await draining).completed == 2
+
+
+async def test_a_batch_that_is_held_on_and_on_is_left(
+    app: Penstock, held: Transaction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "HELD_PATIENCE", 0.1)
+    async with asyncio.timeout(30):
+        tally = await worker_of(app).drain()
     assert tally.completed == 1

@@ -16,6 +16,10 @@ T = TypeVar("T")
 LIMIT_WAIT = 0.02
 HAND_WAIT = 0.001
 AGAIN = (0.05, 0.5, 2.0)
+# A fold passes a batch whose row somebody holds, most often another fold: how often a drain looks
+# whether it is free, and how long. What it then leaves, a worker's folds finish.
+HELD_WAIT = 0.02
+HELD_PATIENCE = 5.0
 
 
 async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
@@ -23,22 +27,30 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
 
     What schedules have due is fired first, once: one that fires all the time must let it end. Every
     round promotes what is due, finishes batches and looks at all queues anew, so jobs that
-    came meanwhile are included. Calls in local pools are waited for: they may enqueue more.
+    came meanwhile are included. Calls in local pools are waited for: they may enqueue more. So are
+    batches that somebody holds: their callbacks may be about to come.
     """
     upkeep = crew.maintenance
     while (await _surely(upkeep.scheduler.fire)).due:
         pass
+    waits = 0
     while True:
         before = crew.quota.claimed
         promoted = await _surely(upkeep.promoter.promote)
-        folded = (await _surely(upkeep.folder.fold)).moved
+        folded = await _surely(upkeep.folder.fold)
         ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
         await _work_off(crew)
-        found = promoted or folded or any(ready) or crew.quota.claimed > before
-        if crew.quota.is_spent or not (found or pools.calls):
+        if crew.quota.is_spent:
             return
-        if not found:
+        if promoted or folded.moved or any(ready) or crew.quota.claimed > before:
+            waits = 0
+        elif folded.passed and waits * HELD_WAIT < HELD_PATIENCE:
+            waits += 1
+            await asyncio.sleep(HELD_WAIT)
+        elif pools.calls:
             await pools.settle(pool_wait)
+        else:
+            return
 
 
 async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
