@@ -74,6 +74,45 @@ async def test_sessions_that_the_role_does_not_see_into_are_counted(
     assert "GRANT pg_read_all_stats" in hidden.paste[0]
 
 
+@asynccontextmanager
+async def autovacuum_running(database: Database) -> AsyncIterator[None]:
+    """A process of the server's own, at a table whose index it cannot read until this ends."""
+    async with connected(database.admin_url) as admin:
+        await admin.execute("SELECT pg_advisory_lock(1)")
+        await admin.execute(HELD_TABLE)
+        await admin.execute("ALTER SYSTEM SET autovacuum_naptime = 1")
+        await admin.execute("SELECT pg_reload_conf(), pg_stat_force_next_flush()")
+        try:
+            await until(lambda: admin.fetchval(IS_VACUUMING), what="autovacuum to begin")
+            yield
+        finally:
+            await admin.execute("ALTER SYSTEM RESET autovacuum_naptime")
+            await admin.execute("SELECT pg_reload_conf()")
+
+
+HELD_TABLE = """
+CREATE FUNCTION public.held(number integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS
+$$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN number; END $$;
+CREATE TABLE public.held_table (number integer);
+CREATE INDEX ON public.held_table (public.held(number));
+ALTER TABLE public.held_table SET (autovacuum_analyze_threshold = 1);
+INSERT INTO public.held_table SELECT generate_series(1, 100);
+"""
+IS_VACUUMING = """
+SELECT EXISTS (SELECT FROM pg_stat_activity
+                WHERE datname = current_database() AND backend_type = 'autovacuum worker'
+                  AND wait_event_type = 'Lock')
+"""
+
+
+async def test_a_process_of_the_servers_own_is_no_session(
+    database: Database, examined: Examined
+) -> None:
+    async with autovacuum_running(database):
+        [hidden, _] = await examined("snapshots")
+    assert "1 session " in hidden.seen, "that of the owner, who made it"
+
+
 # Bloat
 
 
