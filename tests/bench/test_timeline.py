@@ -24,3 +24,11 @@ def test_several_processes_count_as_one() -> None:
 
     assert timeline.points == ((0.0, 0), (1.0, 10), (2.0, 30), (3.0, 50), (4.0, 60))
     assert timeline.rate == pytest.approx(15.0)
+
+
+def test_what_is_too_short_for_two_clocks_took_a_moment() -> None:
+    """By our clock, some jobs were settled before the database began to claim them."""
+    timeline = Timeline.of(10.0, [[(9.9995, 100), (10.9, 1000)]])
+
+    assert timeline.tenths()[0] == pytest.approx(100 / 0.001)
+    assert Timeline.of(10.0, [[(9.9995, 100)]]).seconds == pytest.approx(0.001)

@@ -8,6 +8,9 @@ from itertools import pairwise
 
 Sample = tuple[float, int]
 
+# Claims have the database's time, settles ours: seconds that are too short to be told apart.
+ACCURACY = 0.001
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -36,7 +39,7 @@ class Timeline:
 
     @property
     def seconds(self) -> float:
-        return self.when(self.settled) - self.began
+        return max(self.when(self.settled) - self.began, ACCURACY)
 
     @property
     def rate(self) -> float:
@@ -47,7 +50,7 @@ class Timeline:
         """Jobs a second in each tenth of the jobs."""
         tenth = self.settled / 10
         ends = [self.when(tenth * number) for number in range(11)]
-        return [tenth / max(end - start, 1e-9) for start, end in pairwise(ends)]
+        return [tenth / max(end - start, ACCURACY) for start, end in pairwise(ends)]
 
     def when(self, settled: float) -> float:
         """The time when so many jobs were settled, a straight line drawn between samples."""
