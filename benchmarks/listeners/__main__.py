@@ -107,6 +107,7 @@ async def _batch(ground: Ground, jobs: int) -> dict[str, Any]:
 
 async def _idle(ground: Ground, process: psutil.Process, seconds: float) -> dict[str, float]:
     """How busy the server is, and what it asks the database, while nothing happens."""
+    await asyncio.sleep(TOLD)  # or what they asked when they came would count as well
     commits = await ground.connection.fetchval(COMMITS)
     used, began = sum(process.cpu_times()[:2]), time.monotonic()
     await asyncio.sleep(seconds)
