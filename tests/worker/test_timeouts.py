@@ -88,7 +88,7 @@ async def test_every_slot_has_a_thread(app: Penstock) -> None:
 
 
 async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app: Penstock) -> None:
-    @app.task(timeout=0.2)
+    @app.task(timeout=10)
     async def quick(ctx: Context) -> bool:
         await asyncio.sleep(0.01)
         return ctx.cancelled
@@ -116,7 +116,8 @@ async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
                 continue
         return "first"
 
-    worker = worker_of(app, {"default": 2}, isolation_wait=0.1)
+    # Long enough for the second attempt to be settled within it, also by a slow machine.
+    worker = worker_of(app, {"default": 2}, isolation_wait=0.1, overtime_grace=1.0)
     async with worker:
         enqueued = await app.enqueue(stubborn)
         assert await app.wait(enqueued, timeout=10) == "second"
