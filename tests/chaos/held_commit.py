@@ -42,7 +42,7 @@ class HeldCommit:
     async def waiting(self) -> int:
         """Wait for the first commit that hangs: the process id of its backend."""
         backend: int = await until(
-            lambda: self._connection.fetchval(WAITING), 20.0, what="a commit that hangs"
+            lambda: self._connection.fetchval(WAITING), what="a commit that hangs"
         )
         return backend
 

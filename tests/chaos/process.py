@@ -12,7 +12,7 @@ import msgspec
 import penstock
 from tests.fixtures.until import until
 
-START_UP = 20.0
+START_UP = 60.0
 
 
 class Process:

@@ -19,6 +19,11 @@ from tests.fixtures.until import until
 
 JOURNAL = Path(__file__).with_name("journal.sql")
 UNFINISHED = "SELECT count(*) FROM penstock.job"
+# So long ago that a heartbeat which is still on its way does not renew it.
+LET_LEASES_BE_OVER = """
+UPDATE penstock.lease SET expires_at = clock_timestamp() - interval '1 hour'
+WHERE worker = ANY ($1) AND expires_at > clock_timestamp()
+"""
 
 
 class Scene:
@@ -61,6 +66,28 @@ class Scene:
         for process in self._processes:
             process.kill()
 
+    async def kill(self, victim: Process) -> None:
+        """Kill a worker."""
+        victim.kill()
+        await self.bury()
+
+    async def deaths(self, count: int) -> None:
+        """Wait until so many processes have died."""
+
+        def enough() -> bool:
+            return sum(not process.is_running for process in self._processes) >= count
+
+        await until(enough, what=f"{count} deaths")
+        await self.bury()
+
+    async def bury(self) -> None:
+        """Let the leases of the dead be over, as they would be in time.
+
+        So those of the living can be long, and no slow machine makes them lose theirs.
+        """
+        dead = [process.name for process in self._processes if not process.is_running]
+        await self.value(LET_LEASES_BE_OVER, dead)
+
     # What the test does
 
     @asynccontextmanager
@@ -93,7 +120,7 @@ class Scene:
     async def settled(self, job: int) -> None:
         """Wait until one job is in a final state."""
         ended = "SELECT true FROM penstock.job_history WHERE id = $1"
-        await until(lambda: self.value(ended, job), 20.0, what=f"job {job} to end")
+        await until(lambda: self.value(ended, job), what=f"job {job} to end")
 
     async def done(self, count: int, timeout: float = 60.0) -> None:
         """Wait until handlers have come to their end so many times."""
@@ -131,7 +158,7 @@ class Scene:
         """The lines of the effects log that fit."""
         return _fitting(self._effects.read(), fields)
 
-    async def effect(self, timeout: float = 20.0, **fields: Any) -> dict[str, Any]:
+    async def effect(self, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
         """Wait for a line in the effects log."""
         [first, *_] = await until(lambda: self.effects(**fields), timeout, what=f"effect {fields}")
         return first
@@ -145,7 +172,7 @@ class Scene:
             found = self.log(operation, process, **fields)
             return found if len(found) >= count else []
 
-        return await until(told, 20.0, what=f"{operation} {fields}")
+        return await until(told, what=f"{operation} {fields}")
 
     async def event(self, process: Process, kind: str, count: int = 1) -> list[dict[str, Any]]:
         """Wait until a worker has told of something so many times."""

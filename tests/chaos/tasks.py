@@ -135,7 +135,7 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
 
     @app.task(
         name="shared",
-        batch=Batch(size=16, linger=0.02),
+        batch=Batch(size=16, linger=0.2),
         resources=(asyncpg.Pool,),
         retry=Fixed(0.1),
     )

@@ -1,7 +1,5 @@
 """Batches whose workers are killed: no count is off, and each callback comes exactly once."""
 
-from typing import Any
-
 import pytest
 
 from penstock import BatchHandle, Penstock
@@ -10,7 +8,6 @@ from tests.chaos.scene import Scene, requests
 from tests.fixtures.database import connected
 from tests.fixtures.until import until
 
-SHORT_LIVED: dict[str, Any] = {"lease": 0.9, "heartbeat": 0.2}
 CALLBACKS = """
 SELECT meta ->> 'moment' AS moment, count(*) FROM penstock.job_all
 WHERE meta ? 'moment' GROUP BY 1
@@ -37,11 +34,11 @@ async def test_two_thousand_jobs_whose_workers_are_killed_are_counted_exactly(
 ) -> None:
     async with scene.app() as app:
         batch = await filled(app, sound=1980, broken=20)
-        workers = [scene.worker(f"worker-{number}", **SHORT_LIVED) for number in range(3)]
+        workers = [scene.worker(f"worker-{number}") for number in range(3)]
         for number, share in enumerate((200, 700, 1300)):
             await scene.done(share)
-            workers[number].kill()
-            workers.append(scene.worker(f"heir-{number}", **SHORT_LIVED))
+            await scene.kill(workers[number])
+            workers.append(scene.worker(f"heir-{number}"))
         status = await batch.wait(60)
         await scene.drained()
     assert (status.total, status.pending, status.running) == (2000, 0, 0), scene.words()
@@ -56,9 +53,9 @@ async def test_a_worker_killed_while_it_finishes_a_batch_calls_back_once(
     async with scene.app() as app:
         batch = await filled(app, sound=10, broken=0)
         async with held_commit(scene.url, "batch") as commit:
-            victim = scene.worker("victim", **SHORT_LIVED)
+            victim = scene.worker("victim")
             backend = await commit.waiting()
-            victim.kill()
+            await scene.kill(victim)
             if not commits:
                 await commit.roll_back(backend)
         scene.worker("heir")

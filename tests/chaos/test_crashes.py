@@ -13,7 +13,8 @@ from tests.chaos.scene import Scene
 
 CRASHES = 8 if os.environ.get("PENSTOCK_LONG") else 2
 JOBS = 200 * CRASHES
-LONGEST_AWAY = 3.0  # seconds, which is two leases
+LEASE = 1.5
+LONGEST_AWAY = 2 * LEASE
 
 
 async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_after_it(
@@ -21,7 +22,7 @@ async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_afte
 ) -> None:
     scene = crashing_scene
     rng = random.Random(7)
-    workers = [scene.worker("one"), scene.worker("other")]
+    workers = [scene.worker(name, lease=LEASE) for name in ("one", "other")]
     producer = scene.enqueuer("producer", jobs=JOBS, seed=7)
     for crash in range(1, CRASHES + 1):
         enough = JOBS * crash // (CRASHES + 1)

@@ -6,12 +6,14 @@ from tests.chaos.mutation import take_the_token_out_of_the_settle
 from tests.chaos.process import Process
 from tests.chaos.scene import Scene
 
+LEASE = 2.5
+
 
 @pytest.fixture
 async def reclaimed(scene: Scene) -> tuple[int, Process, Process]:
     """A job that a worker had done when it froze, just before its settle; another runs it now."""
     [job] = await scene.enqueue("gated", "work")
-    frozen = scene.worker("frozen", failpoint="settle.before:freeze:1")
+    frozen = scene.worker("frozen", failpoint="settle.before:freeze:1", lease=LEASE)
     await scene.effect(job=job, what="start", process="frozen")
     scene.open_gate("work")
     await frozen.frozen()
@@ -57,7 +59,7 @@ async def test_a_worker_frozen_past_its_lease_stops_its_jobs_and_goes_on_with_a_
     scene: Scene,
 ) -> None:
     [job] = await scene.enqueue("gated", "work")
-    frozen = scene.worker("frozen")
+    frozen = scene.worker("frozen", lease=LEASE)
     await scene.effect(job=job, what="start", process="frozen")
     frozen.freeze()
     other = scene.worker("other")
@@ -79,7 +81,7 @@ async def test_a_worker_frozen_while_it_holds_a_job_by_the_fence_does_not_keep_i
     scene: Scene,
 ) -> None:
     [job] = await scene.enqueue("fenced", "work")
-    frozen = scene.worker("frozen")
+    frozen = scene.worker("frozen", lease=LEASE)
     await scene.effect(job=job, what="start", process="frozen")
     frozen.freeze()
     scene.worker("other")

@@ -47,7 +47,7 @@ async def test_every_job_ends_once_and_no_process_is_left_over(
             good = await app.enqueue_many(jobs.pays.prepare(database.url) for _ in range(GOOD))
             crashing = (jobs.kills_itself, jobs.exits, jobs.segfaults, jobs.aborts)
             bad = [await app.enqueue(task) for task in crashing for _ in range(BAD // 4)]
-            await until(lambda: _some(connection, GOOD // 3), 30, what="a third of the work")
+            await until(lambda: _some(connection, GOOD // 3), what="a third of the work")
             victim.kill()
             await until(lambda: _some(connection, GOOD + BAD), 60, what="all jobs to end")
             found = [await app.get(job) for job in bad]
@@ -60,7 +60,7 @@ async def test_every_job_ends_once_and_no_process_is_left_over(
         for job in found:
             deaths = [error for error in job.errors if error.kind == "death"]
             assert len(deaths) == (2 if job.task == jobs.kills_itself.name else 1)
-        await until(lambda: not marked(mark), 3, what="all processes to end")
+        await until(lambda: not marked(mark), what="all processes to end")
     finally:
         for process in (victim, heir):
             process.kill()

@@ -1,7 +1,6 @@
 """Workers that are killed at the worst moments."""
 
 import signal
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from tests.chaos.held_commit import held_commit
 from tests.chaos.scene import Scene
 
 JOBS = 10  # as many as one claim takes
-SHORT_LIVED: dict[str, Any] = {"lease": 0.9, "heartbeat": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -25,8 +23,9 @@ async def test_a_worker_killed_before_or_after_a_commit_loses_no_job(
     scene: Scene, place: str, runs_twice: bool, counts_losses: bool
 ) -> None:
     await scene.enqueue("note", count=JOBS)
-    victim = scene.worker("victim", failpoint=f"{place}:kill:1", **SHORT_LIVED)
+    victim = scene.worker("victim", failpoint=f"{place}:kill:1")
     assert await victim.ended() == -signal.SIGKILL
+    await scene.bury()
     scene.worker("heir")
     await expect_all_completed(scene, runs_twice, counts_losses)
 
@@ -46,11 +45,12 @@ async def test_a_worker_killed_during_a_commit_loses_no_job_whichever_way_the_co
 ) -> None:
     await scene.enqueue("note", count=JOBS)
     async with held_commit(scene.url, table) as commit:
-        victim = scene.worker("victim", **SHORT_LIVED)
+        victim = scene.worker("victim")
         backend = await commit.waiting()
         victim.kill()
         if not commits:
             await commit.roll_back(backend)
+    await scene.bury()
     scene.worker("heir")
     await expect_all_completed(scene, runs_twice, counts_losses)
 
@@ -69,6 +69,7 @@ async def test_a_job_whose_worker_is_killed_in_the_middle_of_it_is_run_by_anothe
 ) -> None:
     [job] = await scene.enqueue("dies", 1)
     workers = [scene.worker("one"), scene.worker("other")]
+    await scene.deaths(1)
     await scene.drained()
     row = await scene.row(job)
     assert (row["state"], row["attempt"], row["losses"]) == ("completed", 2, 1)
@@ -81,7 +82,9 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
 ) -> None:
     [bad] = await scene.enqueue("dies", 100)
     await scene.enqueue("slow", 0.01, count=20)
-    workers = [scene.worker(f"worker-{number}", **SHORT_LIVED) for number in range(4)]
+    workers = [scene.worker(f"worker-{number}") for number in range(4)]
+    for death in (1, 2, 3):
+        await scene.deaths(death)
     await scene.drained()
     row = await scene.row(bad)
     assert (row["state"], row["reason"], row["losses"]) == ("failed", "worker_lost", 3)

@@ -50,7 +50,7 @@ async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_
     lost = proxy.drop_reply_after("claim_v3")
     await scene.enqueue("note", count=JOBS)
     scene.worker("worker", url=proxy.url)
-    await lost.wait(20)
+    await lost.wait()
     await scene.drained()
     verdict = await scene.expect_promises_kept()
     assert verdict.numbers["claims released unheard"] == JOBS
@@ -64,7 +64,7 @@ async def test_a_settle_whose_answer_is_lost_is_repeated_and_the_job_runs_once(
     lost = proxy.drop_reply_after("settle_v2")
     await scene.enqueue("note", count=JOBS)
     scene.worker("worker", url=proxy.url)
-    await lost.wait(20)
+    await lost.wait()
     await scene.drained()
     # The jobs are done, the worker learns it when it asks again.
     await scene.logged("settle", "worker", outcome="ok", count=JOBS)
@@ -81,7 +81,7 @@ async def test_a_commit_inside_the_handler_whose_answer_is_lost_has_its_effect_o
     lost = proxy.drop_reply_after(lambda sql: sql.rstrip("; ").upper() == "COMMIT")
     [job] = await scene.enqueue("transfer")
     scene.worker("worker", url=proxy.url)
-    await lost.wait(20)
+    await lost.wait()
     await scene.drained()
     assert (await scene.row(job))["attempt"] == 1
     await scene.expect_promises_kept()
@@ -97,7 +97,7 @@ async def test_workers_that_are_cut_off_stop_their_jobs_before_others_start_them
             scene.worker(f"cut off {way}", url=proxy.url, slots=1, lease=LEASE, heartbeat=LEASE / 4)
             for way, proxy in proxies.items()
         ]
-        await until(lambda: len(scene.effects(what="start")) == len(jobs), 20.0)
+        await until(lambda: len(scene.effects(what="start")) == len(jobs), what="all to start")
         for way, proxy in proxies.items():
             proxy.swallow(way)
         scene.worker("other")

@@ -22,7 +22,7 @@ FIRES = "SELECT count(*) FROM penstock.schedule_fire"
 @asynccontextmanager
 async def three_workers(scene: Scene) -> AsyncIterator[dict[str, Process]]:
     names = ("one", "two", "three")
-    workers = {name: scene.worker(name, every=EVERY, lease=0.9, heartbeat=0.2) for name in names}
+    workers = {name: scene.worker(name, every=EVERY) for name in names}
     for worker in workers.values():
         await worker.ready()
     await more_fires(scene, 2)
@@ -44,7 +44,7 @@ async def more_fires(scene: Scene, number: int) -> None:
     async def enough() -> bool:
         return bool(await scene.value(FIRES) >= goal)
 
-    await until(enough, 15, what=f"{number} more ticks")
+    await until(enough, what=f"{number} more ticks")
 
 
 async def expect_one_job_for_each_tick(scene: Scene) -> None:

@@ -8,17 +8,17 @@ from tests.fixtures.until import until
 
 JOBS, STEPS = 12, 8
 WORKERS = 3
-SHORT_LIVED: dict[str, Any] = {"lease": 1.5, "heartbeat": 0.3, "slots": 4}
+SLOTS = 4
 
 
 async def test_no_finished_step_runs_twice_whichever_workers_are_killed(scene: Scene) -> None:
     """But for the one whose result was on its way when the worker died."""
     await scene.enqueue("steps", STEPS, 0.01, count=JOBS)
-    workers = [scene.worker(f"worker-{number}", **SHORT_LIVED) for number in range(WORKERS)]
+    workers = [scene.worker(f"worker-{number}", slots=SLOTS) for number in range(WORKERS)]
     for number, enough in enumerate((JOBS, 3 * JOBS)):
         await until(lambda enough=enough: len(parts(scene)) >= enough, 30, what="some steps")
-        workers[number].kill()
-    scene.worker("heir", **SHORT_LIVED)
+        await scene.kill(workers[number])
+    scene.worker("heir", slots=SLOTS)
     await scene.drained(60)
     await scene.expect_promises_kept(patience=60)
 
@@ -56,14 +56,14 @@ async def test_jobs_get_every_event_once_and_in_order_while_workers_are_killed(
     scene: Scene,
 ) -> None:
     """Sent while some of them go to sleep, by whoever is left to wake them."""
-    workers = [scene.worker(f"worker-{number}", **SHORT_LIVED) for number in range(WORKERS)]
+    workers = [scene.worker(f"worker-{number}", slots=SLOTS) for number in range(WORKERS)]
     jobs = await scene.enqueue("waits", "go", count=JOBS)
     async with scene.app() as app:
         await app.send_event("go", 1)
         await until(lambda: asleep(scene), 30, what="a job to wait for the second event")
-        workers[0].kill()
+        await scene.kill(workers[0])
         await app.send_event("go", 2)
-    scene.worker("heir", **SHORT_LIVED)
+    scene.worker("heir", slots=SLOTS)
     await scene.drained(60)
     assert {one["job"] for one in scene.effects(what="got")} == set(jobs)
     done = "SELECT count(*) FROM penstock.job_history WHERE state = 'completed'"

@@ -22,13 +22,13 @@ FROM penstock.job_history
 
 async def test_a_key_has_at_most_one_live_job_however_workers_die(scene: Scene) -> None:
     await scene.value(NO_TWINS)
-    workers = [scene.worker(f"worker-{n}", slots=2, lease=0.9, heartbeat=0.2) for n in range(3)]
+    workers = [scene.worker(f"worker-{n}", slots=2) for n in range(3)]
     over = asyncio.Event()
     async with scene.app() as app:
         enqueuing = [asyncio.create_task(enqueue(app, seed, over)) for seed in range(ENQUEUERS)]
         for victim in workers[:2]:
             await scene.done(scene.done_so_far() + 20)
-            victim.kill()
+            await scene.kill(victim)
         scene.worker("heir")
         await scene.done(scene.done_so_far() + 20)
         over.set()

@@ -8,7 +8,6 @@ from tests.chaos.scene import Scene
 
 PARENTS = 1000
 WORKERS = 3
-SHORT_LIVED: dict[str, Any] = {"lease": 2.0, "heartbeat": 0.3}
 
 
 async def start(scene: Scene, parents: int) -> Started:
@@ -26,12 +25,12 @@ async def start(scene: Scene, parents: int) -> Started:
 async def test_a_child_runs_once_when_a_thousand_parents_end_at_once_and_workers_are_killed(
     scene: Scene,
 ) -> None:
-    workers = [scene.worker(f"worker-{n}", **SHORT_LIVED) for n in range(WORKERS)]
+    workers = [scene.worker(f"worker-{n}") for n in range(WORKERS)]
     await asyncio.gather(*(worker.ready() for worker in workers))
     started = await start(scene, PARENTS)
     await scene.done(PARENTS // 4)
     for victim in workers[::2]:
-        victim.kill()
+        await scene.kill(victim)
     await scene.drained(60)
     for worker in workers[1::2]:
         worker.ask_to_stop()

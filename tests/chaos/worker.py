@@ -37,13 +37,16 @@ EVENTS = (
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a worker process is told. Seconds; short ones, so that a fault is soon over."""
+    """All that a worker process is told. Seconds; short ones, so that a fault is soon over.
+
+    Only leases are long, unless a test is about losing one: a slow machine must not take it.
+    """
 
     url: str
     name: str
     folder: str
     slots: int = 10
-    lease: float = 1.5
+    lease: float = 60.0
     heartbeat: float = 0.3
     stall_limit: float = 60.0
     exit_on_stall: bool = False
