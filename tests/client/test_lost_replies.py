@@ -64,7 +64,7 @@ async def test_a_pool_whose_connections_were_cut_while_idle_goes_on(
     async def greet() -> None: ...
 
     first = await app.enqueue(greet)
-    assert await cut_connections(database.admin_url, "penstock") >= 1
+    await cut_connections(database.admin_url, "penstock")
     assert (await app.get(first)).state == "ready"
     await app.enqueue(greet)
 

@@ -38,8 +38,8 @@ async def test_a_worker_survives_the_loss_of_any_of_its_connections(
         await reaches(app, running, "running")
         with caplog.at_level(logging.WARNING, "penstock"):
             for _ in range(3):
-                assert await cut_connections(database.admin_url, kind) >= 1
-                await until(lambda: connected_again(database, kind), what="a new connection")
+                await cut_connections(database.admin_url, kind)
+            await until(lambda: connected_again(database, kind), what="a new connection")
         go_on.set()
         assert await app.wait(running, timeout=10) == 1
         assert await app.wait(await app.enqueue(slow), timeout=10) == 1
