@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from itertools import groupby, islice
-from typing import IO, Any
+from itertools import groupby
+from typing import Any
 
 import typer
 
 from penstock.cli.errors import Interrupted, LineRefused, Unfinished
+from penstock.cli.lines import lines
 from penstock.cli.opening import Reached, plain_errors, reached_by, visited
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.requests import (
@@ -71,9 +71,9 @@ async def enqueue_lines(
     """Enqueue a job for each line of stdin, a batch at a time."""
     jobs: list[Enqueued[Any]] = []
     async with reached_making(target, where) as (queue, make):
-        requests = _requests(sys.stdin.buffer, task, values, make)
+        requests = _requests(lines(sys.stdin.buffer), task, values, make)
         with _telling_of(jobs), terminal(stderr=True).status("…") as status:
-            while batch := _read(requests):
+            while batch := await _read(requests):
                 for tenant, requests_of in _by_tenant(queue, batch):
                     with plain_errors(queue.app.database):
                         client = queue.for_tenant(tenant).client
@@ -114,10 +114,12 @@ def _by_tenant(
         yield tenant, list(requests)
 
 
-def _requests(
-    lines: IO[bytes], task: str | None, values: Values, make: MakeRequest
-) -> Iterator[Request[Any]]:
-    for number, line in enumerate(lines, 1):
+async def _requests(
+    given: AsyncIterator[bytes], task: str | None, values: Values, make: MakeRequest
+) -> AsyncIterator[Request[Any]]:
+    number = 0
+    async for line in given:
+        number += 1
         if not line.strip():
             continue
         try:
@@ -127,13 +129,17 @@ def _requests(
             raise LineRefused(number, error) from error
 
 
-def _read(requests: Iterator[Request[Any]]) -> list[Request[Any]]:
-    """The next batch. Ctrl-C ends the read at once; asyncio would wait for a task that waits."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+async def _read(requests: AsyncIterator[Request[Any]]) -> list[Request[Any]]:
+    """The next batch. Who interrupts this is told that nothing is on its way."""
+    batch: list[Request[Any]] = []
     try:
-        return list(islice(requests, BATCH))
-    finally:
-        signal.signal(signal.SIGINT, before)
+        async for request in requests:
+            batch.append(request)
+            if len(batch) == BATCH:
+                break
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    return batch
 
 
 @contextmanager
