@@ -39,6 +39,7 @@ CAUSES = {
 }
 
 
+@pytest.mark.usefixtures("hang_ups_end")
 async def test_each_cause_is_named_and_the_other_jobs_do_not_notice(
     app: Penstock, tmp_path: Path
 ) -> None:
