@@ -61,9 +61,10 @@ async def test_who_heeds_it_keeps_its_child(app: Penstock, tmp_path: Path) -> No
 async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
     app: Penstock, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
+    gate, note = tmp_path / "gate", tmp_path / "note"
     async with isolating(app, children=1) as worker:
-        first = await app.enqueue(jobs.in_child, str(gate))
+        first = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
+        await signed(note)
         second = await app.enqueue(jobs.pid)
         await reaches(app, second, "running")
         await app.cancel(second)
@@ -119,13 +120,16 @@ async def test_a_stop_gives_back_what_does_not_finish_and_nothing_runs_on(
     notes = [tmp_path / str(number) for number in range(4)]
     tasks = (jobs.heeds, jobs.waits, jobs.deaf_sleeper, jobs.stubborn)
     running = [await app.enqueue(task, str(note)) for task, note in zip(tasks, notes, strict=True)]
-    waiting = await app.enqueue(jobs.pid)
     pids = [await signed(note) for note in notes]
+    # Only now: a worker that does not listen yet may find the second job before the first.
+    waiting = await app.enqueue(jobs.pid)
+    await reaches(app, waiting, "running")
     await worker.stop()
     assert not any(map(is_alive, pids))
     for job in (*running, waiting):
         found = await app.get(job)
-        assert (found.state, found.failures, found.losses, found.errors) == ("ready", 0, 0, ())
+        ended = (found.state, found.failures, found.losses, found.errors)
+        assert ended == ("ready", 0, 0, ()), found
 
 
 async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
@@ -138,9 +142,8 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
         [run] = crew_of(worker).dispatcher.running.values()
         [child] = isolation_of(worker)._children.values()
         gate.touch()
-        select.select(
-            [child._channel], [], [], 5
-        )  # The loop stands still until its answer is there.
+        # The loop stands still until its answer is there.
+        select.select([child._channel], [], [], 30)
         run.stop("shutdown")
         child._read()
         assert await app.wait(job, timeout=30) == pid
@@ -154,7 +157,7 @@ async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_
     async with isolating(app, children=1):
         blocked = await app.wait(await app.enqueue(jobs.leaves_what_blocks), timeout=30)
         job = await app.enqueue(jobs.poisoned_once)
-        assert await app.wait(job, timeout=10) != blocked
+        assert await app.wait(job, timeout=30) != blocked
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
 

@@ -61,7 +61,7 @@ def _read(path: Path) -> str:
 
 async def gone(*pids: int) -> None:
     """Wait until none of these processes is left."""
-    await until(lambda: not any(map(is_alive, pids)), 10, what=f"the end of {pids}")
+    await until(lambda: not any(map(is_alive, pids)), what=f"the end of {pids}")
 
 
 async def reaches(app: Penstock, job: str | Enqueued[Any], *states: str) -> Any:
