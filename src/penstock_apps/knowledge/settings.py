@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from penstock import ConfigError, Database
 
@@ -16,6 +16,10 @@ PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
 # The tenant of those who have only one.
 ALONE = "default"
+
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0, le=1e6)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -27,31 +31,31 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     storage: str | None = None
     link_secret: str | None = None
-    large_bytes: int = 2 * MB
+    large_bytes: Count = 2 * MB
     inline: bool = True
-    inline_share: float = 1.0
-    inline_files: int = 5
-    inline_bytes: int = 5 * MB
-    inline_seconds: float = 20.0
-    raw_days: float = 7.0
-    file_bytes: int = 512 * MB
-    request_files: int = 20_000
-    pages: int = 5_000
-    inflated_bytes: int = 1024 * MB
-    characters: int = 50_000_000
+    inline_share: Share = 1.0
+    inline_files: Count = 5
+    inline_bytes: Count = 5 * MB
+    inline_seconds: Amount = 20.0
+    raw_days: Amount = 7.0
+    file_bytes: Count = 512 * MB
+    request_files: Count = 20_000
+    pages: Count = 5_000
+    inflated_bytes: Count = 1024 * MB
+    characters: Count = 50_000_000
     extract_memory: str = "1GB"
-    extract_seconds: float = 600.0
+    extract_seconds: Amount = 600.0
     # More chunks than these are searched by an index, which is made with so much memory at most.
-    index_from: int = 10_000
-    index_bytes: int = 512 * MB
+    index_from: Count = 10_000
+    index_bytes: Count = 512 * MB
     # Who reads PDF, DOCX and PPTX: we ourselves, or LlamaParse, with LLAMA_CLOUD_API_KEY.
     parser: Literal["own", "llamaparse"] = "own"
     parser_url: str | None = None
     # Each tenant's allowance unless it has its own; 0 is no limit.
-    quota_documents: int = 0
-    quota_bytes: int = 0
-    quota_chunks: int = 0
-    quota_tokens: int = 0
+    quota_documents: Count = 0
+    quota_bytes: Count = 0
+    quota_chunks: Count = 0
+    quota_tokens: Count = 0
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -64,9 +68,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(given, cls, strict=False)
         except msgspec.ValidationError as error:
-            name, _, _ = str(error).rpartition("`$.")[2].partition("`")
-            setting = PREFIX + name.upper()
-            raise ConfigError(setting, environment.get(setting), str(error)) from error
+            allowed, _, place = str(error).removeprefix("Expected ").partition(" - at `$.")
+            setting = PREFIX + place.rstrip("`").upper()
+            raise ConfigError(setting, environment.get(setting), allowed) from error
 
     def storage_at(self, database: Database) -> str:
         """Where files are stored: as it is set, else beside an embedded database's own."""
