@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -15,7 +16,7 @@ from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import indexing
+from penstock_apps.knowledge.pipeline import editions, indexing
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
@@ -115,7 +116,7 @@ async def test_an_edition_has_its_index_before_it_is_searched(
 
     monkeypatch.setattr(type(scene.shop.bases), "make_live", looks)
     await library.change_recipe(await library.base("handbook"), OTHER)
-    await scene.drain()
+    await scene.drain(scheduled=True)
 
     after = await edition(library)
     assert found == [(before, True), (after, True)]
@@ -123,20 +124,36 @@ async def test_an_edition_has_its_index_before_it_is_searched(
     assert await indexes(scene) == [(after, True)]
 
 
-async def test_an_index_that_cannot_be_made_keeps_no_edition_from_being_searched(
-    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+async def test_an_index_that_does_not_come_keeps_no_edition_from_being_searched(
+    scene: Scene, library: Library, knowledge_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.bring(library, pages(8))
+    monkeypatch.setattr(editions, "INDEX_PATIENCE", timedelta(0))
+    async with another_is_made(knowledge_database):
+        await library.change_recipe(await library.base("handbook"), OTHER)
+        await scene.drain()
 
-    async def fails(self: Indexes, edition: int, memory: int) -> bool:
-        raise asyncpg.OutOfMemoryError("no luck")
+        assert (await library.base("handbook")).edition.recipe == OTHER
+        assert len(await library.search(Query("foxes", k=8, mode="vector"))) == 8
 
-    monkeypatch.setattr(Indexes, "make", fails)
-    await library.change_recipe(await library.base("handbook"), OTHER)
+    # It gets one later, and what could not be dropped goes.
+    assert await Sweeping(scene.shop).indexes() == 2
     await scene.drain()
+    assert await indexes(scene) == [(await edition(library), True)]
 
-    assert (await library.base("handbook")).edition.recipe == OTHER
-    assert len(await library.search(Query("foxes", k=8, mode="vector"))) == 8
+
+async def test_a_long_transaction_keeps_nothing_from_being_removed(
+    scene: Scene, library: Library, knowledge_database: Database
+) -> None:
+    """Dropping an index waits for all who use the table, as a dump does for an hour."""
+    await scene.bring(library, pages(8))
+    async with connected(knowledge_database.direct_url) as dump, dump.transaction():
+        await dump.fetch("SELECT FROM penstock_knowledge.chunk LIMIT 1")
+        await library.delete_base((await library.base("handbook")).id)
+        await scene.drain()
+        assert await scene.left("acme") == {"usage": 8}
+    assert await Sweeping(scene.shop).indexes() == 1
+    assert await indexes(scene) == []
 
 
 async def test_a_base_that_is_removed_takes_its_index_along(scene: Scene, library: Library) -> None:
@@ -165,22 +182,90 @@ async def test_what_is_left_of_an_index_is_swept(
     assert await indexes(scene) == []
 
 
-async def test_an_index_that_broke_off_is_made_again(
-    scene: Scene, library: Library, shop: Workshop, knowledge_database: Database
-) -> None:
-    await scene.bring(library, pages(8))
-    async with connected(knowledge_database.admin_url) as admin:
+async def break_off(database: Database) -> None:
+    """As an index is left that somebody's end has interrupted."""
+    async with connected(database.admin_url) as admin:
         await admin.execute(
             "UPDATE pg_index SET indisvalid = false"
             " WHERE indexrelid::regclass::text LIKE '%chunk_edition_%'"
         )
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+async def test_an_index_that_broke_off_is_made_again(
+    scene: Scene,
+    library: Library,
+    shop: Workshop,
+    knowledge_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    is_pooled: bool,
+) -> None:
+    if is_pooled:
+        monkeypatch.setattr(asyncpg.Connection, "get_server_pid", lambda self: 1)
+    await scene.bring(library, pages(8))
+    await break_off(knowledge_database)
     assert await indexes(scene) == [(await edition(library), False)]
     # Meanwhile nobody relies on it.
     assert len(await library.search(Query("foxes", k=8, mode="vector"))) == 8
 
+    assert await Sweeping(shop).indexes() > 0
+    await scene.drain(scheduled=True)
+    assert await indexes(scene) == [(await edition(library), True)]
+
+
+async def test_what_broke_off_and_is_not_needed_any_more_goes(
+    scene: Scene, library: Library, shop: Workshop, knowledge_database: Database
+) -> None:
+    receipt = await scene.bring(library, pages(8))
+    await break_off(knowledge_database)
+    for each in receipt.documents[FROM:]:
+        await library.delete_document(each.id)
+    await scene.drain()
+
+    assert await Sweeping(shop).indexes() == 1
+    assert await indexes(scene) == []
+
+
+async def test_an_index_that_is_there_is_not_made_again(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was missing when its job began, and came while that waited for its turn."""
+    await scene.bring(library, pages(8))
+    oid = "SELECT oid FROM pg_class WHERE relname LIKE 'chunk_edition_%'"
+    before = await scene.value(oid)
+
+    async def missing(shop: Workshop, edition: int) -> bool:
+        return True
+
+    monkeypatch.setattr(indexing, "is_due", missing)
+    job = await scene.app.enqueue(indexing.index, await edition(library))
+    await scene.drain()
+    assert await scene.app.wait(job) == "there"
+    assert await scene.value(oid) == before
+
+
+async def test_an_index_that_never_came_is_found_missing(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    await scene.bring(library, pages(8))
+    assert await shop.indexes.drop(await edition(library))
+
     assert await Sweeping(shop).indexes() == 1
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
+
+
+async def test_what_is_not_searched_any_more_gets_none(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    await scene.bring(library, pages(2))
+    base = await library.base("handbook")
+    await scene.rows("UPDATE k.edition SET state = 'retired'")
+    for _ in range(2):
+        async with shop.indexes.turn() as maker:
+            assert maker is not None
+            assert await maker.make(base.edition.id, 64 * 1024 * 1024)
+    assert await indexes(scene) == []
 
 
 async def test_a_load_that_goes_on_gets_its_index_when_it_is_much(
@@ -274,10 +359,24 @@ async def test_a_worker_that_does_not_own_the_tables_has_it_made(
     hired_url = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dpenstock_worker"
     async with Shelves.opened(Address.of(hired_url), 1) as shelves:
         hired = Indexes(shelves)
-        assert await hired.make(base.edition.id, 64 * 1024 * 1024)
+        async with hired.turn() as maker:
+            assert maker is not None
+            assert await maker.make(base.edition.id, 64 * 1024 * 1024)
         assert await indexes(scene) == [(base.edition.id, True)]
         async with another_is_made(knowledge_database):
             assert not await hired.drop(base.edition.id)
-            assert not await hired.make(base.edition.id, 64 * 1024 * 1024)
         assert await hired.drop(base.edition.id)
     assert await indexes(scene) == []
+
+
+async def test_the_name_of_a_schema_may_have_capitals(
+    knowledge_database: Database, objects: Path, tmp_path: Path
+) -> None:
+    await migrate(knowledge_database.direct_url, schema="Acme")
+    knowledge = Knowledge(app := Penstock(knowledge_database.url, schema="Acme"))
+    await knowledge.migrate(Address.of(knowledge_database.direct_url, schema="Acme"))
+    async with app, knowledge.opened() as shop:
+        scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop, "acme")
+        await scene.bring(library, pages(8))
+        assert await indexes(scene) == [(await edition(library), True)]
+        assert len(await library.search(Query("foxes", k=8))) == 8

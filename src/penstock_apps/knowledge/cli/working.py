@@ -13,11 +13,13 @@ from penstock.cli.errors import Interrupted
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.indexing import MAKING
 from penstock_apps.knowledge.store.bases import Base
 
 LOOK = 0.2
 # An index that nobody has begun for so long is not waited for.
 NOT_BEGUN = 10.0
+LONGEST = 1800.0
 
 
 def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Worker:
@@ -40,13 +42,13 @@ async def until_ended(library: Library, sources: Sequence[int], total: int, scre
 async def until_indexed(library: Library, base: Base, screen: Screen) -> None:
     """Wait until a base that has grown large has its index; not for one that nobody begins."""
     job = await library.index(base)
-    patience = time.monotonic() + NOT_BEGUN
+    patience, longest = time.monotonic() + NOT_BEGUN, time.monotonic() + LONGEST
     while job is not None and time.monotonic() < patience:
         screen.indexing()
         status = (await library.shop.app.states([job])).get(job)
         if status is None or status.is_final:
             return
-        if status.state == "running":
+        if status.message == MAKING and time.monotonic() < longest:
             patience = time.monotonic() + NOT_BEGUN
         await asyncio.sleep(LOOK)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from penstock import BatchClosed, Cancel, Client, Context, Process, Snooze, task
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
-from penstock_apps.knowledge.pipeline.indexing import TURN, before_search
+from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
 from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
 from penstock_apps.knowledge.pipeline.sharing import Sharing
@@ -17,6 +17,8 @@ from penstock_apps.knowledge.workshop import Workshop
 
 DOCUMENTS = 500
 EDITIONS = 100
+# An index that does not come for so long is not waited for.
+INDEX_PATIENCE = timedelta(minutes=30)
 # While other versions come in, which are in both editions.
 COMING = 2.0
 SETTINGS = Settings.of()
@@ -43,13 +45,7 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
         return Cancel("superseded")
 
 
-@task(
-    name="knowledge.switch",
-    queue=CARE,
-    resources=[Workshop],
-    max_attempts=20,
-    timeout=timedelta(days=1),
-)
+@task(name="knowledge.switch", queue=CARE, resources=[Workshop], max_attempts=20)
 async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
     shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
@@ -59,8 +55,8 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
             return "not wanted"
         base, state = found
         left = await shop.editions.unbuilt(on, tenant, base, edition, 0, 1)
-    if state == "building" and not left and not await before_search(shop, edition):
-        return Snooze(TURN, "another index is made")
+    if state == "building" and not left and await _awaits_index(ctx, edition):
+        return Snooze(TURN, "its index is made")
     async with shop.shelves.of(tenant) as on:
         await shop.editions.lock(on, base)
         found = await shop.editions.get(on, tenant, edition)
@@ -75,6 +71,13 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
         return await _go_on(shop, tenant, edition, batch)
     await remove_retired(shop, EDITIONS)
     return "live"
+
+
+async def _awaits_index(ctx: Context, edition: int) -> bool:
+    """Whether an edition is to have its index first; without one it is searched more slowly."""
+    if datetime.now(UTC) - ctx.job.created_at > INDEX_PATIENCE:
+        return False
+    return await ask_for_index(ctx.resource(Workshop), ctx.job.tenant, edition) is not None
 
 
 async def _go_on(shop: Workshop, tenant: str, edition: int, batch: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -73,7 +73,8 @@ class Shelves:
         try:
             yield connection
         finally:
-            await connection.close(timeout=5)
+            with suppress(TimeoutError):  # after which it is closed all the same
+                await connection.close(timeout=5)
 
     @asynccontextmanager
     async def for_one(self) -> AsyncIterator[Connection]:

@@ -1,5 +1,5 @@
 -- How to make the index of an edition's vectors: it has those alone, so that no other edition's stand in a search's
--- way, and is built at once, which costs a tenth of linking them one by one.
+-- way, and is built at once, which costs a tenth of linking them one by one. NULL for what is not searched any more.
 CREATE FUNCTION :"schema".describe_index_v1(p_edition bigint, p_how text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp
@@ -8,5 +8,6 @@ AS $$
         'CREATE INDEX %1$s chunk_edition_%2$s ON :"schema".chunk'
         ' USING hnsw ((embedding:::"vector".halfvec(%3$s)) :"vector".halfvec_cosine_ops) WITH (m = 12, ef_construction = 64)'
         ' WHERE edition = %2$s', p_how, e.id, e.dimensions)
-      FROM edition AS e WHERE e.id = p_edition
+      FROM edition AS e JOIN base AS b ON b.id = e.base AND b.deleted_at IS NULL
+     WHERE e.id = p_edition AND e.state <> 'retired'
 $$;

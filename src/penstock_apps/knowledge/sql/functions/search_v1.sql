@@ -51,7 +51,7 @@ BEGIN
       INTO v_indexed, v_others
       FROM (SELECT a.id, EXISTS (
                 SELECT FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid AND i.indisvalid
-                 WHERE c.relname = 'chunk_edition_' || a.id AND c.relnamespace = current_schema()::regnamespace) AS has_index
+                 WHERE c.relname = 'chunk_edition_' || a.id AND c.relnamespace = quote_ident(current_schema())::regnamespace) AS has_index
               FROM unnest(v_editions) AS a (id)) AS e;
     IF v_indexed = '{}' THEN
         SELECT nullif(count(*), c_few + 1) INTO v_size

@@ -1,0 +1,77 @@
+"""Two ways to make an index: while others write, or while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import asyncpg
+
+# Whoever comes after us waits as long for the chunks as we do.
+BRIEFLY = "SET lock_timeout = '2s'"
+ALONE = "SET max_parallel_maintenance_workers = 0"
+
+
+class Maker(Protocol):
+    """Makes and drops indexes, in its turn."""
+
+    async def make(self, edition: int, memory: int) -> bool:
+        """Make an edition's index, with so many bytes; False: try again in a moment."""
+
+    async def drop(self, edition: int) -> bool:
+        """Drop it, whole or not; False: try again in a moment."""
+
+
+class Apart:
+    """In a session of our own, as the owner of the chunks: others go on to write."""
+
+    def __init__(self, session: Any, sql: Callable[[str], str]) -> None:
+        self._session = session
+        self._sql = sql
+
+    async def make(self, edition: int, memory: int) -> bool:
+        described = await self._session.fetchval(self._sql("describe_index"), edition)
+        if described is None:
+            return True
+        await self._session.fetch(self._sql("be_patient"), False)
+        await self._session.execute(f"SET maintenance_work_mem = '{memory // 1024}kB'")
+        try:
+            await self._session.execute(described)
+        except asyncpg.DiskFullError:
+            # Of the memory that processes share: containers may have little.
+            if not await self.drop(edition):
+                return False
+            await self._session.execute(ALONE)
+            await self._session.execute(described)
+        except asyncpg.DeadlockDetectedError:
+            # Who analyzes the table waits for us, and we for them.
+            return False
+        return True
+
+    async def drop(self, edition: int) -> bool:
+        await self._session.execute(BRIEFLY)
+        try:
+            name = self._sql("drop_index_apart").replace("$1", str(edition))
+            await self._session.execute(name)
+        except asyncpg.LockNotAvailableError:
+            return False
+        return True
+
+
+class Amid:
+    """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
+
+    def __init__(self, on: Any, sql: Callable[[str], str]) -> None:
+        self._on = on
+        self._sql = sql
+
+    async def make(self, edition: int, memory: int) -> bool:
+        await self._on.fetch(self._sql("be_patient"), True)
+        made: bool = await self._on.fetchval(
+            self._sql("make_index"), edition, f"{memory // 1024}kB"
+        )
+        return made
+
+    async def drop(self, edition: int) -> bool:
+        dropped: bool = await self._on.fetchval(self._sql("drop_index"), edition)
+        return dropped
