@@ -7,6 +7,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off
+SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
     v_bases     bigint[] := ARRAY(SELECT DISTINCT e.base FROM edition AS e WHERE e.id = ANY (p_editions) AND e.tenant = p_tenant);

@@ -20,13 +20,16 @@ SET search_path = :"schema", :"vector", pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
+SET max_parallel_workers_per_gather = 0
 AS $$
 #variable_conflict use_column
 DECLARE
     c_rank     constant integer := 10;   -- how little a first place counts more than a second
+    c_words    constant float8 := 1.5;   -- how much more a place by words counts than one by meaning
     v_filters  jsonb := nullif(p_filters, '{}');
     v_editions bigint[];
-    c_few      constant integer := 5000;   -- so many are counted, or found by filters before anything else is asked
+    c_few      constant integer := 5000;   -- so many are found by filters before anything else is asked
+    c_counted  constant integer := 2000;   -- so many are counted
     v_indexed  bigint[];                 -- those of the editions that have an index
     v_others   bigint[];                 -- those whose chunks are compared one by one
     v_size     bigint;                   -- NULL if they are many
@@ -54,8 +57,8 @@ BEGIN
                  WHERE c.relname = 'chunk_edition_' || a.id AND c.relnamespace = quote_ident(current_schema())::regnamespace) AS has_index
               FROM unnest(v_editions) AS a (id)) AS e;
     IF v_indexed = '{}' THEN
-        SELECT nullif(count(*), c_few + 1) INTO v_size
-          FROM (SELECT FROM chunk AS c WHERE c.edition = ANY (v_editions) LIMIT c_few + 1) AS counted;
+        SELECT nullif(count(*), c_counted + 1) INTO v_size
+          FROM (SELECT FROM chunk AS c WHERE c.edition = ANY (v_editions) LIMIT c_counted + 1) AS counted;
     END IF;
     v_scope := search_scope_v1(p_tenant, v_editions, v_filters, c_few);
     SELECT b.language INTO v_language FROM edition AS e JOIN base AS b ON b.id = e.base WHERE e.id = v_editions[1];
@@ -100,7 +103,7 @@ BEGIN
     RETURN QUERY
         WITH ranked AS (
             SELECT coalesce(n.chunk, w.chunk) AS chunk, n.place::integer AS rank_vector, w.place::integer AS rank_words,
-                   coalesce(1.0 / (c_rank + n.place), 0)::float8 + coalesce(1.0 / (c_rank + w.place), 0)::float8 AS score
+                   coalesce(1.0 / (c_rank + n.place), 0)::float8 + coalesce(c_words / (c_rank + w.place), 0) AS score
               FROM unnest(v_near) WITH ORDINALITY AS n (chunk, place)
               FULL JOIN unnest(v_matching) WITH ORDINALITY AS w (chunk, place) ON w.chunk = n.chunk
         ), sorted AS (

@@ -168,7 +168,8 @@ CREATE TABLE :"schema".chunk (
 -- In the row where it fits: an exact search reads them all.
 ALTER TABLE :"schema".chunk ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE UNIQUE INDEX chunk_hash ON :"schema".chunk (edition, hash);
-CREATE INDEX chunk_words ON :"schema".chunk USING gin (words);
+-- Every search reads what waits to be sorted into the index, so little may wait.
+CREATE INDEX chunk_words ON :"schema".chunk USING gin (words) WITH (gin_pending_list_limit = 256);
 
 -- Where a chunk stands.
 CREATE TABLE :"schema".passage (
