@@ -176,6 +176,7 @@ from penstock.tasks import (
     Unique,
     Wins,
     Workflow,
+    asked_wait,
     task,
 )
 from penstock.tasks.cache import (
@@ -356,5 +357,6 @@ __all__ = [
     "WorkflowStatus",
     "WorkflowStep",
     "WorkflowTimeout",
+    "asked_wait",
     "task",
 ]

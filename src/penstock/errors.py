@@ -648,7 +648,7 @@ class DatabaseLost(PenstockError):
 class Retryable(PenstockError):
     """This attempt failed and another may succeed.
 
-        raise Retryable("the model API is busy", after=float(response.headers["Retry-After"]))
+        raise Retryable("the model API is busy", after=asked_wait(response.headers))
 
     `after` is in seconds; without it the task's retry policy says how long to wait.
     """

@@ -13,6 +13,7 @@ from penstock.tasks.reader import Call
 from penstock.tasks.registry import Registry
 from penstock.tasks.request import Request
 from penstock.tasks.result import encode_result
+from penstock.tasks.retry_after import asked_wait
 from penstock.tasks.schedule import CatchUp, Declaration, Overlap, Wins, declare
 from penstock.tasks.settings import Settings, TaskValues
 from penstock.tasks.suspended import Suspended
@@ -55,6 +56,7 @@ __all__ = [
     "Upcaster",
     "Wins",
     "Workflow",
+    "asked_wait",
     "declare",
     "describe_error",
     "encode_result",

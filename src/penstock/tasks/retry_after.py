@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite, isnan
@@ -56,7 +56,7 @@ def _asked_by_server(error: BaseException) -> float | None:
         for answer in (getattr(error, "response", None), error):
             headers = getattr(answer, "headers", None)
             if headers is not None and _status(answer) in REFUSED:
-                return _wait({name.lower(): value for name, value in headers.items()})
+                return asked_wait(headers)
     except Exception:
         logger.debug("An error's answer could not be read.", exc_info=True)
     return None
@@ -69,7 +69,12 @@ def _status(answer: Any) -> int | None:
     return None
 
 
-def _wait(headers: dict[str, str]) -> float | None:
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """The seconds that an answer asks to wait, by its Retry-After; None if it does not say.
+
+    raise Retryable("the model API is busy", after=asked_wait(response.headers))
+    """
+    headers = {name.lower(): value for name, value in headers.items()}
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return _bounded(milliseconds / 1000)
     said = headers.get("retry-after")

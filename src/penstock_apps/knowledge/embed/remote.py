@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 import httpx
 import msgspec
 
-from penstock import Retryable
-from penstock_apps.knowledge.embed.after import retry_after
+from penstock import Retryable, asked_wait
 from penstock_apps.knowledge.embed.errors import Misfit, Refused
 
 Answer = TypeVar("Answer")
@@ -98,7 +97,7 @@ class Remote:
         if status == 429 and b"insufficient_quota" in response.content:
             return self._retryable("has no credit left for this key (429)", WITHOUT_CREDIT)
         if status in (408, 409, 425, 429) or status >= 500:
-            return self._retryable(f"is busy or broken ({status})", retry_after(response.headers))
+            return self._retryable(f"is busy or broken ({status})", asked_wait(response.headers))
         if status in BAD_REQUEST and not _is_about_settings(response.text):
             return Refused(self._provider, status, texts)
         return Misfit(

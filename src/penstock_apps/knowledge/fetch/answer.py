@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from email.message import Message
-from email.utils import parsedate_to_datetime
 
 import httpcore
 import httpx
 
+from penstock import asked_wait
 from penstock_apps.knowledge.fetch.errors import FetchFailed, FetchRefused
 from penstock_apps.knowledge.fetch.limits import Limits
 
 UNKNOWN = "application/octet-stream"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PASSING = frozenset({408, 425, 429})
-LONGEST_WAIT = 86_400.0
 
 MEANING = {
     401: "it asks for a login",
@@ -62,7 +60,7 @@ class Answer:
             raise FetchFailed(
                 f"The server of {url} is busy or broken (it answers {self.status}).",
                 status=self.status,
-                after=_seconds(self.headers.get("retry-after", "")),
+                after=asked_wait(self.headers),
             )
         meaning = MEANING.get(self.status, "there is no page in that")
         raise FetchRefused(
@@ -83,15 +81,3 @@ def too_large(url: str, limits: Limits, *, inflated: bool = False) -> FetchRefus
         "inflates" if inflated else "too_large",
         f"{url} is larger than the {limits.bytes:,} bytes allowed{how}.",
     )
-
-
-def _seconds(retry_after: str) -> float | None:
-    """Seconds, or a date until which to wait."""
-    text = retry_after.strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text), LONGEST_WAIT)
-    try:
-        until = parsedate_to_datetime(text).timestamp()
-    except ValueError:
-        return None
-    return min(max(until - time.time(), 0.0), LONGEST_WAIT)

@@ -12,8 +12,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from penstock import Retryable
-from penstock_apps.knowledge.embed.after import retry_after
+from penstock import Retryable, asked_wait
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.parse.errors import NotParsed
 from penstock_apps.knowledge.text import Section
@@ -135,6 +134,6 @@ def _refusal(response: httpx.Response) -> Exception:
         return NotParsed("LlamaParse does not keep the file any more (404). Upload it again.")
     if status in (408, 409, 425, 429) or status >= 500:
         return Retryable(
-            f"LlamaParse is busy or broken ({status}).", after=retry_after(response.headers)
+            f"LlamaParse is busy or broken ({status}).", after=asked_wait(response.headers)
         )
     return Unreadable("broken", f"LlamaParse has refused the file with {status}.")
