@@ -103,6 +103,8 @@ class Ingesting:
                 await until_indexed(self._library, self._base, self._screen)
         # Last: what was only given another name has its texts embedded already.
         if self._wish.prunes:
+            if self._pruning.gone:
+                self._screen.removing(self._pruning.gone)
             self._troubles += await self._pruning.prune()
         if self._wish.works:
             await self._library.finish_removals()

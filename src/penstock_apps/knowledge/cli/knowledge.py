@@ -37,7 +37,7 @@ SourceName = Annotated[
 def list_bases(
     *, tenant: Tenant = ALONE, base: Within = None, where: Where, output: Output
 ) -> None:
-    """List knowledge bases: how many documents and chunks each has, and how far they are."""
+    """List knowledge bases, and what they have."""
     expect_knowledge()
     from penstock_apps.knowledge.cli.listing import show_bases
 
@@ -61,7 +61,10 @@ def list_sources(
     where: Where,
     output: Output,
 ) -> None:
-    """List sources, the newest first: folders, uploads, URLs, and what came of their documents."""
+    """List folders, uploads and URLs, newest first.
+
+    What came of the documents of each is its state.
+    """
     expect_knowledge()
     from penstock_apps.knowledge.cli.listing import show_sources
 
@@ -94,7 +97,7 @@ def list_documents(
     where: Where,
     output: Output,
 ) -> None:
-    """List documents, the newest first, with the reason of those that did not go in."""
+    """List documents, and why some did not go in."""
     expect_knowledge()
     from penstock_apps.knowledge.cli.listing import show_documents
 
@@ -113,9 +116,9 @@ def retry(
     where: Where,
     output: Output,
 ) -> None:
-    """Bring in once more what failed in a source or was cancelled, and nothing else.
+    """Bring in what failed in a source once more.
 
-    The exit code is 3 if some of it failed again.
+    That, what was cancelled, and nothing else. The exit code is 3 if some of it failed again.
     """
     expect_knowledge()
     from penstock_apps.knowledge.cli.retrying import retry_source
@@ -145,9 +148,9 @@ def delete(
     where: Where,
     output: Output,
 ) -> None:
-    """Delete a document, a source with its documents, or a base with all that is in it.
+    """Delete a document, a source or a base.
 
-    It is found no more at once; a worker removes what is left of it.
+    All that is in it goes with it. It is found no more at once; a worker removes what is left.
     """
     expect_knowledge()
     from penstock_apps.knowledge.cli.deleting import delete_named

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from penstock.cli.output import Output, say, terminal
+from penstock.wording import counted
 
 EVERY = 5.0
 
@@ -27,6 +28,9 @@ class Screen(Protocol):
 
     def indexing(self) -> None:
         """All are in, and searched the faster in a moment."""
+
+    def removing(self, number: int) -> None:
+        """What is left of so many documents that are deleted goes."""
 
 
 def screen_for(output: Output) -> Screen:
@@ -88,6 +92,9 @@ class Bars:
     def indexing(self) -> None:
         self._progress.update(self._brought, description="Making the index")
 
+    def removing(self, number: int) -> None:
+        self._progress.update(self._looked, description=f"Removing {counted(number, 'document')}")
+
 
 class Lines(AbstractContextManager[Any]):
     """A line every few seconds, for logs."""
@@ -108,6 +115,9 @@ class Lines(AbstractContextManager[Any]):
 
     def indexing(self) -> None:
         self._tell("all documents are in, and their index is made")
+
+    def removing(self, number: int) -> None:
+        self._tell(f"removing {counted(number, 'document')}")
 
     def _tell(self, line: str) -> None:
         if not self._quiet and time.monotonic() >= self._due:
