@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from penstock.cli.output import Output
+from penstock.cli.service import alone
 from penstock.cli.where import Where
 from penstock_apps.knowledge.cli.naming import Naming
 from penstock_apps.knowledge.cli.opening import opened
@@ -33,7 +33,7 @@ def retry_source(
     """Bring in once more what failed in a source; how many documents failed again."""
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    summary = asyncio.run(_retried(name, tenant, base, effort, where, screen_for(output)))
+    summary = alone(_retried(name, tenant, base, effort, where, screen_for(output)))
     output.show(summary.as_document(), lambda: str(summary))
     return summary.failed
 
