@@ -546,13 +546,21 @@ CREATE FUNCTION penstock.completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS S
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
+    SET plan_cache_mode TO 'auto'
     SET enable_seqscan TO 'off'
     AS $$
-BEGIN
-    RETURN QUERY
+DECLARE
+    v_usual date := (statement_timestamp() AT TIME ZONE 'UTC')::date + 1 + 7;
+    v_found bigint[] := ARRAY(
         SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
-         WHERE h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+         WHERE h.expires_on = v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed');
+BEGIN
+    RETURN QUERY SELECT f FROM unnest(v_found) AS f;
+    IF cardinality(v_found) < cardinality(p_ids) THEN
+        RETURN QUERY
+            SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
+             WHERE h.expires_on <> v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+    END IF;
 END
 $$;
 
