@@ -48,10 +48,11 @@ def findings(load: Load, starts: Sequence[Start]) -> dict[str, Any]:
 
 
 def _served(load: Load, starts: Sequence[Start]) -> list[int]:
-    """How many jobs of each tenant had started when the last one arrived."""
+    """How many jobs of each tenant had started when the last one arrived, or the first began."""
     counts = [0] * load.tenants
+    moment = max(load.seconds, min(one.began for one in starts))
     for one in starts:
-        counts[one.tenant] += one.began <= load.seconds
+        counts[one.tenant] += one.began <= moment
     return counts
 
 
