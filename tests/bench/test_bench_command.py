@@ -12,6 +12,9 @@ import pytest
 from penstock.embedded import Server
 from tests.fixtures.database import Database
 
+# It measures with several processes, one after the other: a slow machine has its time.
+pytestmark = pytest.mark.timeout(400)
+
 # Measures for a while: a part of the long form, as other loads are.
 long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
 

@@ -15,6 +15,9 @@ from benchmarks.comparison.table import ROWS
 from penstock.bench.live import Live
 from tests.fixtures.server import PostgresServer
 
+# It measures with several processes, one after the other: a slow machine has its time.
+pytestmark = pytest.mark.timeout(400)
+
 OTHERS = document.PEERS[1:]
 
 

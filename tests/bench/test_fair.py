@@ -13,6 +13,9 @@ from penstock.bench.setup import names
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
+# It measures with several processes, one after the other: a slow machine has its time.
+pytestmark = pytest.mark.timeout(400)
+
 TENANTS = 300
 
 

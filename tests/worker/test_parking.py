@@ -77,6 +77,7 @@ async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
     assert (job.failures, job.stuck_since) == (0, None)
 
 
+@pytest.mark.timeout(400)
 async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: Penstock) -> None:
     """To walk past an unknown one costs no more than to run a known one, and a little."""
     last = asyncio.Event()
@@ -91,7 +92,7 @@ async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: P
         last.clear()
         began = time.monotonic()
         async with worker_of(app, sweep=60):
-            await asyncio.wait_for(last.wait(), 60)
+            await asyncio.wait_for(last.wait(), 180)
         return time.monotonic() - began
 
     ballast = 20_000
@@ -142,10 +143,10 @@ async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(
 
     async with worker_of(app, park_limit=0.1):
         waiting = await app.enqueue(think)
-        assert await app.wait(await app.enqueue(other), timeout=5) == "done"
+        assert await app.wait(await app.enqueue(other), timeout=30) == "done"
         await parked(waiting)
         opener.works = True
-        assert await app.wait(waiting, timeout=5) == "Model"
+        assert await app.wait(waiting, timeout=30) == "Model"
         assert opener.closed == 0
     assert opener.closed == 1
 
@@ -179,7 +180,7 @@ async def test_resources_are_opened_once_and_closed_in_reverse(app: Penstock) ->
 
     async with worker_of(app):
         for _ in range(2):
-            await app.wait(await app.enqueue(use), timeout=5)
+            await app.wait(await app.enqueue(use), timeout=30)
     assert log == ["open first", "open second", "use", "use", "close second", "close first"]
 
 
