@@ -57,10 +57,11 @@ async def test_a_tick_is_seldom_late_by_more_than_a_moment(app: Penstock) -> Non
     async def note() -> None: ...
 
     app.schedule("notes", note, every=SHORT, overlap="allow")
-    async with worker_of(app):
+    # Who looked now and then would be late by seconds; a slow machine is not.
+    async with worker_of(app, promote_most=60, poll=60, rescan=60):
         fires = await fired(app, "notes", 8)
     late = sorted((fire.fired_at - fire.tick).total_seconds() for fire in fires)
-    assert late[len(late) // 2] < 0.2, late
+    assert late[len(late) // 2] < 5, late
 
 
 async def test_it_stops_when_no_worker_declares_it_any_more(
