@@ -20,7 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     folder: str
     children: int = 3
-    lease: float = 1.0
+    lease: float = 3.0
 
 
 async def main(settings: Settings) -> None:
