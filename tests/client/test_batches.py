@@ -80,7 +80,7 @@ async def test_a_block_opens_a_batch_and_closes_it(
             await app.wait_batch(batch.id, timeout="10")  # type: ignore[arg-type]
     assert (await batch.status()).state == "running"
     async with worker_of(app):
-        status = await app.wait_batch(batch.id, timeout=10)
+        status = await app.wait_batch(batch.id, timeout=30)
         await until(lambda: len(called) == 2)
     assert (status.completed, status.pending, status.running, status.eta) == (3, 0, 0, 0.0)
     assert status.finished_at is not None
@@ -98,7 +98,7 @@ async def test_a_failure_calls_back_once_and_a_retry_of_what_failed_brings_succe
     async with app.batch(on_success=note(app), on_end=note(app), on_failure=note(app)) as batch:
         await batch.enqueue_many(index.prepare(number) for number in (1, -1, -2))
     async with worker_of(app):
-        await batch.wait(10)
+        await batch.wait(30)
         await until(lambda: len(called) == 2)
         assert sorted(moment for moment, *_ in called) == ["end", "failure"]
         index.mended.update((-1, -2))  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ async def test_a_retried_job_reopens_a_finished_batch_at_once(app: Penstock, ind
     async with app.batch() as batch:
         job = await batch.enqueue(index, -1)
     async with worker_of(app):
-        await batch.wait(10)
+        await batch.wait(30)
     await app.retry(job)
     status = await batch.status()
     assert (status.state, status.pending, status.failed) == ("running", 1, 0)
@@ -124,7 +124,7 @@ async def test_a_batch_without_jobs_is_a_success(app: Penstock, called: list[Any
     async with app.batch(on_success=note(app), on_failure=note(app)) as batch:
         pass
     async with worker_of(app):
-        await batch.wait(10)
+        await batch.wait(30)
         await until(lambda: called)
     assert called == [("success", 0, 0)]
 
@@ -135,7 +135,7 @@ async def test_a_block_that_raises_cancels_the_batch_and_success_never_comes(
     async def slip() -> None:
         async with app.batch(on_success=note(app), on_end=note(app)) as batch:
             job = await batch.enqueue(index, 1)
-            await app.wait(job, timeout=10)
+            await app.wait(job, timeout=30)
             raise ZeroDivisionError
 
     async with worker_of(app):
@@ -157,7 +157,7 @@ async def test_a_cancel_ends_what_pends_in_pieces_and_keeps_what_is_done(
     async with worker_of(app):
         await until(lambda: _completed(app, batch))
         told = [number async for number in app.cancelling_batch(batch)]
-        status = await batch.wait(10)
+        status = await batch.wait(30)
         await until(lambda: called)
     assert told == [500, 1000, 1200]
     assert (status.total, status.cancelled, status.completed) == (1201, 1200, 1)
@@ -194,7 +194,7 @@ async def test_a_running_job_adds_to_its_own_batch_though_it_is_closed(
     async with app.batch(on_success=note(app)) as batch:
         await batch.enqueue(split, 5)
     async with worker_of(app):
-        await batch.wait(10)
+        await batch.wait(30)
         await until(lambda: called)
     assert called == [("success", 6, 0)]
     finished = await app.get(next(job.id for job in (await app.list(task=split)).jobs))
@@ -265,7 +265,7 @@ async def test_a_tenants_batch_makes_its_jobs_and_callbacks_that_tenants(
             await batch.enqueue(index.options(tenant="other"), 2)
     assert (await app.get(job)).tenant == "acme"
     async with worker_of(app):
-        status = await batch.wait(10)
+        status = await batch.wait(30)
     assert (await app.get(status.end_job or "")).tenant == "acme"
     assert [each.id for each in (await app.batches(tenant="acme")).batches] == [batch.id]
     assert (await app.batches(tenant="other")).batches == ()
@@ -281,7 +281,7 @@ async def test_a_batch_of_nobody_may_call_back_as_any_tenant(
     async with app.batch(on_end=note(app).options(tenant="acme", queue="mail")) as batch:
         pass
     async with worker_of(app):
-        status = await batch.wait(10)
+        status = await batch.wait(30)
     end = await app.get(status.end_job or "")
     assert (end.tenant, end.queue) == ("acme", "mail")
 
@@ -339,7 +339,7 @@ async def test_running_jobs_are_counted_among_the_pending(app: Penstock) -> None
         status = await until(lambda: _running(app, batch, 3))
         assert (status.pending, status.running) == (5, 3)
         go.set()
-        await batch.wait(10)
+        await batch.wait(30)
 
 
 async def _running(app: Penstock, batch: Any, number: int) -> Any:

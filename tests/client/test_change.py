@@ -115,7 +115,7 @@ async def test_a_scheduled_job_is_due_now(app: Penstock, note) -> None:
     enqueued = await app.enqueue(note.options(delay=3600), "early")
     async with worker_of(app, rescan=3600, poll=3600):
         await app.retry(enqueued)
-        assert await app.wait(enqueued, timeout=5) == "early"
+        assert await app.wait(enqueued, timeout=30) == "early"
 
 
 async def test_a_running_job_cannot_be_retried_or_deleted(app: Penstock) -> None:
@@ -134,7 +134,7 @@ async def test_a_running_job_cannot_be_retried_or_deleted(app: Penstock) -> None
         with pytest.raises(JobConflict, match="Cancel it first"):
             await app.delete(enqueued)
         go_on.set()
-        await app.wait(enqueued, timeout=5)
+        await app.wait(enqueued, timeout=30)
 
 
 # Delete
@@ -160,12 +160,12 @@ async def test_nothing_is_claimed_from_a_paused_queue(app: Penstock, note) -> No
     async with worker_of(app, ["default", "other"], rescan=0.1):
         held = await app.enqueue(note, "held")
         free = await app.enqueue(note.options(queue="other"), "free")
-        assert await app.wait(free, timeout=5) == "free"
+        assert await app.wait(free, timeout=30) == "free"
         after = await app.enqueue(note.options(queue="other"), "after")
-        await app.wait(after, timeout=5)
+        await app.wait(after, timeout=30)
         assert (await app.get(held)).state == "ready"
         await app.resume("default")
-        assert await app.wait(held, timeout=5) == "held"
+        assert await app.wait(held, timeout=30) == "held"
     assert list(await app.paused()) == []
 
 
@@ -193,7 +193,7 @@ async def test_what_runs_goes_on_when_its_queue_is_paused(app: Penstock) -> None
         await started.wait()
         await app.pause("default")
         go_on.set()
-        assert await app.wait(enqueued, timeout=5) == "done"
+        assert await app.wait(enqueued, timeout=30) == "done"
 
 
 @pytest.mark.parametrize("name", ["📚", "", "a b", "q" * 129, 5])

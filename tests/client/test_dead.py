@@ -345,7 +345,7 @@ async def test_a_purge_spares_what_was_brought_back_a_moment_before(
     async with connection.transaction():
         await app.inside(connection).redrive(job)
         purging = asyncio.ensure_future(app.purge(job))
-        await until(Engine(connection).keeps_waiting, 10, what="the purge to wait for the redrive")
+        await until(Engine(connection).keeps_waiting, what="the purge to wait for the redrive")
     assert (await purging).left == {job: "ready"}
     assert (await app.get(job)).state == "ready"
 

@@ -46,7 +46,7 @@ async def test_the_commit_wakes_the_workers(
     async with worker_of(app, rescan=3600, poll=3600):
         async with connection.transaction():
             enqueued = await app.inside(connection).enqueue(greet, "Ada")
-        assert await app.wait(enqueued, timeout=5) == "Hello, Ada"
+        assert await app.wait(enqueued, timeout=30) == "Hello, Ada"
 
 
 async def test_without_notify_the_workers_find_it_by_looking(

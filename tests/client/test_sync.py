@@ -79,7 +79,7 @@ async def test_a_thread_uses_the_loop_that_the_app_is_open_in(app: Penstock) -> 
     def blocking() -> str:
         job = app.sync.enqueue(greet, "Ada")
         assert "penstock sync" not in {thread.name for thread in threading.enumerate()}
-        return app.sync.wait(job, timeout=10)
+        return app.sync.wait(job, timeout=30)
 
     async with worker_of(app):
         assert await asyncio.to_thread(blocking) == "Hello, Ada"
@@ -130,7 +130,7 @@ async def test_a_script_that_just_ends_leaves_its_jobs_and_no_noise(script, app:
             script,
             "ids = [app.sync.enqueue(greet, str(n)).id for n in range(20)]\nprint(ids[-1])",
         )
-        assert await app.wait(last, timeout=10) == "Hello, 19"
+        assert await app.wait(last, timeout=30) == "Hello, 19"
 
 
 async def test_a_forked_child_gets_connections_of_its_own(script, app: Penstock) -> None:

@@ -106,8 +106,8 @@ async def test_one_that_was_held_by_an_open_transaction_runs_at_its_end(
         assert (await app.inside(connection).enqueue(waits, "Ada")).id == first.id
         async with worker_of(app, rescan=3600, poll=3600):
             plain = await app.enqueue(greet.options(unique=None), "Bo")
-            assert await app.wait(plain, timeout=10) == "Hello, Bo"
+            assert await app.wait(plain, timeout=30) == "Hello, Bo"
             assert (await app.get(first)).state == "ready"
             await connection.execute("COMMIT")
-            assert await app.wait(first, timeout=10) == "Hello, Ada"
+            assert await app.wait(first, timeout=30) == "Hello, Ada"
         await connection.execute("BEGIN")

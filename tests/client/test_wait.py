@@ -20,7 +20,7 @@ def note(app: Penstock):
 
 async def test_the_result_comes_back(app: Penstock, note) -> None:
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(note, "hello"), timeout=5) == "hello"
+        assert await app.wait(await app.enqueue(note, "hello"), timeout=30) == "hello"
 
 
 async def test_a_job_may_have_no_result(app: Penstock) -> None:
@@ -28,7 +28,7 @@ async def test_a_job_may_have_no_result(app: Penstock) -> None:
     async def nothing() -> None: ...
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(nothing), timeout=5) is None
+        assert await app.wait(await app.enqueue(nothing), timeout=30) is None
 
 
 async def test_a_failed_job_raises_with_its_last_error(app: Penstock) -> None:
@@ -39,7 +39,7 @@ async def test_a_failed_job_raises_with_its_last_error(app: Penstock) -> None:
     async with worker_of(app):
         enqueued = await app.enqueue(broken)
         with pytest.raises(JobFailed) as caught:
-            await app.wait(enqueued, timeout=5)
+            await app.wait(enqueued, timeout=30)
     error = caught.value
     assert (error.job_id, error.reason) == (enqueued.id, "exhausted")
     assert (error.error_type, error.error_message) == ("ValueError", "attempt 2")
@@ -52,7 +52,7 @@ async def test_a_discarded_job_says_so(app: Penstock) -> None:
 
     async with worker_of(app):
         with pytest.raises(JobFailed, match=r"discarded.*no PDF"):
-            await app.wait(await app.enqueue(hopeless), timeout=5)
+            await app.wait(await app.enqueue(hopeless), timeout=30)
 
 
 async def test_a_cancelled_job_raises_while_it_is_waited_for(app: Penstock, note) -> None:
@@ -78,7 +78,7 @@ async def test_a_final_job_is_answered_without_patience(app: Penstock, note) -> 
 
 async def test_a_job_deleted_meanwhile_is_not_waited_for(app: Penstock, note) -> None:
     enqueued = await app.enqueue(note.options(delay=60))
-    waiting = asyncio.ensure_future(app.wait(enqueued, timeout=5))
+    waiting = asyncio.ensure_future(app.wait(enqueued, timeout=30))
     await app.delete(enqueued)
     with pytest.raises(JobNotFound):
         await waiting

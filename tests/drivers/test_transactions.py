@@ -26,7 +26,7 @@ async def test_a_commit_makes_the_job_visible_and_wakes_the_workers(
 ) -> None:
     async with worker_of(app, rescan=3600, poll=3600):
         job = await caller.enqueue(greet, "Ada")
-        assert await app.wait(job, timeout=10) == "Hello, Ada"
+        assert await app.wait(job, timeout=30) == "Hello, Ada"
 
 
 async def test_many_jobs_are_stored_in_order_with_all_their_options(

@@ -76,4 +76,4 @@ async def test_a_pause_of_pgbouncer_is_waited_out(
         done, _ = await asyncio.wait([waiting], timeout=0.5)
         assert not done
         await bouncer.tell(f"RESUME {database.name}")
-        assert await app.wait(await waiting, timeout=10) == "done"
+        assert await app.wait(await waiting, timeout=30) == "done"

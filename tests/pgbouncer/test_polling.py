@@ -32,7 +32,7 @@ async def test_ready_and_due_jobs_are_found_by_looking_for_them(
             await until(lambda: is_deaf(caplog), what="the listener to give up")
             for delay in (0, 0.1, 0):
                 job = await app.enqueue(note.options(delay=delay))
-                assert await app.wait(job, timeout=5) == "done"
+                assert await app.wait(job, timeout=30) == "done"
             assert not crew_of(worker).listener.is_listening
 
 
@@ -51,7 +51,7 @@ async def test_a_cancel_arrives_with_the_next_heartbeat(app: Penstock) -> None:
         job = await app.enqueue(endless)
         await started.wait()
         await app.cancel(job)
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), 30)
 
 
 async def test_in_session_mode_a_worker_is_told_at_once(database: Database) -> None:
@@ -69,7 +69,7 @@ async def test_in_session_mode_a_worker_is_told_at_once(database: Database) -> N
             await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
             for delay in (0, 0.1):
                 job = await app.enqueue(note.options(delay=delay))
-                assert await app.wait(job, timeout=5) == "done"
+                assert await app.wait(job, timeout=30) == "done"
 
 
 async def test_an_address_to_listen_at_that_leads_elsewhere_is_noticed(
@@ -85,4 +85,4 @@ async def test_an_address_to_listen_at_that_leads_elsewhere_is_noticed(
         with caplog.at_level(logging.INFO, "penstock.listener"):
             async with worker_of(app, rescan=NEVER):
                 await until(lambda: is_deaf(caplog), what="the listener to give up")
-                assert await app.wait(await app.enqueue(note), timeout=5) == "done"
+                assert await app.wait(await app.enqueue(note), timeout=30) == "done"

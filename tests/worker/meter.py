@@ -100,4 +100,4 @@ async def expect_nothing_counted(*workers: Worker) -> None:
         def is_clear(counts: Any = counts) -> bool:
             return all(numbers == (0, 0, 0) for numbers in counts().values())
 
-        await until(is_clear, 5, what=f"counts to be clear, {counts()}")
+        await until(is_clear, what=f"counts to be clear, {counts()}")

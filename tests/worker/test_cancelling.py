@@ -125,9 +125,9 @@ async def test_a_job_cancelled_before_it_got_a_slot_never_runs(app: Penstock) ->
         await app.cancel(second)
         await until(lambda: not worker.states["default"].hand, what="the worker to be told")
         go_on.set()
-        await app.wait(first, timeout=5)
+        await app.wait(first, timeout=30)
         third = await app.enqueue(slow, "third")
-        await app.wait(third, timeout=5)
+        await app.wait(third, timeout=30)
     assert ran == ["first", "third"]
 
 

@@ -57,8 +57,8 @@ async def test_a_higher_priority_overtakes_a_backlog_that_is_being_worked_off(
             lambda: 50 in [line.priority for line in marks.lines("")], what="the news to arrive"
         )
         go_on.set()
-        await app.wait(urgent, timeout=5)
-        await app.wait(jobs[-1], timeout=5)
+        await app.wait(urgent, timeout=30)
+        await app.wait(jobs[-1], timeout=30)
     assert ran.index("urgent") == 1
 
 
@@ -133,10 +133,10 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_run_a_moment_later(
             return number
 
         lost = proxy.drop_reply_after("claim_v3")
-        async with worker_of(far, reconcile=3600, lease=60, heartbeat=20):
+        async with worker_of(far, reconcile=3600, lease=600, heartbeat=200):
             jobs = await far.enqueue_many(note.prepare(number) for number in range(3))
             await lost.wait()
-            assert [await far.wait(job, timeout=5) for job in jobs] == [0, 1, 2]
+            assert [await far.wait(job, timeout=30) for job in jobs] == [0, 1, 2]
         for job in jobs:
             found = await far.get(job)
             assert (found.attempt, found.losses, found.failures) == (2, 0, 0)
@@ -158,7 +158,7 @@ async def test_strangers_under_a_workers_lease_are_released_now_and_then(
             crew_of(worker).session.lease,
         )
         await app.resume("default")
-        assert await app.wait(enqueued, timeout=5) == "found"
+        assert await app.wait(enqueued, timeout=30) == "found"
 
 
 async def test_what_runs_here_is_no_stranger(app: Penstock) -> None:
@@ -178,7 +178,7 @@ async def test_what_runs_here_is_no_stranger(app: Penstock) -> None:
         await until(lambda: len(looks) >= 3, what="some looks")
         assert (await app.get(enqueued)).state == "running"
         go_on.set()
-        await app.wait(enqueued, timeout=5)
+        await app.wait(enqueued, timeout=30)
     assert runs == [1]
 
 
@@ -202,9 +202,9 @@ async def test_a_job_committed_late_behind_the_mark_is_found_by_its_notification
     async with worker_of(app, rescan=3600, poll=3600):
         late, transaction = await late_job(app, note, connection, notify=True)
         for _ in range(3):
-            await app.wait(await app.enqueue(note), timeout=5)
+            await app.wait(await app.enqueue(note), timeout=30)
         await transaction.commit()
-        assert await app.wait(late, timeout=5) == "late"
+        assert await app.wait(late, timeout=30) == "late"
 
 
 async def test_without_a_notification_it_is_found_by_the_next_look(
@@ -213,9 +213,9 @@ async def test_without_a_notification_it_is_found_by_the_next_look(
     async with worker_of(app, rescan=0.2):
         late, transaction = await late_job(app, note, connection, notify=False)
         for _ in range(3):
-            await app.wait(await app.enqueue(note), timeout=5)
+            await app.wait(await app.enqueue(note), timeout=30)
         await transaction.commit()
-        assert await app.wait(late, timeout=5) == "late"
+        assert await app.wait(late, timeout=30) == "late"
 
 
 @pytest.mark.told
@@ -236,8 +236,8 @@ async def test_looking_alone_suffices(app: Penstock, note, monkeypatch: pytest.M
     monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
     async with worker_of(app, poll=0.05, rescan=3600):
         for _ in range(3):
-            await app.wait(await app.enqueue(note), timeout=5)
-        assert await app.wait(await app.enqueue(note.options(delay=0.1), "later"), timeout=5)
+            await app.wait(await app.enqueue(note), timeout=30)
+        assert await app.wait(await app.enqueue(note.options(delay=0.1), "later"), timeout=30)
 
 
 @pytest.mark.told

@@ -73,7 +73,7 @@ async def test_time_runs_out(app: Penstock) -> None:
         await asyncio.Event().wait()
 
     enqueued = await app.enqueue(endless)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         tally = await worker_of(app, finish=0).drain(seconds=timedelta(seconds=0.3))
     assert started.is_set()
     assert (tally.settled, tally.released) == (0, 1)
@@ -129,7 +129,7 @@ async def test_a_paused_queue_is_not_waited_for(app: Penstock, note) -> None:
     await app.pause("default")
     await app.enqueue(note)
     other = await app.enqueue(note.options(queue="other"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         tally = await worker_of(app, ["default", "other"]).drain()
     assert tally.completed == 1
     assert (await app.get(other)).state == "completed"

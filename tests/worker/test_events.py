@@ -48,7 +48,7 @@ async def test_a_subscriber_that_raises_hurts_nobody(
     with caplog.at_level(logging.ERROR, "penstock.events"):
         async with worker_of(app):
             for _ in range(2):
-                assert await app.wait(await app.enqueue(note), timeout=5) == "done"
+                assert await app.wait(await app.enqueue(note), timeout=30) == "done"
             await until(lambda: len(finished) == 2, what="the other subscriber")
     assert "JobFinished" in caplog.text
 
@@ -61,10 +61,10 @@ async def test_a_subscription_can_be_ended(app: Penstock) -> None:
     async def note() -> None: ...
 
     async with worker_of(app) as worker:
-        await app.wait(await app.enqueue(note), timeout=5)
+        await app.wait(await app.enqueue(note), timeout=30)
         await until(lambda: seen, what="the event")
         end()
-        await app.wait(await app.enqueue(note), timeout=5)
+        await app.wait(await app.enqueue(note), timeout=30)
         await until(lambda: worker.tally.completed == 2, what="the second")
     assert len(seen) == 1
     assert not app.events.wanted(JobFinished)

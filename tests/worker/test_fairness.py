@@ -65,7 +65,7 @@ async def test_also_while_quick_jobs_are_fetched_ahead(fair: Penstock) -> None:
         for small in ("one", "two", "three"):
             [job] = await fair.enqueue_many(of(meter, small))
             begun = len(meter.order)
-            await fair.wait(job, timeout=10)
+            await fair.wait(job, timeout=30)
             # A round trip's worth, not what waits.
             assert meter.order.index(small) - begun < 200
         assert meter.done < 2000
@@ -132,7 +132,7 @@ async def test_lanes_are_found_also_where_nobody_is_told(
         assert meter.order == ["big", "big", "small"]
         await fair.set_lane("default", "small", weight=2)
         book = crew_of(worker).rulebook
-        await until(lambda: book.rules.lanes, 10, what="the new rules")
+        await until(lambda: book.rules.lanes, what="the new rules")
         meter.let_all_go()
 
 

@@ -51,7 +51,7 @@ async def test_complete_settles_with_the_handlers_own_rows(
     worker = worker_of(app)
     async with worker:
         enqueued = await app.enqueue(pay)
-        assert await app.wait(enqueued, timeout=5) == {"paid": True}
+        assert await app.wait(enqueued, timeout=30) == {"paid": True}
         await until(lambda: finished, what="the worker to know")
     job = await app.get(enqueued)
     assert (job.attempt, job.failures, job.errors) == (1, 0, ())
@@ -72,7 +72,7 @@ async def test_to_complete_is_one_question_to_the_server(
                 await ctx.complete(connection, "paid")
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(pay), timeout=5) == "paid"
+        assert await app.wait(await app.enqueue(pay), timeout=30) == "paid"
     assert len(asked) == 1
 
 
@@ -91,7 +91,7 @@ async def test_a_completion_that_is_rolled_back_is_a_failure_and_runs_again(
     worker = worker_of(app)
     async with worker:
         enqueued = await app.enqueue(pay)
-        await app.wait(enqueued, timeout=5)
+        await app.wait(enqueued, timeout=30)
         await until(lambda: worker.tally.settled == 2, what="both attempts to be counted")
     job = await app.get(enqueued)
     assert (job.attempt, job.failures) == (2, 1)
@@ -115,7 +115,7 @@ async def test_a_handler_that_raises_after_its_commit_has_completed_all_the_same
     worker = worker_of(app)
     async with worker:
         enqueued = await app.enqueue(pay)
-        assert await app.wait(enqueued, timeout=5) == "paid"
+        assert await app.wait(enqueued, timeout=30) == "paid"
         await until(lambda: worker.tally.settled, what="the attempt to be counted")
         assert (await app.get(enqueued)).errors == ()
     assert await entries(ledger) == [(enqueued.id, 1)]
@@ -167,7 +167,7 @@ async def test_a_stale_attempt_is_refused_and_its_rows_with_it(
         await ledger.execute(
             "UPDATE penstock.job SET state = 'ready', lease = NULL, token = NULL, losses = 0"
         )
-        assert await app.wait(enqueued, timeout=5) == "attempt 2"
+        assert await app.wait(enqueued, timeout=30) == "attempt 2"
         go_on.set()
         await until(lambda: len(outcome) == 3, what="the stale attempt")
     assert outcome == [1, 1, True]
@@ -207,7 +207,7 @@ async def test_a_second_complete_after_the_commit_changes_nothing(
     worker = worker_of(app)
     async with worker:
         enqueued = await app.enqueue(pay)
-        assert await app.wait(enqueued, timeout=5) == "first"
+        assert await app.wait(enqueued, timeout=30) == "first"
         await until(lambda: worker.tally.completed, what="the attempt to be counted")
     assert await entries(ledger) == [(enqueued.id, 1)]
 
@@ -230,7 +230,7 @@ async def test_an_attempt_may_complete_again_after_a_rollback(
 
     async with worker_of(app):
         enqueued = await app.enqueue(pay)
-        assert await app.wait(enqueued, timeout=5) == "done"
+        assert await app.wait(enqueued, timeout=30) == "done"
     assert await entries(ledger) == [(enqueued.id, 1)]
 
 
@@ -279,7 +279,7 @@ async def test_a_fence_that_holds_keeps_the_job_from_being_rescued_or_cancelled(
         assert rescued == []
         assert not cancelling.done()
         go_on.set()
-        assert await app.wait(enqueued, timeout=5) == "attempt 1"
+        assert await app.wait(enqueued, timeout=30) == "attempt 1"
         assert await cancelling is False
 
 
@@ -301,7 +301,7 @@ async def test_an_idle_fence_does_not_outlive_its_lease(
             )
 
     async with worker_of(app, lease=2.0, heartbeat=0.5):
-        await app.wait(await app.enqueue(pay), timeout=5)
+        await app.wait(await app.enqueue(pay), timeout=30)
     assert 0 < float(limits[0]) <= 2.0
 
 

@@ -59,4 +59,4 @@ async def test_a_batch_that_was_held_is_folded_by_who_was_refused(
         folder = crew_of(worker).maintenance.folder
         await until(lambda: folder._patience > 0.2, what="the fold to be refused")
         await holding.rollback()
-        await batch.wait(5)
+        await batch.wait(30)

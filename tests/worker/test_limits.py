@@ -291,7 +291,7 @@ async def test_parts_are_equal_also_where_nobody_is_told(
     await app.set_limit("queue:default", slots=4)
     await app.enqueue_many(meter.task.prepare() for _ in range(4000))
     async with worker_of(app, SLOTS) as one, worker_of(app, SLOTS) as other:
-        await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, 10, what="both")
+        await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, what="both")
         await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
     assert meter.most["all"] == 4
 
@@ -305,7 +305,7 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
         await app.enqueue_many(meter.task.prepare(str(n)) for n in range(50))
         await meter.ended(50)
         limiter = crew_of(worker).limiter
-        await until(lambda: not limiter.holdings._allowances, 10, what="the limits to be forgotten")
+        await until(lambda: not limiter.holdings._allowances, what="the limits to be forgotten")
         assert await connection.fetchval('SELECT count(*) FROM penstock."grant"') == 0
 
 
@@ -323,7 +323,7 @@ async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_wh
             await until(lambda: waits(connection), what="the other to wait")
             meter.let_all_go()
             await meter.ended(10)
-            await until(lambda: granted_is(connection, []), 10, what="nobody to hold or wait")
+            await until(lambda: granted_is(connection, []), what="nobody to hold or wait")
 
 
 # A lost lease
@@ -475,7 +475,7 @@ async def test_tokens_that_are_not_used_at_once_go_back(
         await app.enqueue(meter.task)
         await meter.ended(1)
         allowance = crew_of(worker).limiter.holdings._allowances["queue:default"]
-        await until(lambda: allowance.tokens == 0, 1.0, what="tokens to go back")
+        await until(lambda: allowance.tokens == 0, what="tokens to go back")
         await until(lambda: level_is(connection, 7), what="tokens to be back")
         await expect_nothing_counted(worker)
 

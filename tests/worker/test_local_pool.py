@@ -107,7 +107,7 @@ async def test_whoever_is_in_a_hurry_does_not_wait_for_pools(app: Penstock) -> N
     stopping = asyncio.ensure_future(worker.stop())
     await until(lambda: phases)
     worker.hurry()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await stopping
     async with asyncio.timeout(4):
         await app.close()
@@ -136,7 +136,7 @@ async def test_a_drain_includes_what_calls_enqueue(app: Penstock) -> None:
 
 async def test_a_call_that_is_stuck_does_not_keep_a_drain(app: Penstock) -> None:
     app.local_pool().submit(asyncio.Event().wait)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await worker_of(app, pool=0.05).drain()
 
 

@@ -23,7 +23,7 @@ async def test_a_lost_workers_jobs_run_again_with_the_loss_on_record(
     jobs = await app.enqueue_many(note.prepare() for _ in range(3))
     assert len(await ghost(connection)) == 3
     async with worker_of(app):
-        assert [await app.wait(job, timeout=5) for job in jobs] == [1, 1, 1]
+        assert [await app.wait(job, timeout=30) for job in jobs] == [1, 1, 1]
     assert sum(event.count for event in rescued) == 3
     for job in jobs:
         found = await app.get(job)
@@ -87,7 +87,7 @@ async def test_a_job_that_was_lost_runs_alone(
             work.options(queue=("default", "other")[n % 2]).prepare(f"n{n}") for n in range(30)
         )
         for job in (lost, *jobs):
-            await app.wait(job, timeout=10)
+            await app.wait(job, timeout=30)
     assert seen["lost"] == {"lost"}
     assert any(len(names) > 1 for names in seen.values())
 
@@ -117,7 +117,7 @@ async def test_neighbours_that_run_already_are_waited_for(
         after = await app.enqueue(work, "after")
         assert (await app.get(after)).state == "ready"
         go_on.set()
-        await app.wait(after, timeout=5)
+        await app.wait(after, timeout=30)
     assert order == ["before", "lost", "after"]
 
 
@@ -143,7 +143,7 @@ async def test_after_a_lone_job_the_others_go_on(
     jobs = await app.enqueue_many(waits.prepare() for _ in range(10))
     async with worker_of(app, {"default": 3}, rescan=3600, poll=3600):
         for job in jobs:
-            await app.wait(job, timeout=5)
+            await app.wait(job, timeout=30)
 
 
 async def test_a_lone_job_does_not_wait_for_ever(
@@ -165,6 +165,6 @@ async def test_a_lone_job_does_not_wait_for_ever(
             await connection.execute(
                 "UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id)
             )
-        await app.wait(lost, timeout=5)
+        await app.wait(lost, timeout=30)
         go_on.set()
-        await app.wait(endless, timeout=5)
+        await app.wait(endless, timeout=30)

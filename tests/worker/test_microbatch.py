@@ -74,7 +74,7 @@ async def test_jobs_share_a_call_and_each_has_its_own_result(app: Penstock) -> N
     calls = Calls(app, Batch(size=4, linger=LONG))
     jobs = await app.enqueue_many(calls.of(*range(8)))
     async with worker_of(app):
-        assert [await app.wait(job, timeout=5) for job in jobs] == [2 * n for n in range(8)]
+        assert [await app.wait(job, timeout=20) for job in jobs] == [2 * n for n in range(8)]
     assert calls.made == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
@@ -82,7 +82,7 @@ async def test_a_group_that_is_not_full_is_sent_when_its_linger_is_over(app: Pen
     calls = Calls(app, Batch(size=64, linger=0.1))
     async with worker_of(app):
         jobs = await app.enqueue_many(calls.of(1, 2, 3))
-        assert await app.wait(jobs[0], timeout=5) == 2
+        assert await app.wait(jobs[0], timeout=20) == 2
     assert calls.made == [[1, 2, 3]]
 
 
@@ -96,7 +96,7 @@ async def test_a_group_is_filled_across_claims(app: Penstock) -> None:
         assert crew_of(worker).dispatcher.jobs()
         assert worker.states["default"].slots.used == 0
         job = await app.enqueue(calls.task, 3)
-        assert await app.wait(job, timeout=5) == 6
+        assert await app.wait(job, timeout=20) == 6
     assert calls.made == [[1, 2, 3]]
 
 
@@ -109,8 +109,8 @@ async def test_tenants_and_stored_batches_share_a_call_and_are_counted_apart(
         await second.enqueue_many(calls.of(3, 4, tenant="zeta"))
         await app.enqueue_many(calls.of(5, 6, tenant="acme"))
     async with worker_of(app):
-        status = await app.wait_batch(first, timeout=5)
-        assert (status.completed, (await app.wait_batch(second, timeout=5)).completed) == (2, 2)
+        status = await app.wait_batch(first, timeout=20)
+        assert (status.completed, (await app.wait_batch(second, timeout=20)).completed) == (2, 2)
     assert calls.sizes == [6]
 
 
@@ -138,7 +138,7 @@ async def test_a_key_that_cannot_be_made_is_the_failure_of_its_item(app: Penstoc
     good, bad = await app.enqueue_many(calls.of(1, 0))
     async with worker_of(app):
         assert (await reaches(app, bad, "failed")).errors[0].type == "ZeroDivisionError"
-        assert await app.wait(good, timeout=5) == 2
+        assert await app.wait(good, timeout=20) == 2
 
 
 async def test_a_key_that_cannot_be_compared_says_what_to_do(app: Penstock) -> None:
@@ -220,7 +220,7 @@ async def test_items_that_find_no_slot_go_back_for_others(
         assert sorted(states) == ["ready", "ready", "ready", "running"]
         release.set()
         for job in jobs:
-            await app.wait(job, timeout=5)
+            await app.wait(job, timeout=20)
 
 
 async def test_full_calls_begin_while_slots_are_busy_as_soon_as_one_is_free(app: Penstock) -> None:
@@ -328,7 +328,7 @@ async def test_a_sync_handler_runs_in_a_thread(app: Penstock) -> None:
 
     jobs = await app.enqueue_many(double.prepare(number) for number in range(3))
     async with worker_of(app):
-        assert [await app.wait(job, timeout=5) for job in jobs] == [0, 2, 4]
+        assert [await app.wait(job, timeout=20) for job in jobs] == [0, 2, 4]
     assert names.pop().startswith("penstock")
 
 
@@ -359,7 +359,7 @@ async def test_the_call_has_a_context_and_each_item_its_own(
 
     jobs = await app.enqueue_many([use.prepare(1), use.prepare(2)])
     async with worker_of(app):
-        assert [await app.wait(job, timeout=5) for job in jobs] == [str(job.id) for job in jobs]
+        assert [await app.wait(job, timeout=20) for job in jobs] == [str(job.id) for job in jobs]
     assert seen == [(1, True), (1, True)]
     assert "use, items: 2] working" in caplog.text
 

@@ -165,7 +165,7 @@ async def test_a_budget_of_the_call_that_has_too_little_puts_all_off(app: Pensto
     jobs = await app.enqueue_many(spend.prepare(number) for number in range(8))
     async with worker_of(app, {"default": 1}):
         for job in jobs[:4]:
-            assert await app.wait(job, timeout=5) == "spent"
+            assert await app.wait(job, timeout=20) == "spent"
         for job in jobs[4:]:
             assert (await reaches(app, job, "scheduled")).failures == 0
     assert calls == [4, 4]
@@ -182,10 +182,10 @@ async def test_an_item_that_waits_for_an_event_waits_alone(app: Penstock) -> Non
     jobs = await app.enqueue_many(approve.prepare(number) for number in range(4))
     async with worker_of(app):
         for number in (0, 1, 3):
-            assert await app.wait(jobs[number], timeout=5) == "done"
+            assert await app.wait(jobs[number], timeout=20) == "done"
         await reaches(app, jobs[2], "blocked")
         await app.send_event("approved")
-        assert await app.wait(jobs[2], timeout=5) == "done"
+        assert await app.wait(jobs[2], timeout=20) == "done"
 
 
 async def test_work_that_nobody_awaited_is_a_failure_of_all(app: Penstock) -> None:
@@ -211,7 +211,7 @@ async def test_a_sync_handler_has_budgets_as_well(app: Penstock) -> None:
 
     jobs = await app.enqueue_many([spend.prepare(1), spend.prepare(2)])
     async with worker_of(app):
-        assert [await app.wait(job, timeout=5) for job in jobs] == ["spent", "spent"]
+        assert [await app.wait(job, timeout=20) for job in jobs] == ["spent", "spent"]
 
 
 # Transactions
@@ -287,6 +287,6 @@ async def test_an_item_that_belongs_to_another_does_not_hurt_the_others(
     jobs = await app.enqueue_many(note.prepare(number) for number in range(3))
     worker = worker_of(app)
     async with worker:
-        assert [await app.wait(job, timeout=5) for job in (jobs[0], jobs[2])] == ["done", "done"]
+        assert [await app.wait(job, timeout=20) for job in (jobs[0], jobs[2])] == ["done", "done"]
         await until(lambda: worker.tally.refused or does_raise, what="the refusal")
     assert calls == ([[0, 1, 2], [0, 2]] if does_raise else [[0, 1, 2]])

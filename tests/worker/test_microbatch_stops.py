@@ -53,14 +53,14 @@ async def test_each_item_has_its_own_timeout(app: Penstock) -> None:
         assert held.cancelled == [False, True, False]
         assert not held.was_cancelled.is_set()
         held.go_on.set()
-        assert [await app.wait(job, timeout=5) for job in (jobs[0], jobs[2])] == [0, 2]
+        assert [await app.wait(job, timeout=20) for job in (jobs[0], jobs[2])] == [0, 2]
     assert (await app.get(jobs[1])).state == "scheduled"
 
 
 async def test_the_time_in_which_an_item_waits_for_others_does_not_count(app: Penstock) -> None:
     calls = Calls(app, Batch(size=2, linger=0.3), timeout=0.1)
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(calls.task, 1), timeout=5) == 2
+        assert await app.wait(await app.enqueue(calls.task, 1), timeout=20) == 2
 
 
 async def test_a_cancelled_item_is_dropped_and_the_others_go_on(app: Penstock) -> None:
@@ -71,7 +71,7 @@ async def test_a_cancelled_item_is_dropped_and_the_others_go_on(app: Penstock) -
         await app.cancel(jobs[0])
         await until(lambda: held.cancelled == [True, False, False], what="the item to be told")
         held.go_on.set()
-        assert [await app.wait(job, timeout=5) for job in jobs[1:]] == [1, 2]
+        assert [await app.wait(job, timeout=20) for job in jobs[1:]] == [1, 2]
     assert (await app.get(jobs[0])).state == "cancelled"
 
 
@@ -82,7 +82,7 @@ async def test_a_call_is_cancelled_when_all_its_items_are(app: Penstock) -> None
         await held.begun(2)
         for job in jobs:
             await app.cancel(job)
-        await asyncio.wait_for(held.was_cancelled.wait(), 5)
+        await asyncio.wait_for(held.was_cancelled.wait(), 20)
         await until(lambda: not worker.states["default"].slots.used, what="the slot to be free")
         assert not crew_of(worker).dispatcher.running
 
@@ -96,7 +96,7 @@ async def test_an_item_that_is_cancelled_while_it_waits_is_forgotten(app: Pensto
         await app.cancel(first)
         await until(lambda: not gathering, what="it to be forgotten")
         jobs = await app.enqueue_many(calls.of(2, 3))
-        assert await app.wait(jobs[1], timeout=5) == 6
+        assert await app.wait(jobs[1], timeout=20) == 6
     assert calls.made == [[2, 3]]
 
 
@@ -194,7 +194,7 @@ async def test_a_worker_that_loses_its_lease_forgets_its_items(
         await held.begun(2)
         await until(lambda: worker.states["default"].gathering, what="the third")
         await connection.execute("DELETE FROM penstock.lease")
-        await asyncio.wait_for(held.was_cancelled.wait(), 5)
+        await asyncio.wait_for(held.was_cancelled.wait(), 20)
         assert held.cancelled == [True, True]
         held.go_on.set()
 
@@ -207,7 +207,7 @@ async def test_an_item_that_lost_its_worker_runs_in_a_call_of_its_own(
     jobs = await app.enqueue_many(calls.of(1, 2))
     await ghost(connection)
     async with worker_of(app):
-        assert [await app.wait(job, timeout=10) for job in jobs] == [2, 4]
+        assert [await app.wait(job, timeout=20) for job in jobs] == [2, 4]
     assert sorted(calls.made) == [[1], [2]]
 
 
@@ -235,8 +235,8 @@ async def test_one_that_can_be_found_by_a_child_process_runs_there(
     await ghost(connection)
     fresh = await app.enqueue(whereabouts, 4)
     async with worker_of(app):
-        assert await app.wait(fresh, timeout=10) == [os.getpid(), 1]
+        assert await app.wait(fresh, timeout=20) == [os.getpid(), 1]
         for job in jobs[:2]:
-            process, items = await app.wait(job, timeout=10)
+            process, items = await app.wait(job, timeout=20)
             assert (process != os.getpid(), items) == (True, 1)
         assert (await reaches(app, jobs[2], "failed")).errors[-1].message == "told to"

@@ -84,8 +84,8 @@ async def test_a_resource_that_opens_for_ever_does_not_stop_the_stop(
         return "done"
 
     waiting = await app.enqueue(think)
-    async with asyncio.timeout(10), worker_of(app):
-        assert await app.wait(await app.enqueue(plain), timeout=5) == "done"
+    async with asyncio.timeout(30), worker_of(app):
+        assert await app.wait(await app.enqueue(plain), timeout=30) == "done"
         assert (await reaches(app, waiting, "scheduled")).reason == "missing_resource"
 
 

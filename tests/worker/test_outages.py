@@ -41,8 +41,8 @@ async def test_a_worker_survives_the_loss_of_any_of_its_connections(
                 await cut_connections(database.admin_url, kind)
             await until(lambda: connected_again(database, kind), what="a new connection")
         go_on.set()
-        assert await app.wait(running, timeout=10) == 1
-        assert await app.wait(await app.enqueue(slow), timeout=10) == 1
+        assert await app.wait(running, timeout=30) == 1
+        assert await app.wait(await app.enqueue(slow), timeout=30) == 1
     said = [record for record in caplog.records if "does not answer" in record.getMessage()]
     assert len(said) <= 3
 
@@ -75,7 +75,7 @@ async def test_the_listener_looks_around_after_it_was_away(
             quiet = app.inside(connection, notify=False)
             enqueued = await quiet.enqueue(note)
         await cut_connections(database.admin_url, "penstock listener")
-        assert await app.wait(enqueued, timeout=5) == "done"
+        assert await app.wait(enqueued, timeout=30) == "done"
 
 
 async def test_an_outage_is_told_once_and_its_end_once(
@@ -89,7 +89,7 @@ async def test_an_outage_is_told_once_and_its_end_once(
             return "done"
 
         async with worker_of(far, lease=60, heartbeat=1):
-            assert await far.wait(await far.enqueue(note), timeout=5) == "done"
+            assert await far.wait(await far.enqueue(note), timeout=30) == "done"
             with caplog.at_level(logging.WARNING, "penstock"):
                 proxy.refuse()
                 await until(lambda: gone, what="the outage to be noticed")
@@ -100,7 +100,7 @@ async def test_an_outage_is_told_once_and_its_end_once(
                 assert back == []
                 proxy.heal()
                 await until(lambda: back, what="its end to be noticed")
-            assert await far.wait(await far.enqueue(note), timeout=10) == "done"
+            assert await far.wait(await far.enqueue(note), timeout=30) == "done"
         messages = [record.getMessage() for record in caplog.records]
         assert sum("does not answer" in message for message in messages) == 1
         assert sum("answers again" in message for message in messages) == 1
@@ -125,7 +125,7 @@ async def test_jobs_that_run_through_an_outage_shorter_than_the_lease_are_not_lo
             for _ in range(10):
                 await asyncio.sleep(0.02)
             proxy.heal()
-            assert await far.wait(enqueued, timeout=10) == 1
+            assert await far.wait(enqueued, timeout=30) == 1
 
 
 async def test_a_server_without_free_connections_is_an_outage_too(
@@ -144,7 +144,7 @@ async def test_a_server_without_free_connections_is_an_outage_too(
         await until(lambda: gone, what="the outage to be noticed")
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
         await until(lambda: back, what="its end to be noticed")
-        assert await app.wait(await app.enqueue(note), timeout=10) == "done"
+        assert await app.wait(await app.enqueue(note), timeout=30) == "done"
 
 
 async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(
@@ -162,7 +162,7 @@ async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(
         assert (await app.get(enqueued)).state == "ready"
         for each in held:
             await pool.release(each)
-        assert await app.wait(enqueued, timeout=5) == "done"
+        assert await app.wait(enqueued, timeout=30) == "done"
 
 
 async def test_an_app_with_one_connection_serves_many_callers(database: Database) -> None:
@@ -175,7 +175,7 @@ async def test_an_app_with_one_connection_serves_many_callers(database: Database
         first = await app.enqueue(note, 0)
         async with worker_of(app):
             jobs = await asyncio.gather(*(app.enqueue(note, n) for n in range(50)))
-            results = await asyncio.gather(*(app.wait(job, timeout=10) for job in jobs))
+            results = await asyncio.gather(*(app.wait(job, timeout=30) for job in jobs))
         assert results == list(range(50))
 
 

@@ -18,7 +18,7 @@ async def test_a_failed_attempt_is_tried_again_until_it_works(app: Penstock) -> 
 
     async with worker_of(app):
         enqueued = await app.enqueue(flaky)
-        assert await app.wait(enqueued, timeout=5) == 3
+        assert await app.wait(enqueued, timeout=30) == 3
     job = await app.get(enqueued)
     assert (job.attempt, job.failures) == (3, 2)
     assert [error.message for error in job.errors] == ["attempt 1", "attempt 2"]

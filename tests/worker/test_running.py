@@ -27,7 +27,7 @@ async def test_async_handlers_run_on_the_loop_and_sync_ones_in_threads(app: Pens
 
     async with worker_of(app):
         jobs = [await app.enqueue(on_loop, 1), await app.enqueue(in_thread, 1)]
-        assert [await app.wait(job, timeout=5) for job in jobs] == [2, 3]
+        assert [await app.wait(job, timeout=30) for job in jobs] == [2, 3]
     assert ran_in["async"] is threading.main_thread()
     assert ran_in["sync"] is not threading.main_thread()
 
@@ -49,7 +49,7 @@ async def test_a_handler_that_waits_is_one_of_many(app: Penstock) -> None:
     async with worker_of(app, {"default": 5}):
         jobs = await app.enqueue_many(meet.prepare() for _ in range(12))
         for job in jobs:
-            await app.wait(job, timeout=5)
+            await app.wait(job, timeout=30)
     assert most == 5
 
 
@@ -70,7 +70,7 @@ async def test_the_context_tells_about_the_attempt(
     with caplog.at_level(logging.WARNING, "penstock.job"):
         async with worker_of(app):
             enqueued = await app.enqueue(look, "Ada")
-            await app.wait(enqueued, timeout=5)
+            await app.wait(enqueued, timeout=30)
     id = enqueued.id
     assert seen == [(id, 1, 0, {"name": "Ada"}, False), (id, 2, 1, {"name": "Ada"}, False)]
     lines = [record for record in caplog.records if record.name == "penstock.job"]
@@ -93,7 +93,7 @@ async def test_a_running_job_names_its_worker(app: Penstock) -> None:
         job = await app.enqueue(look)
         assert (await reaches(app, job, "running")).worker == "turbine 1"
         enough.set()
-        await app.wait(job, timeout=5)
+        await app.wait(job, timeout=30)
     assert seen == ["turbine 1"]
     assert (await app.get(job)).worker is None
 
@@ -137,7 +137,7 @@ async def test_progress_is_seen_while_the_job_runs(app: Penstock, kind: str) -> 
 
         await until(told, what="the progress")
         go_on.set()
-        await app.wait(enqueued, timeout=5)
+        await app.wait(enqueued, timeout=30)
 
 
 async def test_the_last_progress_a_handler_tells_is_kept(app: Penstock) -> None:
@@ -181,7 +181,7 @@ async def test_any_result_is_stored(app: Penstock) -> None:
 
     async with worker_of(app):
         for name in given:
-            assert await app.wait(await app.enqueue(give, name), timeout=5) == stored[name], name
+            assert await app.wait(await app.enqueue(give, name), timeout=30) == stored[name], name
 
 
 async def test_a_huge_result_is_replaced_by_its_size(app: Penstock) -> None:
@@ -190,7 +190,7 @@ async def test_a_huge_result_is_replaced_by_its_size(app: Penstock) -> None:
         return "x" * 2_000_000
 
     async with worker_of(app):
-        result = await app.wait(await app.enqueue(give), timeout=5)
+        result = await app.wait(await app.enqueue(give), timeout=30)
     assert result == {"$too_large": {"bytes": 2_000_002, "limit": 1024 * 1024}}
 
 
@@ -285,6 +285,6 @@ async def test_a_snooze_runs_again_and_counts_as_nothing(app: Penstock) -> None:
 
     async with worker_of(app):
         enqueued = await app.enqueue(poll)
-        assert await app.wait(enqueued, timeout=5) == 4
+        assert await app.wait(enqueued, timeout=30) == 4
     job = await app.get(enqueued)
     assert (job.attempt, job.failures, job.errors) == (4, 0, ())

@@ -36,10 +36,12 @@ async def test_two_queues_in_one_database_know_nothing_of_each_other(
     async with other, worker_of(app, **quiet), worker_of(other, **quiet):
         for each, answer in ((app, "first"), (other, "second")):
             note = each.tasks.get("note")
-            assert await each.wait(await each.enqueue(note), timeout=5) == answer
-            assert await each.wait(await each.enqueue(note.options(delay=0.1)), timeout=5) == answer
+            assert await each.wait(await each.enqueue(note), timeout=30) == answer
+            assert (
+                await each.wait(await each.enqueue(note.options(delay=0.1)), timeout=30) == answer
+            )
         running = await other.enqueue(other.tasks.get("endless"))
         await reaches(other, running, "running")
         await other.cancel(running)
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), 30)
     assert {job.result for job in (await app.list()).jobs} == {"first"}

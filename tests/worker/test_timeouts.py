@@ -39,7 +39,7 @@ async def test_a_timeout_is_a_failure_that_is_tried_again(app: Penstock) -> None
         return ctx.attempt
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(slow_at_first), timeout=5) == 2
+        assert await app.wait(await app.enqueue(slow_at_first), timeout=30) == 2
 
 
 async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it_returns(
@@ -70,7 +70,7 @@ async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it
         assert free == 0
         assert (await app.get(waiting)).state == "ready"
         release.set()
-        await app.wait(waiting, timeout=5)
+        await app.wait(waiting, timeout=30)
     assert told.is_set()
 
 
@@ -94,7 +94,7 @@ async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app:
         return ctx.cancelled
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(quick), timeout=5) is False
+        assert await app.wait(await app.enqueue(quick), timeout=30) is False
 
 
 async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
@@ -120,7 +120,7 @@ async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
     worker = worker_of(app, {"default": 2}, isolation_wait=0.1, overtime_grace=1.0)
     async with worker:
         enqueued = await app.enqueue(stubborn)
-        assert await app.wait(enqueued, timeout=10) == "second"
+        assert await app.wait(enqueued, timeout=30) == "second"
         release.set()
         await until(lambda: refused, what="the late outcome to be refused")
     job = await app.get(enqueued)
@@ -155,4 +155,4 @@ async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
         [run] = crew_of(worker).dispatcher.running.values()
         assert run.timer is None
         go_on.set()
-        assert await app.wait(enqueued, timeout=5) == "done"
+        assert await app.wait(enqueued, timeout=30) == "done"

@@ -44,8 +44,8 @@ async def test_a_running_job_is_superseded_its_late_writes_are_refused_and_the_n
         older = await app.enqueue(index, "old")
         await began.wait()
         newer = await app.enqueue(index, "new")
-        await asyncio.wait_for(told.wait(), 10)
-        assert await app.wait(newer, timeout=10) == "new"
+        await asyncio.wait_for(told.wait(), 30)
+        assert await app.wait(newer, timeout=30) == "new"
     found = await app.get(older)
     assert (found.state, found.reason) == ("cancelled", "superseded")
     assert late == []

@@ -45,10 +45,10 @@ async def test_a_queue_outside_of_its_hours_waits_and_is_served_when_it_is_opene
     await app.set_queue("imports", windows=closed_now())
     async with worker_of(app, ["imports", "other"], **DEAF):
         held = await app.enqueue(note, "held")
-        await app.wait(await app.enqueue(note.options(queue="other")), timeout=10)
+        await app.wait(await app.enqueue(note.options(queue="other")), timeout=30)
         assert (await app.get(held)).state == "ready"
         await app.set_queue("imports", windows=None)
-        assert await app.wait(held, timeout=10) == "held"
+        assert await app.wait(held, timeout=30) == "held"
 
 
 @pytest.mark.told
@@ -62,12 +62,12 @@ async def test_a_lane_outside_of_its_hours_or_paused_is_passed_by(app: Penstock,
             for name in ("night", "stopped")
             for _ in range(3)
         ]
-        await app.wait(await app.enqueue(note.options(tenant="acme")), timeout=10)
+        await app.wait(await app.enqueue(note.options(tenant="acme")), timeout=30)
         assert {(await app.get(job)).state for job in held} == {"ready"}
         await app.set_lane("imports", "night", windows=None)
         await app.set_lane("imports", "stopped", paused=False)
         for job in held:
-            await app.wait(job, timeout=10)
+            await app.wait(job, timeout=30)
 
 
 @pytest.mark.told
@@ -98,5 +98,5 @@ async def test_a_window_closes_by_the_clock(
     async with worker_of(app, ["imports", "other"], **DEAF):
         await until(is_closed, what="the window to have closed")
         late = await app.enqueue(note, "late")
-        await app.wait(await app.enqueue(note.options(queue="other")), timeout=10)
+        await app.wait(await app.enqueue(note.options(queue="other")), timeout=30)
         assert (await app.get(late)).state == "ready"
