@@ -33,7 +33,9 @@ INSERT INTO {SCHEMA}.chunk (tenant, edition, hash, tokens, heading, text, embedd
 SELECT 'acme', d.base, d.id::text::bytea, 1, '', t.text, v.embedding,
        to_tsvector('english', t.text) || array_to_tsvector(ARRAY['_e' || d.base])
   FROM {SCHEMA}.document AS d,
-       LATERAL (SELECT 'common word' || d.id % 100 || ' own' || d.id AS text) AS t,
+       LATERAL (SELECT 'common word' || d.id % 100 || ' own' || d.id
+                       || CASE d.id % 2 WHEN 0 THEN ' half' ELSE '' END
+                       || CASE d.id % 3 WHEN 0 THEN ' third' ELSE '' END AS text) AS t,
        LATERAL (SELECT array_agg(random() - 0.5 + 0 * g * d.id)::real[]::halfvec AS embedding
                   FROM generate_series(1, 8) AS g) AS v;
 INSERT INTO {SCHEMA}.passage (tenant, document, edition, position, chunk)
@@ -132,6 +134,16 @@ async def test_a_question_of_common_words_is_answered(many: Database) -> None:
             on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
         )
     assert len(hits) == K
+
+
+async def test_two_common_words_are_looked_for_together(many: Database) -> None:
+    """Each is in more chunks than are read; those that have both come first."""
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
+        hits = await Searching(shelves).search(
+            on, "acme", [Group((BIG,))], Query("third half", k=K, mode="words")
+        )
+    assert len(hits) == K
+    assert all(hit.document % 6 == 0 for hit in hits)
 
 
 @pytest.mark.parametrize("source", [BIG_SOURCE, SMALL_SOURCE])

@@ -66,6 +66,16 @@ async def test_a_word_in_a_heading_counts_more(shelf: Shelf) -> None:
     assert [hit.heading for hit in hits] == ["The anchor", "Ropes"]
 
 
+async def test_words_count_less_in_a_long_text(shelf: Shelf) -> None:
+    source = await shelf.source()
+    long = await shelf.add(source, "long.md", f"{BREAD} {SHIPS} {CATS} And much more is said here.")
+    short = await shelf.add(source, "short.md", BREAD)
+
+    hits = await shelf.ask("dough baked", mode="words")
+
+    assert [hit.document for hit in hits] == [short, long]
+
+
 async def test_a_rare_word_counts_more_than_common_ones(shelf: Shelf) -> None:
     many = [f"The ship number {number} lies in the bay." for number in range(30)]
     await shelf.add(await shelf.source(), "ships.md", *many, "The brigantine has two masts.")
