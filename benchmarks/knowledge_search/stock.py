@@ -38,7 +38,6 @@ class Stock:
     async def fill(self, editions: int, documents: Iterable[tuple[int, str, list[Piece]]]) -> int:
         """Publish documents, each in the edition of its number, and index them; how many chunks."""
         async with self.shelves.of(TENANT) as on:
-            await on.execute(f"DROP INDEX {self.schema}.chunk_embedding_{self.model.dimensions}")
             # Each edition has a base and a source of its own, of the same id.
             for _ in range(editions):
                 await on.execute(
@@ -64,6 +63,18 @@ class Stock:
             await on.execute(f"ANALYZE {self.schema}.chunk, {self.schema}.passage")
             chunks: int = await on.fetchval(f"SELECT count(*) FROM {self.schema}.chunk")
         return chunks
+
+    async def index_all(self) -> None:
+        """Make an index of all vectors, for the bare scan; no search uses it, for its condition."""
+        dimensions = self.model.dimensions
+        async with self.shelves.of(TENANT) as on:
+            await on.execute("SET LOCAL maintenance_work_mem = '1GB'")
+            await on.execute(
+                f"CREATE INDEX ON {self.schema}.chunk"
+                f" USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops)"
+                " WITH (m = 12, ef_construction = 64)"
+                f" WHERE vector_dims(embedding) = {dimensions}"
+            )
 
     async def _publish(self, on: Connection, edition: int, path: str, pieces: list[Piece]) -> None:
         document: int = await on.fetchval(
@@ -92,6 +103,8 @@ class Stock:
 async def opened(folder: str) -> AsyncIterator[Stock]:
     """An empty one, on a server in a folder."""
     server = Server(folder)
+    with server.hold():
+        await _give_memory(server.admin_url())
     with server.hold() as url:
         database = Database(url=url, schema=ENGINE)
         schema = schema_of(ENGINE)
@@ -101,6 +114,13 @@ async def opened(folder: str) -> AsyncIterator[Stock]:
         async with Shelves.opened(database, 2) as shelves:
             yield Stock(shelves, WordLlama(Embedding()), schema)
         await _forget(url, schema, ENGINE)
+
+
+async def _give_memory(url: str) -> None:
+    """As much as holds all chunks, from the next start on."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("ALTER SYSTEM SET shared_buffers = '1GB'")
+    await connection.close()
 
 
 async def _forget(url: str, *schemas: Any) -> None:
