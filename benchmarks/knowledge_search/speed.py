@@ -18,7 +18,7 @@ BARE = (
 )
 WARM: Final = 20
 # As in search_index_v1.sql: fewer find fewer of the true neighbours.
-SEARCHED = "SET LOCAL hnsw.ef_search = 300"
+SEARCHED = "SET LOCAL hnsw.ef_search = 400"
 
 Asked = Callable[[Connection, str], Awaitable[Any]]
 

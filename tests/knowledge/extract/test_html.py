@@ -85,6 +85,20 @@ def test_a_box_beside_the_text_is_read_and_does_not_head_what_follows(read: Read
     assert text(read, page) == "## Pumps\n\n**HISTORY**\n\nOld.\n\nMore."
 
 
+@pytest.mark.parametrize(
+    ("page", "heads"),
+    [
+        ("<title>CREATE INDEX</title><h2>CREATE INDEX</h2>a<h2>Notes</h2>b", "# CREATE INDEX"),
+        ("<title>3. pg_group</title><h2>3. <code>pg_group</code></h2>a<h3>b</h3>c", "# 3. `pg"),
+        ("<title>Pumps at work</title><h1>Pumps</h1>a<h2>Seals</h2>b", "# Pumps"),
+        ("<title>Handbook</title><h2>Pumps</h2>a<h2>Seals</h2>b", "## Pumps"),
+        ("<h2>Pumps</h2>a", "## Pumps"),
+    ],
+)
+def test_the_title_of_a_page_heads_all_of_its_parts(read: Read, page: str, heads: str) -> None:
+    assert text(read, page).startswith(heads)
+
+
 def test_lines_of_the_source_are_not_lines_of_the_text(read: Read) -> None:
     wrapped = "<p>one two\nthree</p><pre>a\n b</pre>"
     assert text(read, wrapped) == text(read, wrapped.replace("two\n", "two  "))

@@ -31,6 +31,9 @@ MAIN = "main, [role=main]"
 BOXES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
 BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
 
+HEADING = re.compile(r"^(#{2,6}) +(.+?) *#*$", re.MULTILINE)
+MARKS = re.compile(r"[\\*`]")
+HIGHEST = re.compile(r"^# ", re.MULTILINE)
 PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL | re.IGNORECASE)
 BLANKS = re.compile(r"\s+")
 CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
@@ -79,7 +82,22 @@ def page(source: str) -> tuple[str, str | None, dict[str, str]]:
             node.decompose()
         # A page that only leads around is still better than none: the index of a manual.
         text = markdown(readable(tree)) or markdown(LexborHTMLParser(everything))
-    return text, (title.text() if title else None) or first_heading(tree), metadata
+    told = title.text() if title else None
+    return headed(text, told), told or first_heading(tree), metadata
+
+
+def headed(text: str, title: str | None) -> str:
+    """With the title above all other headings, where the page has it among them.
+
+    Pages of manuals do, and each of their parts is found by the name of what it is about.
+    """
+    first = HEADING.search(text)
+    if first is None or not title or HIGHEST.search(text):
+        return text
+    words = " ".join(MARKS.sub("", first[2]).split())
+    if words.casefold() not in " ".join(title.split()).casefold():
+        return text
+    return f"{text[: first.start(1)]}#{text[first.end(1) :]}"
 
 
 def depth(source: str) -> int:

@@ -15,7 +15,7 @@ SET jit = off
 AS $$
 BEGIN
     -- Not as settings of this function: who has not used pgvector yet may not know them.
-    PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '300', true);
+    PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '400', true);
     RETURN QUERY EXECUTE format($q$
         WITH near AS MATERIALIZED (
             SELECT c.id, c.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s) AS distance
