@@ -24,12 +24,14 @@ class Shelves:
         await connection.fetch(shelves.statement("list_bases"), "acme")
     """
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], database: Database) -> None:
+    def __init__(
+        self, pool: asyncpg.Pool[asyncpg.Record], database: Database, *, prepares: bool
+    ) -> None:
         self._pool = pool
         self._direct = database.listen_url or database.url
         self._app_role = roles(database.schema).app
         self._schema = schema_of(database.schema)
-        self._keeps_statements = database.prepared_statements is not False
+        self._prepares = prepares
 
     @classmethod
     @asynccontextmanager
@@ -47,7 +49,7 @@ class Shelves:
             server_settings={"application_name": "penstock knowledge"},
             statement_cache_size=100 if prepares else 0,
         ) as pool:
-            yield cls(pool, database)
+            yield cls(pool, database, prepares=prepares)
 
     def statement(self, name: str) -> str:
         """The text of a statement for these tables."""
@@ -80,7 +82,7 @@ class Shelves:
     async def for_one(self) -> AsyncIterator[Connection]:
         """For one statement that names its tenant itself: a transaction of its own, for workers."""
         async with self._pool.acquire() as connection:
-            if self._keeps_statements:
+            if self._prepares:
                 yield connection
                 return
             # A pooler on the way may send what is prepared and what is asked to different servers.
