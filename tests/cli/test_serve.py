@@ -146,7 +146,7 @@ async def test_a_stop_ends_live_connections_before_the_worker(
 ) -> None:
     run, said = started(penstock, "up", "shop")
     began = penstock.folder / "began"
-    job = await shop.app.enqueue(shop.send, str(began), 1.0)
+    job = await shop.app.enqueue(shop.send, str(began), 600)
     await until(began.exists, what="the job to begin")
     headers = {"authorization": f"Bearer {said['key']}", "accept": "text/event-stream"}
     async with (
@@ -160,6 +160,7 @@ async def test_a_stop_ends_live_connections_before_the_worker(
             pass
         # The stream is at its end, and its job still runs.
         assert (await shop.app.get(job)).state == "running"
+        began.unlink()
 
     assert run.end() == 0
     assert (await shop.app.get(job)).state == "completed"
