@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     step: int = 10
     pause: float = 0.02
+    until: str | None = None  # A file: until it is there, more jobs come than these.
 
 
 async def main(settings: Settings) -> None:
     rng = random.Random(settings.seed)
     app = make_app(settings.url, settings.name, Path(settings.folder))
     await opened(app)
-    for start in range(0, settings.jobs, settings.step):
-        count = min(settings.step, settings.jobs - start)
+    for start in count(0, settings.step):
+        if start >= settings.jobs and not is_to_go_on(settings):
+            break
         keyed = rng.random() < 0.7
-        numbers = range(start, start + count)
+        numbers = range(start, start + settings.step)
         requests = [request(app, f"{settings.name}:{n}", keyed, rng) for n in numbers]
         await enqueue(app, requests, keyed)
         await asyncio.sleep(settings.pause)
     await app.close()
+
+
+def is_to_go_on(settings: Settings) -> bool:
+    return settings.until is not None and not (Path(settings.folder) / settings.until).exists()
 
 
 async def opened(app: Penstock) -> None:

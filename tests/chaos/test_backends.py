@@ -22,11 +22,12 @@ async def test_a_process_whose_connections_are_ended_connects_again_and_loses_no
     scene: Scene, database: Database, kind: str
 ) -> None:
     worker = scene.worker("worker")
-    producer = scene.enqueuer("producer", jobs=JOBS, seed=1)
+    producer = scene.enqueuer("producer", jobs=JOBS, seed=1, until="enough")
     async with connected(database.admin_url) as admin:
         for number in range(1, ROUNDS + 1):
             await scene.done(20 * number)
             await until(lambda: admin.fetchval(TERMINATE, kind), what=f"a connection of {kind}")
+    (scene.folder / "enough").touch()
     assert await producer.ended() == 0, producer.words
     await scene.drained()
     verdict = await scene.expect_promises_kept()
