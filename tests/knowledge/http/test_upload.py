@@ -190,6 +190,24 @@ async def test_files_that_are_too_large_are_left_out_and_named(http: httpx.Async
     assert (await http.get(f"/knowledge-sources/{source}/progress")).json()["total"] == 10
 
 
+@pytest.mark.usefixtures("quick")
+async def test_of_two_files_with_one_name_the_second_is_refused_unless_it_is_the_same(
+    http: httpx.AsyncClient,
+) -> None:
+    first, second = file("readme.md", b"A pump."), file("readme.md", b"A valve.")
+    # With a group of others between them, which stores the first before the second comes.
+    others = [file(f"{each}.txt", b"A pipe.") for each in range(120)]
+    content = form(first, *others, second, first)
+    answer = await http.post("/upload/documents", content=content, headers=FORM)
+    told = answer.json()
+    assert (answer.status_code, told["jobCount"], told["refusedCount"]) == (202, 121, 1)
+    [refused] = told["refused"]
+    assert (refused["path"], refused["reason"]) == ("readme.md", "twice")
+    assert "the first was kept. Send paths as file names" in refused["error"]
+    found = (await http.get("/documents", params={"limit": 1000})).json()["documents"]
+    assert {each["path"]: each["bytes"] for each in found}["readme.md"] == len(b"A pump.")
+
+
 def test_a_share_of_tenants_is_always_the_same() -> None:
     places = [share_of(f"tenant {each}") for each in range(1000)]
     assert places == [share_of(f"tenant {each}") for each in range(1000)]

@@ -63,7 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """A file of an upload that was not taken."""
+    """A file of an upload that was not taken: it is `too_large`, or came `twice` with its name."""
 
     path: str
     reason: str
@@ -73,7 +73,8 @@ class Refused(Struct, frozen=True, kw_only=True):
 class Uploaded(Struct, frozen=True, kw_only=True):
     """What was taken in: `jobCount` documents are brought in now, `unchanged` were there already.
 
-    `documents` has the outcome of each, for uploads that are small.
+    `documents` has the outcome of each, for uploads that are small. `refused` names the first
+    hundred of the `refusedCount` files that were not taken.
     """
 
     batch: str
@@ -82,6 +83,7 @@ class Uploaded(Struct, frozen=True, kw_only=True):
     base: str
     unchanged: int
     refused: list[Refused]
+    refused_count: int = field(name="refusedCount", default=0)
     documents: list[Outcome] | None = None
 
 

@@ -42,11 +42,13 @@ class Upload:
         self._given = given
         self._own = set[str]()
         self._paths: list[str] | None = []
+        self._digests: dict[str, bytes] = {}
         self.intake: Intake | None = None
         self.base = ""
         self.files = 0
         self.bytes = 0
         self.refused: list[Refused] = []
+        self.refused_count = 0
 
     @property
     def paths(self) -> list[str] | None:
@@ -74,7 +76,7 @@ class Upload:
                 await group.end()
             if refusal is not None:
                 raise refusal
-            if group is None and not self.refused:
+            if group is None and not self.refused_count:
                 raise Problem(422, "does-not-fit", "There is no file in the form.")
 
     async def _open(self, stack: AsyncExitStack) -> Intake:
@@ -89,17 +91,33 @@ class Upload:
             case Field():
                 self._set(item)
             case Oversized():
-                if len(self.refused) < REFUSED_TOLD:
-                    found = Refused(path=item.name, reason="too_large", error=item.message)
-                    self.refused.append(found)
+                self._refuse(item.name, "too_large", item.message)
+            case Received() if item.name in self._digests:
+                await self._leave_out(item)
             case Received():
                 assert group is not None
                 self._count(item)
                 await group.add(item)
 
+    async def _leave_out(self, item: Received) -> None:
+        """One of two under a name: the first may be stored already, so it is the one that stays."""
+        if item.digest != self._digests[item.name]:
+            said = (
+                f"{item.name} came twice in this request with different content, and the first was "
+                "kept. Send paths as file names to keep both."
+            )
+            self._refuse(item.name, "twice", said)
+        await asyncio.to_thread(_remove, [item.path])
+
+    def _refuse(self, path: str, reason: str, error: str) -> None:
+        self.refused_count += 1
+        if len(self.refused) < REFUSED_TOLD:
+            self.refused.append(Refused(path=path, reason=reason, error=error))
+
     def _count(self, item: Received) -> None:
         self.files += 1
         self.bytes += item.bytes
+        self._digests[item.name] = item.digest
         if self._paths is not None:
             self._paths.append(item.name)
             if len(self._paths) > self._library.shop.settings.inline_files:

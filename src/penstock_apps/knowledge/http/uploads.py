@@ -19,7 +19,7 @@ from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.ways import streamed
 from penstock.service.wiring import wiring_of
-from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
+from penstock_apps.knowledge.http.answers import Uploaded, outcomes
 from penstock_apps.knowledge.http.calling import Add
 from penstock_apps.knowledge.http.inline import awaited, is_inline
 from penstock_apps.knowledge.http.refusing import Refusing, told
@@ -103,7 +103,7 @@ async def upload_documents(
     if upload.intake is None:
         raise Problem(413, "too-large", upload.refused[0].error)
     return await _answer(
-        request, library, upload.intake.receipt, upload.paths, upload.bytes, upload.refused
+        request, library, upload.intake.receipt, upload.paths, upload.bytes, upload
     )
 
 
@@ -144,7 +144,7 @@ async def _answer(
     receipt: Receipt,
     paths: Sequence[str] | None,
     size: int,
-    refused: Sequence[Refused] = (),
+    upload: Upload | None = None,
 ) -> Response:
     """At once, or for a small upload once its documents have ended."""
     documents, ended = None, False
@@ -159,7 +159,8 @@ async def _answer(
         knowledge_source_ids=[str(receipt.source)],
         base=str(source.base),
         unchanged=receipt.unchanged,
-        refused=list(refused),
+        refused=[] if upload is None else upload.refused,
+        refused_count=0 if upload is None else upload.refused_count,
         documents=documents,
     )
     where = request.url_for("source_progress", id=str(receipt.source)).path
