@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock import Penstock
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
+from penstock_apps.knowledge.cli.meanwhile import Needed
 from penstock_apps.knowledge.cli.pruning import Pruning
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
@@ -30,6 +31,7 @@ from penstock_apps.knowledge.workshop import Workshop
 
 # Files that are read, stored and written down together.
 AT_ONCE = 200
+GONE = "It was deleted meanwhile."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) ->
         base = await Library(shop, wish.tenant).make_base(wish.base)
         ingesting = Ingesting(knowledge, shop, base, found, wish, screen)
         with screen, told_to_go_on():
-            await ingesting.run()
+            async with ingesting.needed.throughout():
+                await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
 
 
@@ -86,6 +89,7 @@ class Ingesting:
         self._awaited: dict[Path, set[str]] = {folder: set() for folder in found.folders}
         self._pruning = Pruning(self._library, found)
         self._is_working = False
+        self.needed = Needed(self._library, base.id, base.name)
 
     @property
     def _batch(self) -> str | None:
@@ -167,6 +171,8 @@ class Ingesting:
             for folder in folders
         ]
         opened = await adding.enter_async_context(self._library.intakes(self._base, sources))
+        for each in opened:
+            self.needed.add(each.source.id, each.source.key or each.source.name)
         return dict(zip(folders, opened, strict=True))
 
     async def _begin_work(self, working: AsyncExitStack) -> None:
@@ -178,34 +184,34 @@ class Ingesting:
     async def _wait(self) -> None:
         """Until all that comes in has ended, whichever batch it is in."""
         total = sum(map(len, self._awaited.values()))
-        sources = [
-            source
+        sources = {
+            source: str(folder)
             for folder, paths in self._awaited.items()
             if paths
             and (source := await self._library.find_source(self._base, "files", str(folder)))
-        ]
-        await until_ended(self._library, sources, total, self._screen)
+        }
+        for source, folder in sources.items():
+            self.needed.add(source, folder)
+        await until_ended(self._library, list(sources), total, self._screen)
 
-    async def _ended(self) -> dict[tuple[Path, str], Held]:
-        """What is awaited and has ended."""
-        ended: dict[tuple[Path, str], Held] = {}
+    async def _came(self) -> dict[tuple[Path, str], Held | None]:
+        """What has become of all that is awaited; None of what is deleted."""
+        came: dict[tuple[Path, str], Held | None] = {}
         for folder, paths in self._awaited.items():
             if paths:
                 held = await self._library.held(self._base, "files", str(folder))
-                ended |= {
-                    (folder, path): held[path]
-                    for path in paths
-                    if path in held and not held[path].is_under_way
-                }
-        return ended
+                came |= {(folder, path): held.get(path) for path in sorted(paths)}
+        return came
 
     async def summary(self, seconds: float) -> Summary:
         """What came of it."""
-        ended = await self._ended()
+        came = await self._came()
+        ended = {key: held for key, held in came.items() if held and not held.is_under_way}
         completed = [each for each in ended.values() if each.state == "completed"]
         went_in = [each for each in completed if not each.is_skipped]
         errors = [
             *self._troubles,
+            *(Trouble(path, GONE) for (_, path), held in sorted(came.items()) if held is None),
             *(
                 Trouble(path, each.why)
                 for (_, path), each in sorted(ended.items())
@@ -225,7 +231,7 @@ class Ingesting:
             chunks=sum(each.chunks for each in went_in),
             embedded=sum(each.embedded for each in went_in),
             seconds=round(seconds, 3),
-            pending=sum(map(len, self._awaited.values())) - len(ended),
+            pending=sum(held is not None and held.is_under_way for held in came.values()),
             gone=0 if self._wish.prunes else self._pruning.gone,
             removed=self._pruning.removed if self._wish.prunes else None,
             errors=tuple(errors),

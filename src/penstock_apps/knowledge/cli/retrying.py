@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
+from penstock.cli.errors import NotFound
 from penstock.cli.output import Output
 from penstock.cli.service import alone
 from penstock.cli.where import Where
-from penstock_apps.knowledge.cli.naming import Naming
+from penstock_apps.knowledge.cli.meanwhile import Needed
+from penstock_apps.knowledge.cli.naming import Naming, described
 from penstock_apps.knowledge.cli.opening import opened
 from penstock_apps.knowledge.cli.options import Effort
 from penstock_apps.knowledge.cli.screen import Screen, screen_for
@@ -46,29 +48,35 @@ async def _retried(
         naming = Naming(library)
         within = None if base is None else await naming.base(base)
         source = await naming.source(name, within)
-        before = await _held(library, source)
-        batch = None
-        if any(each.has_failed for each in before.values()):
-            batch = (await library.retry(source.id)).batch
-        # What was on its way already is waited for as well: it may be from a retry before this.
-        paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
-        if paths and effort.wait:
-            with screen, told_to_go_on():
-                async with AsyncExitStack() as stack:
-                    if effort.works:
-                        worker = worker_for(library.shop.app, knowledge, effort.children)
-                        await stack.enter_async_context(worker)
-                    await until_ended(library, [source.id], len(paths), screen)
-                    if (base_of := await _base_of(library, source)) is not None:
+        base_of = await _base_of(library, source)
+        needed = Needed(library, base_of.id, base_of.name)
+        needed.add(source.id, source.key or source.name)
+        async with needed.throughout():
+            before = await _held(library, source)
+            batch = None
+            if any(each.has_failed for each in before.values()):
+                batch = (await library.retry(source.id)).batch
+            # What was on its way already is waited for as well: from a retry before, perhaps.
+            paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
+            if paths and effort.wait:
+                with screen, told_to_go_on():
+                    async with AsyncExitStack() as stack:
+                        if effort.works:
+                            worker = worker_for(library.shop.app, knowledge, effort.children)
+                            await stack.enter_async_context(worker)
+                        await until_ended(library, [source.id], len(paths), screen)
                         await until_indexed(library, base_of, screen)
         now = await _held(library, source)
     awaited = {path: now[path] for path in sorted(paths) if path in now}
     return _summary(batch, awaited, time.monotonic() - began)
 
 
-async def _base_of(library: Library, source: Source) -> Base | None:
+async def _base_of(library: Library, source: Source) -> Base:
     async with library.transaction() as on:
-        return await library.shop.bases.find(on, library.tenant, None, source.base)
+        found = await library.shop.bases.find(on, library.tenant, None, source.base)
+    if found is None:
+        raise NotFound(f"The source {described(source)} was deleted meanwhile.")
+    return found
 
 
 async def _held(library: Library, source: Source) -> dict[str, Held]:

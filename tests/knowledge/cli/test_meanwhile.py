@@ -1,0 +1,64 @@
+"""What others do while `penstock ingest` runs."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.tasks import SMALL
+from tests.cli.command import Commands
+from tests.fixtures.until import until
+from tests.knowledge.scene import Scene
+
+WAITING = "SELECT count(*) = $1 FROM k.document WHERE state = 'pending'"
+
+
+async def test_what_is_deleted_meanwhile_is_not_said_to_come(
+    penstock: Commands, handbook: Path, scene: Scene
+) -> None:
+    async def delete_base(library: Library) -> None:
+        await library.delete_base((await library.base("notes")).id)
+
+    async def delete_source(library: Library) -> None:
+        source = await library.find_source(await library.base("notes"), "files", str(handbook))
+        assert source is not None
+        await library.delete_source(source)
+
+    async def delete_documents(library: Library) -> None:
+        held = await library.held(await library.base("notes"), "files", str(handbook))
+        await library.delete_documents([each.id for each in held.values()])
+
+    async def delete_tenant(library: Library) -> None:
+        await library.delete_tenant()
+
+    deleting: dict[str, Callable[[Library], Awaitable[None]]] = {
+        "base": delete_base,
+        "source": delete_source,
+        "documents": delete_documents,
+        "tenant": delete_tenant,
+    }
+    await scene.app.pause(SMALL)
+    runs = {
+        tenant: penstock.start(
+            *("ingest", "handbook", "--base", "notes", "--tenant", tenant, "--no-work", "--json")
+        )
+        for tenant in deleting
+    }
+    count = 2 * len(runs)
+    await until(lambda: scene.value(WAITING, count), what="the documents to be written down")
+    said = {}
+    for tenant, run in runs.items():
+        await deleting[tenant](scene.knowledge.of(scene.shop, tenant))
+        assert await asyncio.to_thread(run.end, 90) == 3, run.log
+        said[tenant] = json.loads(run.output)
+
+    assert {
+        tenant: said[tenant]["error"]["message"] for tenant in ("base", "source", "tenant")
+    } == {
+        "base": "The knowledge base notes was deleted meanwhile.",
+        "source": f"The source {handbook} was deleted meanwhile.",
+        "tenant": "The tenant tenant was deleted meanwhile.",
+    }
+    assert {each["reason"] for each in said["documents"]["errors"]} == {"It was deleted meanwhile."}
+    assert (said["documents"]["failed"], said["documents"].get("pending")) == (2, None)
