@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,16 @@ class Incoming(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What was taken in: which have to be brought in, and how many are there already."""
+    """What was taken in: which have to be brought in, and how many are there already.
+
+    `pending` are on their way by another batch: they may still fail.
+    """
 
     source: int
     batch: str
     documents: tuple[Wanted, ...]
     unchanged: int
+    pending: int = 0
 
     @property
     def total(self) -> int:
@@ -55,10 +59,13 @@ class Intake:
         # Files that were not what they were when they were looked at.
         self.changed: list[Incoming] = []
         self._unchanged = 0
+        self._pending = 0
 
     @property
     def receipt(self) -> Receipt:
-        return Receipt(self.source.id, self.batch.id, tuple(self._wanted), self._unchanged)
+        return Receipt(
+            self.source.id, self.batch.id, tuple(self._wanted), self._unchanged, self._pending
+        )
 
     async def add(self, files: Sequence[Incoming]) -> list[Wanted]:
         """Store files, then write their documents and jobs in one transaction; those that are new.
@@ -80,8 +87,11 @@ class Intake:
         arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in stored]
         async with self._library.transaction() as on:
             wanted = await self._write(on, arrivals)
+            known = {each.path for each in stored} - {each.path for each in wanted}
+            pending = await self._under_way(on, known)
             await shop.objects.release(on, tenant, [each.digest for each in given])
-        self._unchanged += len(stored) - len(wanted)
+        self._pending += pending
+        self._unchanged += len(known) - pending
         return wanted
 
     async def add_url(self, url: str) -> list[Wanted]:
@@ -89,6 +99,12 @@ class Intake:
         async with self._library.transaction() as on:
             await self._check(on, [])
             return await self._write(on, [Arrival(url, url=url)])
+
+    async def _under_way(self, on: Connection, paths: Collection[str]) -> int:
+        if not paths:
+            return 0
+        count = self._library.shop.documents.count_under_way
+        return await count(on, self._library.tenant, self.source.id, list(paths))
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
         """Store files; those that have not changed meanwhile."""

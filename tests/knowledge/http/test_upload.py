@@ -75,7 +75,30 @@ async def test_a_large_upload_is_answered_at_once(server: str, http: httpx.Async
         assert found == (230, 230, "processing")
     batch = (await http.get(f"/batches/{told['batch']}")).json()
     assert (batch["total"], batch["state"]) == (230, "running")
-    assert (await http.post("/upload/documents", files=files(230))).json()["unchanged"] == 230
+    again = (await http.post("/upload/documents", files=files(230))).json()
+    assert (again["jobCount"], again["unchanged"], again["pending"]) == (0, 0, 230)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_is_on_its_way_is_not_told_as_what_is_there(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    async with worker_of(app):
+        first = (await http.post("/upload/documents", files=files(2))).json()
+        [source] = first["knowledgeSourceIds"]
+
+        async def is_there() -> bool:
+            progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+            return bool(progress["completed"] == 2)
+
+        await until(is_there, what="two documents")
+    await http.post("/upload/documents", files=files(5))
+    told = (await http.post("/upload/documents", files=files(6))).json()
+    assert (told["jobCount"], told["pending"], told["unchanged"]) == (1, 3, 2)
+    # The source knows of all, the batch of its own.
+    assert told["knowledgeSourceIds"] == [source]
+    progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+    assert (progress["pending"], progress["state"]) == (4, "processing")
 
 
 async def test_what_arrived_before_the_connection_broke_stays(
@@ -104,7 +127,8 @@ async def test_what_arrived_before_the_connection_broke_stays(
     await until(all_that_came, what="the rest of what had arrived")
     answer = await http.post("/upload/documents?name=valves", content=form(*whole), headers=FORM)
     assert answer.status_code == 202
-    assert (answer.json()["unchanged"], answer.json()["jobCount"]) == (120, 30)
+    told = answer.json()
+    assert (told["pending"], told["unchanged"], told["jobCount"]) == (120, 0, 30)
     assert await received() == 150
 
 
@@ -119,7 +143,7 @@ async def test_fields_of_the_form_say_where_files_go_and_a_key_finds_them_again(
     assert (await http.get("/knowledge-bases/other/progress")).status_code == 404
     [source] = answer.json()["knowledgeSourceIds"]
     again = await http.post(f"/upload/documents?base=law&source={source}", files=many)
-    assert again.json()["unchanged"] == 6
+    assert (again.json()["jobCount"], again.json()["pending"]) == (0, 6)
     sources = [
         (
             await http.post(

@@ -51,7 +51,7 @@ class SourceProgress(KnowledgeProgress, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What has become of one document. `unchanged`: it was there with this content."""
+    """What has become of one document. `unchanged`: its content was there, or on its way."""
 
     id: str
     path: str
@@ -73,6 +73,9 @@ class Refused(Struct, frozen=True, kw_only=True):
 class Uploaded(Struct, frozen=True, kw_only=True):
     """What was taken in: `jobCount` documents are brought in now, `unchanged` were there already.
 
+    `pending` have this content and were on their way, by a request before: `batch` knows nothing
+    of them, the progress of `knowledgeSourceIds` does.
+
     `documents` has the outcome of each, for uploads that are small. `refused` names the first
     hundred of the `refusedCount` files that were not taken.
     """
@@ -82,6 +85,7 @@ class Uploaded(Struct, frozen=True, kw_only=True):
     knowledge_source_ids: list[str] = field(name="knowledgeSourceIds")
     base: str
     unchanged: int
+    pending: int = 0
     refused: list[Refused]
     refused_count: int = field(name="refusedCount", default=0)
     documents: list[Outcome] | None = None

@@ -159,6 +159,7 @@ async def _answer(
         knowledge_source_ids=[str(receipt.source)],
         base=str(source.base),
         unchanged=receipt.unchanged,
+        pending=receipt.pending,
         refused=[] if upload is None else upload.refused,
         refused_count=0 if upload is None else upload.refused_count,
         documents=documents,

@@ -251,6 +251,13 @@ class Documents:
         rows = await on.fetch(self._sql("find_documents"), tenant, source, list(paths))
         return [document_from(row) for row in rows]
 
+    async def count_under_way(
+        self, on: Connection, tenant: str, source: int, paths: Sequence[str]
+    ) -> int:
+        """How many of those at these paths have not ended."""
+        sql = self._sql("count_under_way")
+        return int(await on.fetchval(sql, tenant, source, paths))
+
     async def list(
         self,
         on: Connection,
