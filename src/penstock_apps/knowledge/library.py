@@ -62,11 +62,18 @@ class Library:
         self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
     ) -> Base:
         """A base with a name, made if it is not there."""
+        base, _ = await self.find_or_make_base(name, recipe, language)
+        return base
+
+    async def find_or_make_base(
+        self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
+    ) -> tuple[Base, bool]:
+        """A base with a name, and whether it was made: one that is there stays as it is."""
         async with self.transaction() as on:
             found = await self.shop.bases.find(on, self.tenant, name)
             languages = await self.shop.bases.languages(on)
         if found is not None:
-            return found
+            return found, False
         if language not in languages:
             raise ConfigError("language", language, ", ".join(languages))
         recipe = recipe or Recipe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -17,6 +18,7 @@ from penstock_apps.knowledge.http.progress import BaseName, base_of
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.wishes import BaseChange, BaseWish
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Refusing)
 
@@ -31,12 +33,24 @@ async def list_bases(library: Read) -> Response:
     return as_json(Bases(bases=[BaseShown.of(each) for each in await library.bases()]))
 
 
-@router.post("", responses={**gives(BaseShown, 201, "It is there now."), **CHANGE})
+@router.post(
+    "",
+    responses={
+        **gives(BaseShown, 200, "It was there, with these settings."),
+        **gives(BaseShown, 201, "It is there now."),
+        **CHANGE,
+    },
+)
 async def make_base(wish: BaseWish, library: Add) -> Response:
-    """Make a knowledge base; one that is there with this name stays as it is, and is answered."""
+    """Make a knowledge base; one that is there with this name stays as it is.
+
+    It is answered if it has all the settings that are given, else with 409.
+    """
     _check_address(library, wish.embedding)
-    base = await library.make_base(wish.name, wish.recipe, wish.language)
-    return as_json(BaseShown.of(base), 201)
+    base, is_new = await library.find_or_make_base(wish.name, wish.recipe, wish.language)
+    if differences := wish.differences(base):
+        raise _otherwise(base, differences)
+    return as_json(BaseShown.of(base), 201 if is_new else 200)
 
 
 @router.get("/{id}", responses={**gives(BaseShown), **READ})
@@ -76,8 +90,27 @@ async def delete_base(id: BaseName, library: Change) -> Response:
     return as_json(Deleted(deleted=str(base.id)), 202)
 
 
+def _otherwise(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Problem:
+    """There is one, with other settings than those that are asked for."""
+    fields = [
+        (name, f"It is {_text(there)} there, and {_text(asked)} is asked for.")
+        for name, (there, asked) in differences.items()
+    ]
+    said = f"There is a knowledge base {base.name!r} already, with another"
+    said = f"{said} {' and another '.join(differences)}. "
+    if "language" in differences:
+        said += "A language cannot be changed: take another name."
+    else:
+        said += f"Take another name, or change it by PATCH /knowledge-bases/{base.id}."
+    return Problem(409, "name-taken", said, fields=fields, about={"id": str(base.id)})
+
+
 def _check_address(library: Library, embedding: Mapping[str, Any]) -> None:
     """Who may choose an address lets our server ask it, from inside our network."""
     if library.confined and "base_url" in embedding:
         told = "Where models are asked is not for tenants to say."
         raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from penstock.service.models.jobs import Closed, Id
 from penstock.service.problem import Problem
-from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.store.bases import Base, Recipe
 from penstock_apps.knowledge.store.sources import NewSource
 
 LARGEST_METADATA = 16 * 1024
@@ -65,6 +65,14 @@ class BaseWish(Closed):
     def recipe(self) -> Recipe:
         """A Problem if it does not fit."""
         return _recipe({"embedding": self.embedding, "chunking": self.chunking})
+
+    def differences(self, base: Base) -> dict[str, tuple[Any, Any]]:
+        """What is asked for and is otherwise in a base, as there and as asked, by its name."""
+        there = msgspec.to_builtins(base.wanted) | {"language": base.language}
+        asked = msgspec.to_builtins(self.recipe) | {"language": self.language}
+        # What is left out, or left empty, is not asked for.
+        given = [name for name in there if name in self.model_fields_set and getattr(self, name)]
+        return {name: (there[name], asked[name]) for name in given if there[name] != asked[name]}
 
 
 class BaseChange(Closed):

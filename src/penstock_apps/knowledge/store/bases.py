@@ -79,13 +79,13 @@ class Bases:
 
     async def make(
         self, on: Connection, tenant: str, name: str, language: str, edition: NewEdition
-    ) -> Base:
-        """Make a base, unless it is there."""
+    ) -> tuple[Base, bool]:
+        """Make a base, unless it is there; and whether it was made."""
         made: int | None = await on.fetchval(self._sql("make_base"), tenant, name, language)
         if made is not None:
             live = await self.add_edition(on, tenant, made, edition, "live")
             await on.execute(self._sql("make_live"), made, live)
-        return await self.get(on, tenant, name)
+        return await self.get(on, tenant, name), made is not None
 
     async def languages(self, on: Connection) -> Sequence[str]:
         """The languages whose words can be searched for."""
