@@ -6,9 +6,14 @@ from pathlib import Path
 from socket import gaierror
 
 import asyncpg
+import httpx
 import pytest
 
 from penstock_apps.knowledge.http.refusing import told_of_system
+from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.storage import copying, local
+from penstock_apps.knowledge.workshop import Workshop
+from tests.knowledge.scene import Scene
 
 
 def test_a_full_disk_is_not_told_as_a_lost_database() -> None:
@@ -39,3 +44,46 @@ def test_what_is_neither_stays_a_fault_of_ours() -> None:
     missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "template.html")
     with pytest.raises(FileNotFoundError):
         told_of_system(missing)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("number", "word"),
+    [(errno.ENOSPC, "full"), (errno.EROFS, "read-only"), (errno.EACCES, "read-")],
+)
+async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_with_its_place(
+    http: httpx.AsyncClient,
+    scene: Scene,
+    shop: Workshop,
+    objects: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
+    word: str,
+) -> None:
+    def refusing(root: Path, name: str, path: Path) -> None:
+        if path.read_bytes() == b"last":
+            raise OSError(number, os.strerror(number), str(root / name))
+        local.keep(root, name, path)
+
+    monkeypatch.setattr(copying, "keep", refusing)
+    monkeypatch.setattr(copying, "THREADS", 1)
+    files = [("files", (each, each.encode())) for each in ("first", "last")]
+    answer = await http.post("/upload/documents", files=files)
+    assert answer.status_code == 503
+    assert word in answer.json()["detail"]
+    assert "Tell who runs this service" in answer.json()["detail"]
+    assert str(objects) not in answer.text
+    [line] = [each for each in caplog.records if each.levelname == "ERROR"]
+    for said in (str(objects), "PENSTOCK_KNOWLEDGE_STORAGE", os.strerror(number)):
+        assert said in line.getMessage()
+
+    # What was stored before belongs to nobody, and goes.
+    assert stored(objects) == [b"first"]
+    await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
+    assert await Sweeping(shop).orphans() == 2
+    assert stored(objects) == []
+
+
+def stored(objects: Path) -> list[bytes]:
+    return [each.read_bytes() for each in objects.rglob("*") if each.is_file()]

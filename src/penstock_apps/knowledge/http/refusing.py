@@ -26,6 +26,8 @@ from penstock_apps.knowledge.errors import (
     Unreadable,
     VectorMissing,
 )
+from penstock_apps.knowledge.http.calling import workshop_of
+from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, StorageDown
 from penstock_apps.knowledge.upload import UploadRefused
 
@@ -80,6 +82,8 @@ def told(error: KnowledgeError | Retryable) -> Problem:
         problem.headers["retry-after"] = str(math.ceil(error.after))
     if isinstance(error, UploadRefused):
         problem.status = FAULTS[error.fault]
+        if error.fault == "disk":
+            logger.error("An upload has no room beside temporary files: %s", error.__cause__)
         if isinstance(error.__cause__, TimeoutError):
             problem.status = 408
     else:
@@ -101,6 +105,15 @@ def told_of_system(error: OSError) -> Problem:
     raise error
 
 
+def told_of_storage(error: StorageDown, storage: Storage) -> Problem:
+    """Where files are stored is for who runs this service, and so is what is wrong there."""
+    place = f"The storage is at {storage.place}, which PENSTOCK_KNOWLEDGE_STORAGE sets."
+    logger.error("%s %s", error, place)
+    problem = told(error)
+    problem.detail = error.public
+    return problem
+
+
 def lost() -> Problem:
     return Problem(503, "database-lost", "The database does not answer. Ask again in a moment.")
 
@@ -114,6 +127,8 @@ class Refusing(APIRoute):
         async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
+            except StorageDown as error:
+                raise told_of_storage(error, workshop_of(request).storage) from error
             except (KnowledgeError, Retryable) as error:
                 raise told(error) from error
             except asyncpg.UndefinedTableError as error:

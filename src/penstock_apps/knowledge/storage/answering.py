@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from errno import EDQUOT, ENOSPC, EROFS
 
 from obstore.exceptions import (
     BaseError,
@@ -12,7 +13,12 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from penstock_apps.knowledge.storage.errors import ObjectMissing, StorageDown
+from penstock_apps.knowledge.storage.errors import (
+    ObjectMissing,
+    StorageDown,
+    StorageFull,
+    StorageRefuses,
+)
 
 SHOWN = 300
 # S3 says with the same number that an object is gone and that its bucket never was.
@@ -36,14 +42,27 @@ async def answering(doing: str, seconds: float, name: str | None = None) -> Asyn
             ) from error
         raise ObjectMissing(name) from error
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
-        raise StorageDown(
+        raise StorageRefuses(
             f"Could not {doing}: the storage refuses our credentials or rights ({_said(error)})."
         ) from error
     except (BaseError, OSError) as error:
-        raise StorageDown(f"Could not {doing}: {_said(error)}.") from error
+        raise _kind(error)(f"Could not {doing}: {_said(error)}.") from error
+
+
+def number_of(files: int) -> str:
+    return "1 file" if files == 1 else f"{files:,} files"
+
+
+def _kind(error: Exception) -> type[StorageDown]:
+    number = getattr(error, "errno", None)
+    if number in (ENOSPC, EDQUOT):
+        return StorageFull
+    return StorageRefuses if number == EROFS else StorageDown
 
 
 def _said(error: Exception) -> str:
-    """The first line; below it obstore shows its own insides."""
+    """The first line; below it obstore shows its own insides. Paths are not for everybody."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     line = str(error).strip().partition("\n")[0].rstrip(" .:")
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"

@@ -9,10 +9,36 @@ from penstock_apps.knowledge.errors import KnowledgeError
 
 
 class StorageDown(KnowledgeError, Retryable):
-    """The storage does not answer, answers too slowly, or lets nobody in."""
+    """The storage does not answer, answers too slowly, or lets nobody in.
+
+    `public` is what somebody hears who is not to know where files are stored.
+    """
+
+    public = (
+        "The storage of files cannot be used now. Try it again later, and tell who runs this "
+        "service if it stays so."
+    )
 
     def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
         Retryable.__init__(self, message, after=after)
+
+
+class StorageFull(StorageDown):
+    """There is no room for another file."""
+
+    public = (
+        "The storage of files is full. Tell who runs this service, and send it again once there "
+        "is room: what has come in is known."
+    )
+
+
+class StorageRefuses(StorageDown):
+    """It is read-only, or does not let us in."""
+
+    public = (
+        "The storage of files refuses this service: it is read-only, or its rights are not set. "
+        "Tell who runs this service, and try it again once that is mended."
+    )
 
 
 class ObjectMissing(KnowledgeError, NotRetryable):

@@ -16,7 +16,7 @@ from penstock import ConfigError
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import local, remote
-from penstock_apps.knowledge.storage.answering import answering
+from penstock_apps.knowledge.storage.answering import answering, number_of
 from penstock_apps.knowledge.storage.copying import Copying
 from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
 from penstock_apps.knowledge.storage.links import HOUR, Method
@@ -56,8 +56,10 @@ class Storage:
     >>> await storage.to_file(name, Path("/tmp/handbook.pdf"))
     """
 
-    def __init__(self, store: Store, folder: Path | None, patience: float) -> None:
+    def __init__(self, store: Store, folder: Path | None, patience: float, place: str) -> None:
         self._store = store
+        # For who runs this service: it may be a path, or the name of a bucket.
+        self.place = place
         # Past the store, which would hand every block from thread to thread.
         self._folder = folder
         self._patience = patience
@@ -67,12 +69,12 @@ class Storage:
         """A folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/…`."""
         options = options or Options.of()
         if (folder := folder_at(url)) is None:
-            return cls(remote_at(url, options), None, options.patience)
+            return cls(remote_at(url, options), None, options.patience, url)
         try:
             store = LocalStore(folder, mkdir=True, automatic_cleanup=True)
         except (BaseError, OSError) as error:
             raise ConfigError("storage", url, "a folder that can be made and written to") from error
-        return cls(store, folder, options.patience)
+        return cls(store, folder, options.patience, str(folder))
 
     async def put(self, tenant: str, path: Path, digest: bytes) -> str:
         """Keep a file and return its name. Once this returns it is there, and whole."""
@@ -89,7 +91,7 @@ class Storage:
         named = [(object_name(tenant, each.digest), each.file) for each in files]
         copying = Copying(self._folder, named)
         time = self._time_for(sum(each.size for each in files))
-        async with answering(f"store {len(files)} files", time):
+        async with answering(f"store {number_of(len(files))}", time):
             await copying.run()
         return copying.changed
 
@@ -168,7 +170,7 @@ class Storage:
         """Remove files. Those that are gone already are no error."""
         for start in range(0, len(names), BATCH):
             batch = list(names[start : start + BATCH])
-            async with answering(f"delete {len(batch)} files", self._time_for(0)):
+            async with answering(f"delete {number_of(len(batch))}", self._time_for(0)):
                 if isinstance(self._store, LocalStore):
                     # At the first that is gone many at once would end, and go on behind our back.
                     await self._delete_one_by_one(batch)

@@ -35,7 +35,9 @@ async def receive(
             raise _cut_off()
     except OSError as error:
         raise UploadRefused(
-            "disk", f"The server has no room for the upload now ({error.strerror}). Try it later."
+            "disk",
+            f"The server has no room for the upload now ({error.strerror}). Try it later, and tell "
+            "who runs it if it stays so.",
         ) from error
     finally:
         await form.abandon()
