@@ -15,6 +15,7 @@ from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import QUEUES
 from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.documents import UNLABELLED, Labels
 from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.until import until
@@ -60,13 +61,14 @@ class Scene:
         *,
         base: str | Base = "handbook",
         source: NewSource | int | None = None,
+        labels: Labels = UNLABELLED,
     ) -> Receipt:
         """Take files into a source of a base, which is made if it is not there."""
         if isinstance(base, str):
             base = await library.make_base(base)
         if source is None:
             source = NewSource("files", "folder", key="folder")
-        async with library.intake(base, source) as intake:
+        async with library.intake(base, source, labels) as intake:
             await intake.add(self.files(contents))
         return intake.receipt
 

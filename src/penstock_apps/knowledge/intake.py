@@ -12,7 +12,7 @@ from penstock import BatchHandle, Request
 from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.storage import Given, object_name
-from penstock_apps.knowledge.store.documents import Arrival, Wanted
+from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Source
 from penstock_apps.knowledge.store.tenants import Quotas
@@ -51,8 +51,11 @@ class Receipt(Struct, frozen=True):
 class Intake:
     """Adds documents to a source, as many calls as it takes, in one batch of jobs."""
 
-    def __init__(self, library: Library, source: Source, batch: BatchHandle) -> None:
+    def __init__(
+        self, library: Library, source: Source, batch: BatchHandle, labels: Labels
+    ) -> None:
         self._library = library
+        self._labels = labels
         self.source = source
         self.batch = batch
         self._wanted: list[Wanted] = []
@@ -124,8 +127,7 @@ class Intake:
             self.source.id,
             self.batch.id,
             arrivals,
-            self.source.tags,
-            self.source.metadata,
+            self._labels,
         )
         if wanted:
             if limits:

@@ -16,7 +16,7 @@ from penstock_apps.knowledge.pipeline.indexing import ask_for_index
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
-from penstock_apps.knowledge.store.documents import Document, Held
+from penstock_apps.knowledge.store.documents import UNLABELLED, Document, Held, Labels
 from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
@@ -88,20 +88,23 @@ class Library:
     # Sources and documents
 
     @asynccontextmanager
-    async def intake(self, base: Base, source: NewSource | int) -> AsyncIterator[Intake]:
+    async def intake(
+        self, base: Base, source: NewSource | int, labels: Labels = UNLABELLED
+    ) -> AsyncIterator[Intake]:
         """Take documents into a source; at the end of the block no more are added to its batch.
 
             async with library.intake(base, NewSource("files", "handbook")) as intake:
                 await intake.add(files)
 
-        What was added stays, whatever happens after it.
+        What was added stays, whatever happens after it. Documents that are added get the labels in
+        place of those that they had; without any, they keep theirs.
         """
-        async with self.intakes(base, [source]) as [intake]:
+        async with self.intakes(base, [source], labels) as [intake]:
             yield intake
 
     @asynccontextmanager
     async def intakes(
-        self, base: Base, sources: Sequence[NewSource | int]
+        self, base: Base, sources: Sequence[NewSource | int], labels: Labels = UNLABELLED
     ) -> AsyncIterator[list[Intake]]:
         """Take documents into several sources, as one batch."""
         found = [await self._source_for(base, each) for each in sources]
@@ -111,7 +114,7 @@ class Library:
             for each in found:
                 await self.shop.sources.begin(on, self.tenant, each.id, batch.id)
         try:
-            yield [Intake(self, each, batch) for each in found]
+            yield [Intake(self, each, batch, labels) for each in found]
         finally:
             await batch.close()
 

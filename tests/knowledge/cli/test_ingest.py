@@ -216,6 +216,16 @@ def test_tags_that_are_new_are_put_on_what_is_there(penstock: Commands, handbook
     assert said(penstock, "ingest", "handbook", "--tag", "office")["unchanged"] == 2
 
 
+def test_a_tag_is_on_the_files_it_came_with(penstock: Commands, handbook: Path) -> None:
+    said(penstock, "ingest", "handbook")
+    (handbook / "doors.md").write_text("# Doors\n\nA door has a lock for keys.\n")
+    said(penstock, "ingest", "handbook/doors.md", "--tag", "doors")
+    (handbook / "keys.md").write_text("# Keys\n\nKeys are cut anew.\n")
+    assert said(penstock, "ingest", "handbook")["completed"] == 1
+    [hit] = said(penstock, "search", "keys", "--tag", "doors")
+    assert hit["path"] == "doors.md"
+
+
 def test_the_examples_work(penstock: Commands, handbook: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Vacuum\n\nVacuum gives space back.\n")
     (tmp_path / "manual.pdf").write_bytes((FILES / "manual.pdf").read_bytes())

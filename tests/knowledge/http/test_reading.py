@@ -39,13 +39,14 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
 
     [listed] = (await http.get("/knowledge-sources?base=plant")).json()["sources"]
     assert listed == (await http.get(f"/knowledge-sources/{source}")).json()
-    assert (listed["name"], listed["kind"], listed["tags"]) == ("manual", "files", ["new"])
+    assert (listed["name"], listed["kind"]) == ("manual", "files")
     assert (await http.get("/knowledge-sources?base=law")).json() == {"sources": [], "after": None}
 
     page = (await http.get(f"/documents?source={source}&limit=2")).json()
     rest = (await http.get(f"/documents?source={source}&after={page['after']}")).json()
     documents = {each["path"]: each for each in page["documents"] + rest["documents"]}
     assert set(documents) == set(TEXTS)
+    assert [each["tags"] for each in documents.values()] == [["new"]] * 3
     assert documents["empty.txt"]["reason"] == "empty"
     [failed] = (await http.get("/documents?state=failed")).json()["documents"]
     assert failed["id"] == documents["empty.txt"]["id"]
@@ -53,6 +54,37 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
     assert (await http.get(f"/documents/{pumps}")).json()["title"] == "Pumps"
     [chunk] = (await http.get(f"/documents/{pumps}/chunks")).json()["chunks"]
     assert (chunk["heading"], chunk["text"]) == ("Pumps", TEXTS["pumps.md"].splitlines()[-1])
+
+
+async def test_tags_are_of_the_files_they_were_sent_with(
+    scene: Scene, http: httpx.AsyncClient
+) -> None:
+    async def sent(query: str, **texts: str) -> str:
+        form = [("files", (f"{name}.md", text.encode())) for name, text in texts.items()]
+        answer = await http.post(f"/upload/documents?{query}", files=form)
+        await scene.drain()
+        return str(answer.json()["knowledgeSourceIds"][0])
+
+    async def tagged(tag: str) -> set[str]:
+        """By searching, and by what is told of each document."""
+        hits = (await http.get(f"/search?q=water&tag={tag}")).json()["hits"]
+        documents = (await http.get("/documents")).json()["documents"]
+        found = {each["path"] for each in hits}
+        assert found == {each["path"] for each in documents if tag in each["tags"]}
+        return found
+
+    source = await sent("", a="Water is led down.")
+    await sent("tags=law", b="Water rights are old.")
+    assert await tagged("law") == {"b.md"}
+    await sent("", c="Water boils.")
+    assert await tagged("law") == {"b.md"}
+    await sent(f"base=default&source={source}&tags=heat", c="Water boils.")
+    assert (await tagged("law"), await tagged("heat")) == ({"b.md"}, {"c.md"})
+    wish = {"name": "d.md", "text": "Water freezes."}
+    for tags in ([], ["cold"]):
+        await http.post("/upload/text", json={**wish, "tags": tags})
+        await scene.drain()
+        assert await tagged("cold") == ({"d.md"} if tags else set())
 
 
 async def test_a_base_is_cut_anew_when_it_is_changed(scene: Scene, http: httpx.AsyncClient) -> None:

@@ -46,13 +46,11 @@ class Shelf:
         )
         return self
 
-    async def source(self, tags: list[str] | None = None, **metadata: Any) -> int:
+    async def source(self) -> int:
         return await self._fetchval(
-            f"INSERT INTO {SCHEMA}.source (tenant, base, kind, name, tags, metadata) "
-            "VALUES ($1, $2, 'files', 'files', $3, $4) RETURNING id",
+            f"INSERT INTO {SCHEMA}.source (tenant, base, kind, name) "
+            "VALUES ($1, $2, 'files', 'files') RETURNING id",
             self.base,
-            tags or [],
-            json.encode(metadata).decode(),
         )
 
     async def add(

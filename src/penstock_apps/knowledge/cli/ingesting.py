@@ -25,7 +25,7 @@ from penstock_apps.knowledge.cli.working import (
 from penstock_apps.knowledge.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.documents import Held
+from penstock_apps.knowledge.store.documents import Held, Labels
 from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.workshop import Workshop
 
@@ -167,10 +167,10 @@ class Ingesting:
     async def _open(self, adding: AsyncExitStack) -> dict[Path, Intake]:
         folders = list(self._found.folders)
         sources = [
-            NewSource("files", folder.name or str(folder), str(folder), self._wish.tags)
-            for folder in folders
+            NewSource("files", folder.name or str(folder), str(folder)) for folder in folders
         ]
-        opened = await adding.enter_async_context(self._library.intakes(self._base, sources))
+        intakes = self._library.intakes(self._base, sources, Labels(self._wish.tags))
+        opened = await adding.enter_async_context(intakes)
         for each in opened:
             self.needed.add(each.source.id, each.source.key or each.source.name)
         return dict(zip(folders, opened, strict=True))

@@ -95,8 +95,6 @@ def _source_document(listed: SourceListed) -> dict[str, Any]:
         "kind": source.kind,
         "name": source.name,
         "key": source.key,
-        "tags": source.tags,
-        "metadata": source.metadata,
         "batch": source.batch,
         "created_at": source.created_at,
         "ended_at": source.ended_at,

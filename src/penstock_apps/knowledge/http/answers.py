@@ -136,8 +136,6 @@ class SourceShown(Struct, frozen=True, kw_only=True):
     base: str
     kind: Kind
     name: str
-    tags: list[str]
-    metadata: dict[str, Any]
     batch: str | None
     created_at: datetime
     ended_at: datetime | None
@@ -149,8 +147,6 @@ class SourceShown(Struct, frozen=True, kw_only=True):
             base=str(source.base),
             kind=source.kind,
             name=source.name,
-            tags=source.tags,
-            metadata=source.metadata,
             batch=source.batch,
             created_at=source.created_at,
             ended_at=source.ended_at,

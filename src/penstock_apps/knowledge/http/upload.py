@@ -83,7 +83,8 @@ class Upload:
         wish = files_wish(self._given)
         base = await self._library.make_base(wish.base)
         self.base = str(base.id)
-        self.intake = await stack.enter_async_context(self._library.intake(base, wish.target))
+        intake = self._library.intake(base, wish.target, wish.labels)
+        self.intake = await stack.enter_async_context(intake)
         return self.intake
 
     async def _handle(self, item: Item, group: Group | None) -> None:

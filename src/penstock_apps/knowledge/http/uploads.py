@@ -117,7 +117,7 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
         given = Incoming(
             path, Path(file.name), len(content), sha256(content).digest(), "text/plain"
         )
-        async with library.intake(base, wish.target) as intake:
+        async with library.intake(base, wish.target, wish.labels) as intake:
             await intake.add([given])
     return await _answer(request, library, intake.receipt, [path], len(content))
 
@@ -130,7 +130,7 @@ async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
     answered with 202 at once.
     """
     base = await library.make_base(wish.base)
-    async with library.intake(base, wish.target) as intake:
+    async with library.intake(base, wish.target, wish.labels) as intake:
         [wanted] = await intake.add_url(wish.url)
     accept = request.headers.get("accept", "")
     if "application/json" in accept and not wants_events(request):

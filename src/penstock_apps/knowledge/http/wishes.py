@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool, ValidationError, field_validator
 from penstock.service.models.jobs import Closed, Id
 from penstock.service.problem import Problem
 from penstock_apps.knowledge.store.bases import Base, Recipe
+from penstock_apps.knowledge.store.documents import Labels
 from penstock_apps.knowledge.store.sources import NewSource
 
 LARGEST_METADATA = 16 * 1024
@@ -27,6 +28,11 @@ class Wish(Closed):
     base: Named = "default"
     tags: Tags = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def labels(self) -> Labels:
+        """What is put on these documents alone."""
+        return Labels(tuple(self.tags), self.metadata)
 
     @field_validator("metadata", mode="before")
     @classmethod
@@ -131,7 +137,7 @@ class FilesWish(Wish):
         if self.source is not None:
             return int(self.source)
         key = f"name:{self.name}" if self.key is None else f"key:{self.key}"
-        return NewSource("files", self.name, key, tuple(self.tags), self.metadata)
+        return NewSource("files", self.name, key)
 
 
 class TextWish(Wish):
@@ -144,7 +150,7 @@ class TextWish(Wish):
     @property
     def target(self) -> NewSource:
         key = f"name:{self.source}"
-        return NewSource("text", self.source, key, tuple(self.tags), self.metadata)
+        return NewSource("text", self.source, key)
 
 
 class UrlWish(Wish):
@@ -161,7 +167,7 @@ class UrlWish(Wish):
 
     @property
     def target(self) -> NewSource:
-        return NewSource("url", self.url, self.url, tuple(self.tags), self.metadata)
+        return NewSource("url", self.url, self.url)
 
 
 def files_wish(given: dict[str, Any]) -> FilesWish:

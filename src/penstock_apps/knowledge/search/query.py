@@ -18,8 +18,8 @@ MOST_CHARACTERS: Final = 10_000
 class Filters(Struct, frozen=True, omit_defaults=True):
     """Which documents count: those that pass all of these that are given.
 
-    A document has its own tags and metadata and those of its source. One of `tags` is enough,
-    of `metadata` all must be there.
+    Tags and metadata are those that a document came in with. One of `tags` is enough, of
+    `metadata` all must be there.
     """
 
     sources: tuple[int, ...] = ()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,16 @@ class Arrival(Struct, frozen=True):
     digest: bytes | None = None
     media_type: str | None = None
     url: str | None = None
+
+
+class Labels(Struct, frozen=True):
+    """What documents that come in are to be found by, besides what they say."""
+
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+UNLABELLED: Final = Labels()
 
 
 class Wanted(Struct, frozen=True):
@@ -126,8 +136,7 @@ class Documents:
         source: int,
         batch: str,
         arrivals: Sequence[Arrival],
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
+        labels: Labels,
     ) -> list[Wanted]:
         """Those of the arrivals that have to be brought in; the others are there, or on the way."""
         rows = await on.fetch(
@@ -141,8 +150,8 @@ class Documents:
             [each.size for each in arrivals],
             [each.media_type for each in arrivals],
             [each.url for each in arrivals],
-            list(tags),
-            msgspec.json.encode(metadata or {}).decode(),
+            list(labels.tags),
+            msgspec.json.encode(labels.metadata).decode(),
         )
         return [Wanted(*row) for row in rows]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from penstock_apps.knowledge.errors import NotFound
@@ -21,8 +20,6 @@ class NewSource(Struct, frozen=True):
     kind: Kind
     name: str
     key: str | None = None
-    tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
 
 
 class Source(Struct, frozen=True):
@@ -34,8 +31,6 @@ class Source(Struct, frozen=True):
     kind: Kind
     name: str
     key: str | None
-    tags: list[str]
-    metadata: dict[str, Any]
     batch: str | None
     created_at: datetime
     ended_at: datetime | None
@@ -52,14 +47,7 @@ class Sources:
         if await on.fetchrow(self._sql("lock_base"), tenant, base) is None:
             raise NotFound("knowledge base", str(base))
         made: int = await on.fetchval(
-            self._sql("make_source"),
-            tenant,
-            base,
-            source.kind,
-            source.name,
-            source.key,
-            list(source.tags),
-            msgspec.json.encode(source.metadata).decode(),
+            self._sql("make_source"), tenant, base, source.kind, source.name, source.key
         )
         return made
 
@@ -74,7 +62,7 @@ class Sources:
         row = await on.fetchrow(self._sql("get_source"), tenant, source)
         if row is None:
             raise NotFound("source", str(source))
-        return _source(row)
+        return Source(**row)
 
     async def keep(self, on: Connection, tenant: str, source: int) -> None:
         """Until the end of the transaction nobody else deletes it or adds to it; NotFound."""
@@ -92,7 +80,7 @@ class Sources:
     ) -> Sequence[Source]:
         """Newest first; `named`: those with one of these names or keys."""
         rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit, named)
-        return [_source(row) for row in rows]
+        return [Source(**row) for row in rows]
 
     async def begin(self, on: Connection, tenant: str, source: int, batch: str) -> None:
         """Note the batch that brings documents into it."""
@@ -101,7 +89,3 @@ class Sources:
     async def end(self, on: Connection, tenant: str, source: int, batch: str) -> None:
         """Note that all of a batch have ended, if there is none after it."""
         await on.execute(self._sql("end_source"), tenant, source, batch)
-
-
-def _source(row: Any) -> Source:
-    return Source(**{**row, "metadata": msgspec.json.decode(row["metadata"])})

@@ -25,9 +25,9 @@ BEGIN
         v_found := ARRAY(SELECT d.id FROM document AS d WHERE d.source = ANY (v_sources) AND d.tenant = p_tenant LIMIT p_most + 1);
     ELSE
         v_found := ARRAY(
-            SELECT d.id FROM document AS d JOIN source AS s ON s.id = d.source
+            SELECT d.id FROM document AS d
              WHERE d.base = ANY (v_bases) AND d.tenant = p_tenant
-               AND search_admits_v1(p_filters, d.id, d.source, d.tags || s.tags, s.metadata || d.metadata)
+               AND search_admits_v1(p_filters, d.id, d.source, d.tags, d.metadata)
              LIMIT p_most + 1);
     END IF;
     IF cardinality(v_found) > p_most THEN

@@ -59,8 +59,6 @@ CREATE TABLE :"schema".source (
     kind        text        NOT NULL,
     name        text        NOT NULL,
     key         text,                   -- what finds it again: a folder, a URL
-    tags        text[]      NOT NULL DEFAULT '{}',
-    metadata    jsonb       NOT NULL DEFAULT '{}',
     batch       text,                   -- the newest one
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,

@@ -1,6 +1,7 @@
 -- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
--- digest that it had, to be compared. The source is locked: see lock_source.sql.
+-- digest that it had, to be compared. Tags and metadata become those that are given; if none are, those before stay.
+-- The source is locked: see lock_source.sql.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -16,12 +17,15 @@ WITH given AS (
        SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL,
            digest = CASE WHEN excluded.url IS NULL THEN excluded.digest ELSE d.digest END,
            bytes = CASE WHEN excluded.url IS NULL THEN excluded.bytes ELSE d.bytes END,
-           media_type = excluded.media_type, url = excluded.url, tags = excluded.tags,
-           metadata = excluded.metadata, batch = excluded.batch, stored = excluded.stored, job = NULL,
+           media_type = excluded.media_type, url = excluded.url,
+           tags = CASE WHEN excluded.tags = '{}' THEN d.tags ELSE excluded.tags END,
+           metadata = CASE WHEN excluded.metadata = '{}' THEN d.metadata ELSE excluded.metadata END,
+           batch = excluded.batch, stored = excluded.stored, job = NULL,
            updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
         OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL
-        OR (excluded.tags <> '{}' AND d.tags IS DISTINCT FROM excluded.tags)
+        OR (excluded.tags <> '{}' AND NOT (d.tags @> excluded.tags AND d.tags <@ excluded.tags))
+        OR (excluded.metadata <> '{}' AND d.metadata <> excluded.metadata)
     RETURNING d.id, d.path, d.version, d.bytes
 ), counted AS (
     INSERT INTO :"schema".usage AS u (tenant, slot, documents, bytes)
