@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from penstock.cli.errors import OutputLost, Unexpected, details_of, kind_of
+from penstock.cli.errors import Interrupted, OutputLost, Unexpected, details_of, kind_of
 from penstock.cli.exits import Exit, exit_of
 from penstock.cli.output import Output, say
 from penstock.errors import PenstockError
@@ -144,7 +145,17 @@ def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
     say(str(error))
     if as_json:
         _print_error(kind_of(error), str(error), code, **details_of(error))
+    if isinstance(error, Interrupted) and error.at_once:
+        _leave_at_once(code)
     raise typer.Exit(code) from None
+
+
+def _leave_at_once(code: Exit) -> NoReturn:
+    """Whatever still runs: Python would wait for threads, and tell of tasks that never ended."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _tell_usage(message: str, meta: dict[str, Any]) -> None:

@@ -112,7 +112,11 @@ class Unfinished(CommandError):
 
 
 class Interrupted(CommandError):
-    """Ctrl-C; what is said tells what goes on regardless."""
+    """Ctrl-C; what is said tells what goes on regardless. `at_once`: twice, so nobody waits."""
+
+    def __init__(self, message: str, *, at_once: bool = False) -> None:
+        self.at_once = at_once
+        super().__init__(message)
 
 
 def kind_of(error: PenstockError) -> str:

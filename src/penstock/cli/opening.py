@@ -24,7 +24,7 @@ from penstock.cli.where import Where
 from penstock.client import Client, Link
 from penstock.config import Database
 from penstock.embedded import Server
-from penstock.errors import NotAllowed, PenstockError, SchemaMissing
+from penstock.errors import DatabaseLost, NotAllowed, PenstockError, SchemaMissing
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
 
@@ -182,6 +182,19 @@ def plain_errors(database: Database) -> Iterator[None]:
         if failures.is_schema_missing(error):
             raise SchemaMissing(database.schema) from error
         raise _explained(_place(database.url), error) from error
+
+
+@contextmanager
+def lost_midway(database: Database, told: str) -> Iterator[None]:
+    """A database that was there and is no more, in words; `told` says what becomes of the rest."""
+    try:
+        yield
+    except Exception as error:
+        is_lost = isinstance(error, DatabaseLost) or failures.is_lost(error)
+        if not is_lost or isinstance(error, BrokenPipeError):
+            raise
+        why = str(error.__cause__ if isinstance(error, DatabaseLost) else error).rstrip(".")
+        raise DatabaseUnreachable(f"{_place(database.url)} was lost: {why}. {told}") from error
 
 
 def _explained(place: str, error: Exception) -> CommandError:

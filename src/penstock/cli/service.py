@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn
 
 from penstock.app import Penstock
 from penstock.cli import supervisor
@@ -24,11 +24,8 @@ from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
 from penstock.worker import Tally, Worker
 from penstock.worker.fleet import Fleet
-from penstock.worker.process import run
 
 logger = logging.getLogger("penstock.work")
-
-T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 THREADS = "penstock"  # how the names of the threads that run handlers begin
@@ -68,11 +65,6 @@ class Drained:
         if not counts:
             return "There was nothing to do."
         return f"{', '.join(counts)} in {self.seconds:.1f} s."
-
-
-def alone(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command that works itself: the process is its own, and runs as workers do."""
-    return run(main)
 
 
 def leave(code: int = 0) -> NoReturn:

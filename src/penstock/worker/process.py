@@ -16,15 +16,20 @@ GARBAGE = (100_000, 50, 100)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a whole process: on uvloop where there is one, with a collector that is seldom called.
+    """Run a whole process."""
+    with runner() as own:
+        return own.run(main)
+
+
+def runner() -> asyncio.Runner:
+    """Runs a whole process: on uvloop where there is one, with a collector that is seldom called.
 
     A worker inside somebody's program leaves both as it finds them.
     """
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     if sys.platform == "win32":
-        return asyncio.run(main)
+        return asyncio.Runner()
     import uvloop
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
 from tests.cli.command import Commands
+from tests.fixtures.database import Database
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene
 
@@ -62,3 +65,24 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
     }
     assert {each["reason"] for each in said["documents"]["errors"]} == {"It was deleted meanwhile."}
     assert (said["documents"]["failed"], said["documents"].get("pending")) == (2, None)
+
+
+async def test_ctrl_c_twice_and_a_lost_database_leave_one_sentence_and_the_rest_for_later(
+    penstock: Commands, handbook: Path, scene: Scene, knowledge_database: Database
+) -> None:
+    await scene.app.pause(SMALL)
+    with Proxy(knowledge_database.url) as proxy:
+        pressed = penstock.start("ingest", "handbook", "--tenant", "pressed")
+        lost = penstock.start(
+            *("ingest", "handbook", "--tenant", "lost", "--no-work", "--database-url", proxy.url)
+        )
+        await until(lambda: scene.value(WAITING, 4), what="the documents to be written down")
+        pressed.send(signal.SIGINT)
+        pressed.send(signal.SIGINT)
+        proxy.refuse()
+        assert await asyncio.to_thread(pressed.end, 90) == 130
+        assert await asyncio.to_thread(lost.end, 90) == 1
+    rest = "What has come in stays; the same command goes on with the rest."
+    assert pressed.log == f"Interrupted. {rest}\n"
+    assert lost.log.splitlines()[-1].endswith(rest)
+    assert " was lost: " in lost.log

@@ -70,18 +70,19 @@ def ingest(
     import logging
 
     from penstock import Penstock
+    from penstock.cli.interrupting import alone
     from penstock.cli.opening import plain_errors
-    from penstock.cli.service import alone
     from penstock_apps.knowledge.cli.files import Finding
     from penstock_apps.knowledge.cli.ingesting import Wish, ingested
     from penstock_apps.knowledge.cli.screen import screen_for
+    from penstock_apps.knowledge.cli.working import INTERRUPTED
 
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     found = Finding(paths)
     app = Penstock()
     where.lead(app)
-    with plain_errors(app.database):
+    with plain_errors(app.database), screen_for(output) as screen:
         wish = Wish(
             tenant=tenant,
             base=base,
@@ -92,6 +93,6 @@ def ingest(
             prunes=prune,
             children=effort.children,
         )
-        summary = alone(ingested(app, found, wish, screen_for(output)))
+        summary = alone(ingested(app, found, wish, screen), INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

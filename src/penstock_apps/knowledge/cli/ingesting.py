@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from penstock import Penstock
+from penstock.cli.opening import lost_midway
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
 from penstock_apps.knowledge.cli.meanwhile import Needed
@@ -17,7 +18,7 @@ from penstock_apps.knowledge.cli.pruning import Pruning
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.cli.working import (
-    told_to_go_on,
+    GOES_ON,
     until_ended,
     until_indexed,
     worker_for,
@@ -55,7 +56,7 @@ async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) ->
     async with app, knowledge.opened() as shop:
         base = await Library(shop, wish.tenant).make_base(wish.base)
         ingesting = Ingesting(knowledge, shop, base, found, wish, screen)
-        with screen, told_to_go_on():
+        with lost_midway(app.database, GOES_ON):
             async with ingesting.needed.throughout():
                 await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from penstock.cli.errors import NotFound
+from penstock.cli.interrupting import alone
+from penstock.cli.opening import lost_midway
 from penstock.cli.output import Output
-from penstock.cli.service import alone
 from penstock.cli.where import Where
 from penstock_apps.knowledge.cli.meanwhile import Needed
 from penstock_apps.knowledge.cli.naming import Naming, described
@@ -18,7 +19,8 @@ from penstock_apps.knowledge.cli.options import Effort
 from penstock_apps.knowledge.cli.screen import Screen, screen_for
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.cli.working import (
-    told_to_go_on,
+    GOES_ON,
+    INTERRUPTED,
     until_ended,
     until_indexed,
     worker_for,
@@ -35,7 +37,9 @@ def retry_source(
     """Bring in once more what failed in a source; how many documents failed again."""
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    summary = alone(_retried(name, tenant, base, effort, where, screen_for(output)))
+    with screen_for(output) as screen:
+        retried = _retried(name, tenant, base, effort, where, screen)
+        summary = alone(retried, INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     return summary.failed
 
@@ -59,7 +63,7 @@ async def _retried(
             # What was on its way already is waited for as well: from a retry before, perhaps.
             paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
             if paths and effort.wait:
-                with screen, told_to_go_on():
+                with lost_midway(library.shop.app.database, GOES_ON):
                     async with AsyncExitStack() as stack:
                         if effort.works:
                             worker = worker_for(library.shop.app, knowledge, effort.children)

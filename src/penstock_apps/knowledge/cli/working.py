@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from penstock import Penstock, Worker
-from penstock.cli.errors import Interrupted
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.library import Library
@@ -17,6 +15,9 @@ from penstock_apps.knowledge.pipeline.indexing import MAKING
 from penstock_apps.knowledge.store.bases import Base
 
 LOOK = 0.2
+# What becomes of what is half done, when a command ends before its time.
+GOES_ON = "What has come in stays; the same command goes on with the rest."
+INTERRUPTED = f"Interrupted. {GOES_ON}"
 # An index that nobody has begun for so long is not waited for.
 NOT_BEGUN = 10.0
 LONGEST = 1800.0
@@ -51,14 +52,3 @@ async def until_indexed(library: Library, base: Base, screen: Screen) -> None:
         if status.message == MAKING and time.monotonic() < longest:
             patience = time.monotonic() + NOT_BEGUN
         await asyncio.sleep(LOOK)
-
-
-@contextmanager
-def told_to_go_on() -> Iterator[None]:
-    """Say after Ctrl-C what becomes of what is half done."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise Interrupted(
-            "Interrupted. What has come in stays; the same command goes on with the rest."
-        ) from None
