@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from penstock import errors
+from penstock.service.wording import said
 
 logger = logging.getLogger("penstock.service")
 
@@ -174,7 +175,7 @@ def install(web: FastAPI) -> None:
 
     @web.exception_handler(RequestValidationError)
     async def misfit(_: Request, error: RequestValidationError) -> Response:
-        fields = [(_place(each["loc"]), str(each["msg"])) for each in error.errors()]
+        fields = [(_place(each["loc"]), said(each)) for each in error.errors()]
         is_broken = any(each["type"] == "json_invalid" for each in error.errors())
         if is_broken:
             return answer(Problem(400, "broken-json", "The body is not JSON.", fields=fields))

@@ -7,11 +7,22 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from penstock.job import State
+from penstock.service.wording import worded
 
-Id = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$", examples=["42"])]
+ID = worded(r"^[1-9][0-9]{0,17}$", "an id: a number of at most 18 digits, such as 42")
+TASK = worded(
+    r"^[A-Za-z0-9_.:-]{1,200}$",
+    "a task's name: at most 200 of the letters A to Z and a to z, digits, and _ . : -",
+)
+QUEUE = worded(
+    r"^[A-Za-z0-9_.:-]{1,128}$",
+    "a queue's name: at most 128 of the letters A to Z and a to z, digits, and _ . : -",
+)
+
+Id = Annotated[str, Field(pattern=ID, examples=["42"])]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,200}$", examples=["shop.send_mail"])]
-QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+TaskName = Annotated[str, Field(pattern=TASK, examples=["shop.send_mail"])]
+QueueName = Annotated[str, Field(pattern=QUEUE)]
 Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 # A number is one that is written as one: true is none, nor is "5".

@@ -7,8 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.service.models.jobs import Closed
+from penstock.service.wording import worded
 
-Watched = Annotated[str, Field(pattern=r"^[a-z-]{1,40}/.{1,500}$", examples=["job/42"])]
+SUBJECT = worded(r"^[a-z-]{1,40}/.{1,500}$", "a kind and an id, such as job/42")
+
+Watched = Annotated[str, Field(pattern=SUBJECT, examples=["job/42"])]
 
 
 class AskedTicket(Closed):

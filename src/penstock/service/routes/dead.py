@@ -14,9 +14,11 @@ from penstock.service.models.jobs import Id, Moment
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Operator, Reader, wiring_of
+from penstock.service.wording import worded
 
 router = APIRouter(prefix="/dead", tags=["dead letters"])
 
+AFTER = worded(r"^[0-9]{1,17}-[0-9]{1,18}$", "the `after` of the page before")
 Text = Annotated[str | None, Query(min_length=1, max_length=500)]
 READ = documented(401, 403, 422, 503)
 CHANGE = documented(400, 401, 403, 409, 413, 422, 503)
@@ -36,7 +38,7 @@ async def list_dead(
     batch: Annotated[Id | None, Query()] = None,
     since: Moment | None = None,
     until: Moment | None = None,
-    after: Annotated[str | None, Query(pattern=r"^[0-9]{1,17}-[0-9]{1,18}$")] = None,
+    after: Annotated[str | None, Query(pattern=AFTER)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Dead letters by filter, those that failed last first."""

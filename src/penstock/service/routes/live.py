@@ -18,11 +18,13 @@ from penstock.service.models.live import AskedTicket
 from penstock.service.problem import Problem, answer, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Reader, wiring_of
+from penstock.service.wording import worded
 
 router = APIRouter(prefix="/live", tags=["live"])
 
 # Who has a ticket needs no login of the browser's: any page may read the answer.
 ANYWHERE: Final = {"access-control-allow-origin": "*"}
+KIND: Final = worded(r"^[a-z-]{1,40}$", "a kind of what is watched, such as job")
 
 
 def _streams() -> dict[int | str, dict[str, Any]]:
@@ -49,7 +51,7 @@ async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> 
 
 @router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
 async def listen(
-    kind: Annotated[str, Path(pattern=r"^[a-z-]{1,40}$", examples=["job"])],
+    kind: Annotated[str, Path(pattern=KIND, examples=["job"])],
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
     last_event_id: Annotated[str, Header(max_length=100)] = "",

@@ -18,11 +18,16 @@ from penstock.service.models.settings import ScheduleBody
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Keeper, Overseer, wiring_of
+from penstock.service.wording import worded
 
 router = APIRouter(tags=["schedules"])
 
 # Letters and digits of any script; what `\w` means differs between those who read the document.
-Name = Annotated[str, Query(pattern=r"^[\p{L}\p{N}_.:@/+-]{1,200}$")]
+NAME = worded(
+    r"^[\p{L}\p{N}_.:@/+-]{1,200}$",
+    "a schedule's name: at most 200 letters, digits, and _ . : @ / + -",
+)
+Name = Annotated[str, Query(pattern=NAME)]
 READ = documented(401, 403, 404, 422, 503)
 CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
 

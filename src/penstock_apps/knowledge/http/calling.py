@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from penstock.service.caller import Caller
 from penstock.service.problem import Problem
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
+from penstock_apps.knowledge.http.wishes import PLAIN
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop
@@ -19,7 +20,7 @@ Tenant = Annotated[
     Query(
         min_length=1,
         max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=PLAIN,
         description="Whose knowledge; a key that is bound to a tenant need not say it.",
     ),
 ]

@@ -13,6 +13,7 @@ from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
 from penstock.service.ways import unguarded
+from penstock.service.wording import worded
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
     ChunkShown,
@@ -47,6 +48,7 @@ FILE: Final[dict[int | str, dict[str, Any]]] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+TOKEN: Final = worded(r"^[A-Za-z0-9_.-]{1,1000}$", "a token as /documents/{id}/link gives it")
 # Where nobody has set one: links of this process are good for this process.
 _SECRET: Final = os.urandom(32)
 
@@ -128,9 +130,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
 
 @router.get("/files/{token}", responses={**FILE, **documented(403, 404, 422, 503)})
 @unguarded
-async def open_file(
-    token: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,1000}$")], request: Request
-) -> Response:
+async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request) -> Response:
     """The file that a link opens."""
     shop = workshop_of(request)
     link = _links(shop).verify(token, request.method)

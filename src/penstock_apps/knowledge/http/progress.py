@@ -13,11 +13,13 @@ from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.wording import worded
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import KnowledgeProgress, SourceProgress
 from penstock_apps.knowledge.http.calling import Read
 from penstock_apps.knowledge.http.refusing import Refusing
 from penstock_apps.knowledge.http.watching import EVENTS, SOURCE, wants_events, watched
+from penstock_apps.knowledge.http.wishes import PLAIN
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.tallies import Counts
@@ -32,11 +34,15 @@ BaseName = Annotated[
     Path(
         min_length=1,
         max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=PLAIN,
         description="A knowledge base by its id or its name.",
     ),
 ]
-Since = Annotated[str | None, Query(pattern=r"^[1-9][0-9]{0,4}[smhd]$", examples=["24h"])]
+SINCE = worded(
+    r"^[1-9][0-9]{0,4}[smhd]$",
+    "a number with s, m, h or d for seconds, minutes, hours or days, such as 24h",
+)
+Since = Annotated[str | None, Query(pattern=SINCE, examples=["24h"])]
 
 
 def _live() -> dict[int | str, dict[str, Any]]:

@@ -9,16 +9,24 @@ from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from penstock.service.models.jobs import Closed, Id
 from penstock.service.problem import Problem
+from penstock.service.wording import said, worded
+from penstock_apps.knowledge.http.recipes import recipe_from
 from penstock_apps.knowledge.store.bases import Base, Recipe
 from penstock_apps.knowledge.store.documents import Labels
 from penstock_apps.knowledge.store.sources import NewSource
 
 LARGEST_METADATA = 16 * 1024
 # Postgres keeps no NUL in a text.
-TEXT = r"^[^\x00]*$"
+TEXT = worded(r"^[^\x00]*$", "a text without NUL")
+PLAIN = worded(r"^[^\x00-\x1f\x7f]+$", "a text without control characters")
+LANGUAGE = worded(r"^[a-z]{2,40}$", "the name of a language in small letters, such as english")
+WEB = worded(
+    r"^https?://[^\x00-\x20\x7f]+$",
+    "an address without spaces that begins with http:// or https://",
+)
 
-Named = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Named = Annotated[str, Field(min_length=1, max_length=200, pattern=PLAIN)]
+Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=PLAIN)]
 Tags = Annotated[list[Tag], Field(max_length=32)]
 
 
@@ -62,7 +70,7 @@ class BaseWish(Closed):
 
     name: Named
     language: Annotated[
-        str, Field(pattern=r"^[a-z]{2,40}$", description="A text search configuration of Postgres.")
+        str, Field(pattern=LANGUAGE, description="A text search configuration of Postgres.")
     ] = "english"
     embedding: dict[str, Any] = Field(default_factory=dict)
     chunking: dict[str, Any] = Field(default_factory=dict)
@@ -70,7 +78,7 @@ class BaseWish(Closed):
     @property
     def recipe(self) -> Recipe:
         """A Problem if it does not fit."""
-        return _recipe({"embedding": self.embedding, "chunking": self.chunking})
+        return recipe_from({"embedding": self.embedding, "chunking": self.chunking})
 
     def differences(self, base: Base) -> dict[str, tuple[Any, Any]]:
         """What is asked for and is otherwise in a base, as there and as asked, by its name."""
@@ -91,14 +99,7 @@ class BaseChange(Closed):
         """With what is not given as it was; a Problem if it does not fit."""
         given = {"embedding": self.embedding, "chunking": self.chunking}
         changes = {name: part for name, part in given.items() if part is not None}
-        return _recipe({**msgspec.to_builtins(before), **changes})
-
-
-def _recipe(given: dict[str, Any]) -> Recipe:
-    try:
-        return msgspec.convert(given, Recipe)
-    except msgspec.ValidationError as error:
-        raise Problem(422, "does-not-fit", f"{error}.") from error
+        return recipe_from({**msgspec.to_builtins(before), **changes})
 
 
 Most = Annotated[int, Field(strict=True, ge=0, le=10**15)]
@@ -160,7 +161,7 @@ class UrlWish(Wish):
         str,
         Field(
             max_length=2000,
-            pattern=r"^https?://[^\x00-\x20\x7f]+$",
+            pattern=WEB,
             examples=["https://example.org/"],
         ),
     ]
@@ -175,6 +176,6 @@ def files_wish(given: dict[str, Any]) -> FilesWish:
     try:
         return FilesWish.model_validate(given)
     except ValidationError as error:
-        fields = [(".".join(map(str, each["loc"])), str(each["msg"])) for each in error.errors()]
+        fields = [(".".join(map(str, each["loc"])), said(each)) for each in error.errors()]
         detail = "; ".join(f"{field}: {said}" for field, said in fields[:5])
         raise Problem(422, "does-not-fit", detail, fields=fields) from error

@@ -1,0 +1,71 @@
+"""What does not fit is told in words, with what is allowed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock import Penstock
+from penstock.service import Service
+from penstock.service.wording import words_for
+from penstock_apps.knowledge.knowledge import Knowledge
+
+
+def patterns_in(document: Any) -> Iterator[str]:
+    if isinstance(document, list):
+        for each in document:
+            yield from patterns_in(each)
+    elif isinstance(document, dict):
+        if isinstance(document.get("pattern"), str):
+            yield document["pattern"]
+        for each in document.values():
+            yield from patterns_in(each)
+
+
+def test_every_pattern_of_the_api_has_words() -> None:
+    app = Penstock("postgresql://nowhere/x")
+    Knowledge(app)
+    found = set(patterns_in(Service(app).asgi.openapi()))
+    assert len(found) > 10
+    assert {each for each in found if words_for(each) is None} == set()
+
+
+# What is asked for, and the words of the answer.
+ASKED = {
+    "/documents?after=x": "query.after: Should be an id",
+    "/documents/0": "path.id: Should be an id",
+    "/knowledge-bases/x/progress?since=soon": "such as 24h",
+}
+
+
+@pytest.mark.parametrize("path", ASKED)
+async def test_a_text_of_another_form_is_told_in_words(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.get(path)
+    assert answer.status_code == 422
+    assert ASKED[path] in answer.json()["detail"]
+    assert "^" not in answer.text
+
+
+async def test_an_address_that_is_none_is_told_in_words(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/upload/url", json={"url": "ftp://example.org"})
+    assert "begins with http:// or https://" in answer.json()["detail"]
+
+
+# Settings, and the field and the words of the answer.
+UNFIT = [
+    ({"embedding": {"provider": "foo"}}, "embedding.provider", "minilm, openai"),
+    ({"embedding": {"modell": "x"}}, "embedding.modell", "there are provider, model"),
+    ({"chunking": {"size": "x"}}, "chunking.size", "Expected `int`"),
+]
+
+
+@pytest.mark.parametrize(("settings", "field", "words"), UNFIT)
+async def test_a_recipe_that_does_not_fit_says_where_and_what_is_allowed(
+    http: httpx.AsyncClient, settings: dict[str, Any], field: str, words: str
+) -> None:
+    answer = await http.post("/knowledge-bases", json={"name": "x", **settings})
+    assert answer.status_code == 422
+    [told] = answer.json()["fields"]
+    assert told["field"] == field
+    assert words in told["problem"]
