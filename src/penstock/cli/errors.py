@@ -114,9 +114,9 @@ class Unfinished(CommandError):
 class Interrupted(CommandError):
     """Ctrl-C; what is said tells what goes on regardless. `at_once`: twice, so nobody waits."""
 
-    def __init__(self, message: str, *, at_once: bool = False) -> None:
+    def __init__(self, message: str, *, at_once: bool = False, **details: Any) -> None:
         self.at_once = at_once
-        super().__init__(message)
+        super().__init__(message, **details)
 
 
 def kind_of(error: PenstockError) -> str:
