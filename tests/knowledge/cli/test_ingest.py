@@ -67,11 +67,17 @@ def test_tenants_and_bases_are_apart(penstock: Commands, handbook: Path) -> None
     said(penstock, "ingest", "handbook/office", "--tenant", "acme", "--tag", "office")
 
     assert said(penstock, "search", "keys") == []
-    paths = {hit["path"] for hit in said(penstock, "search", "keys trains", "--tenant", "acme")}
-    assert paths == {"keys.md", "travel.md"}
+    hits = said(penstock, "search", "keys trains", "--tenant", "acme")
+    places = {(hit["base"], hit["path"]) for hit in hits}
+    assert places == {("security", "keys.md"), ("default", "travel.md")}
     for option, path in ((("--base", "security"), "keys.md"), (("--tag", "office"), "travel.md")):
         found = said(penstock, "search", "keys and trains", "--tenant", "acme", *option)
         assert [hit["path"] for hit in found] == [path]
+    # People are told the base where there are several.
+    shown = penstock.run("search", "keys", "--tenant", "acme").stdout
+    assert "security: keys.md" in shown
+    shown = penstock.run("search", "keys", "--tenant", "acme", "--base", "security").stdout
+    assert "1. keys.md" in shown
 
 
 def test_others_may_do_the_work(penstock: Commands, handbook: Path) -> None:

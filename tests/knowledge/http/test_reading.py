@@ -116,6 +116,7 @@ async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClie
         answer = await http.get(f"/search?q=turbine&k=1{query}")
         [hit] = answer.json()["hits"]
         assert (hit["path"], hit["heading"], hit["source"]) == ("pumps.md", "Pumps", source)
+        assert hit["base"] == "plant"
     assert (await http.get("/search?q=turbine&tag=old")).json() == {"hits": []}
     assert (await http.get("/search?q=turbine&base=nowhere")).status_code == 404
     assert (await http.get("/search?q=turbine&tenant=other")).json() == {"hits": []}

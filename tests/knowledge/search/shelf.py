@@ -1,8 +1,9 @@
 """Documents that are there to be found, published as the pipeline does it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 from msgspec import json
 
@@ -28,13 +29,14 @@ class Shelf:
     shelves: Shelves
     tenant: str = "acme"
     language: str = "english"
+    name: str = field(default_factory=lambda: uuid4().hex)
     base: int = 0
     edition: int = 0
 
     async def build(self) -> "Shelf":
         self.base = await self._fetchval(
-            f"INSERT INTO {SCHEMA}.base (tenant, name, language) "
-            "VALUES ($1, gen_random_uuid(), $2) RETURNING id",
+            f"INSERT INTO {SCHEMA}.base (tenant, name, language) VALUES ($1, $2, $3) RETURNING id",
+            self.name,
             self.language,
         )
         self.edition = await self._fetchval(

@@ -34,7 +34,7 @@ async def test_a_hit_says_where_it_stands(shelf: Shelf) -> None:
     hit = (await shelf.ask("cats at dawn", k=1))[0]
 
     assert (hit.document, hit.path, hit.title) == (document, "zoo.pdf", "Zoo.Pdf")
-    assert (hit.source, hit.edition) == (source, shelf.edition)
+    assert (hit.source, hit.edition, hit.base) == (source, shelf.edition, shelf.name)
     assert (hit.position, hit.page, hit.heading, hit.text) == (2, 7, "Animals › Cats", CATS)
 
 
@@ -177,6 +177,7 @@ async def test_editions_of_several_embedders_give_one_ranking(
     hits = await shelf.ask("cats at dawn", k=3, beside=(other,))
 
     assert [(hit.document, hit.text) for hit in hits[:2]] == [(here, CATS), (there, CATS)]
+    assert [hit.base for hit in hits[:2]] == [shelf.name, other.name]
     assert len(hits) == 3
 
 

@@ -79,13 +79,15 @@ def search(
     text = question.encode("utf-8", "replace").decode()
     query = Query(text, k, Filters(tags=tuple(tag or ())), mode)
 
-    async def ask() -> list[Hit]:
+    async def ask() -> tuple[list[Hit], set[str]]:
+        """What was found, and the bases it was looked for in."""
         async with opened(where, tenant) as (_, library):
             named = [await Naming(library).base(each) for each in base or ()]
-            return await library.search(query, [each.name for each in named])
+            hits = await library.search(query, [each.name for each in named])
+            return hits, {each.name for each in named or await library.bases()}
 
-    hits = asyncio.run(ask())
-    output.show([_document(each) for each in hits], lambda: _picture(hits))
+    hits, bases = asyncio.run(ask())
+    output.show([_document(each) for each in hits], lambda: _picture(hits, bases))
 
 
 def _document(hit: Hit) -> dict[str, Any]:
@@ -97,10 +99,11 @@ def _document(hit: Hit) -> dict[str, Any]:
         "page": hit.page,
         "heading": hit.heading,
         "text": hit.text,
+        "base": hit.base,
     }
 
 
-def _picture(hits: list[Hit]) -> RenderableType:
+def _picture(hits: list[Hit], bases: set[str]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -112,6 +115,7 @@ def _picture(hits: list[Hit]) -> RenderableType:
         lines.append(
             Text.assemble(
                 (f"{number}. ", "dim"),
+                (f"{hit.base}: " if len(bases) > 1 else "", "dim"),
                 (place, "bold"),
                 (f"  {hit.heading}" if hit.heading else "", "cyan"),
             )

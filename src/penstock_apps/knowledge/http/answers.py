@@ -276,8 +276,9 @@ class FileLink(Struct, frozen=True, kw_only=True):
 class Found(Struct, frozen=True, kw_only=True):
     """A piece that may answer the question, with its citation: document, page, heading.
 
-    `highlight` is a short part of it, with the words of the question in Markdown's bold; `others`
-    counts further documents that hold the same text.
+    `base` is the name of the knowledge base it is in. `highlight` is a short part of it, with the
+    words of the question in Markdown's bold; `others` counts further documents that hold the same
+    text.
     """
 
     document: str
@@ -292,6 +293,7 @@ class Found(Struct, frozen=True, kw_only=True):
     highlight: str | None
     score: float
     others: int
+    base: str
 
     @classmethod
     def of(cls, hit: Hit) -> Found:

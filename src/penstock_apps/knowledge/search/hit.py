@@ -30,3 +30,5 @@ class Hit(Struct, frozen=True):
     score: float
     rank_vector: int | None
     rank_words: int | None
+    base: str
+    """The name of the knowledge base that it is in."""

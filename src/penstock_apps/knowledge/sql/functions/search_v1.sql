@@ -13,7 +13,8 @@ CREATE FUNCTION :"schema".search_v1(
     p_mode     text        -- hybrid, vector, words
 ) RETURNS TABLE (
     chunk bigint, edition bigint, document bigint, source bigint, path text, title text, url text, "position" integer, page integer,
-    heading text, text text, highlight text, others bigint, score double precision, rank_vector integer, rank_words integer
+    heading text, text text, highlight text, others bigint, score double precision, rank_vector integer, rank_words integer,
+    base text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", :"vector", pg_temp
@@ -111,7 +112,8 @@ BEGIN
         )
         SELECT r.chunk, c.edition, f.document, f.source, f.path, f.title, f.url, f.position, f.page, c.heading, c.text,
                CASE WHEN p_words <> '' THEN search_highlight_v1(v_language, c.text, p_words) END,
-               f.documents - 1, r.score, r.rank_vector, r.rank_words
+               f.documents - 1, r.score, r.rank_vector, r.rank_words,
+               (SELECT b.name FROM edition AS e JOIN base AS b ON b.id = e.base WHERE e.id = c.edition AND e.tenant = p_tenant)
           FROM sorted AS r
          CROSS JOIN LATERAL (
             SELECT a.* FROM chunk AS a
