@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 from websockets.asyncio.client import connect
 
 from tests.knowledge.http.test_upload import files
@@ -57,7 +58,8 @@ async def test_a_source_is_told_until_its_end_by_events_and_over_a_socket(
 
 
 async def test_an_address_is_told_of_until_its_end(scene: Scene, http: httpx.AsyncClient) -> None:
-    body = {"url": "http://127.0.0.1:9/page"}
+    # A name, whose address is known to who looks it up.
+    body = {"url": "http://localhost/page"}
     plain = await http.post("/upload/url", json=body, headers={"accept": "application/json"})
     assert (plain.status_code, plain.json()["jobCount"]) == (202, 1)
     telling = asyncio.create_task(heard(http, "POST", "/upload/url", json=body))
@@ -70,6 +72,38 @@ async def test_an_address_is_told_of_until_its_end(scene: Scene, http: httpx.Asy
     assert last["error"]
     wrong = await http.post("/upload/url", json={"url": "file:///etc/passwd"})
     assert wrong.status_code == 422
+
+
+# Addresses, and the words of the answer.
+SEEN = {
+    "http://[::1": "is no address of a page",
+    "http://example.org:8080/": "PENSTOCK_KNOWLEDGE_FETCH_PORTS",
+    "http://127.0.0.1/": "PENSTOCK_KNOWLEDGE_FETCH_PRIVATE",
+    "http://[fd00::1]/": "a private network",
+    "http://ada:secret@example.org/": "a password in it",
+}
+
+
+@pytest.mark.parametrize("url", SEEN)
+async def test_an_address_that_can_be_seen_to_be_refused_is_so_at_once(
+    http: httpx.AsyncClient, url: str
+) -> None:
+    answer = await http.post("/upload/url", json={"url": url})
+    assert answer.status_code == 422
+    assert SEEN[url] in answer.json()["detail"]
+    assert [each["field"] for each in answer.json()["fields"]] == ["url"]
+    assert (await http.get("/knowledge-bases")).json()["bases"] == []
+
+
+@pytest.mark.usefixtures("quick")
+async def test_an_address_inside_the_network_that_is_allowed_is_taken_in(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FETCH_PRIVATE", "10.0.0.0/8")
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FETCH_PORTS", "8080")
+    body, json_wanted = {"url": "http://10.1.1.1:8080/"}, {"accept": "application/json"}
+    answer = await http.post("/upload/url", json=body, headers=json_wanted)
+    assert answer.status_code == 202
 
 
 async def test_a_text_is_taken_in(scene: Scene, http: httpx.AsyncClient) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import httpcore
 
 from penstock_apps.knowledge.fetch.address import Address, address_of, where_else
-from penstock_apps.knowledge.fetch.allowed import Allowed
+from penstock_apps.knowledge.fetch.allowed import PORTS, PRIVATE, Allowed
 from penstock_apps.knowledge.fetch.errors import FetchFailed, FetchRefused
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -62,27 +62,9 @@ class Guard(httpcore.AsyncNetworkBackend):
 
     async def _checked(self, host: str, port: int, timeout: float | None) -> list[Address]:
         """Where this name may lead; what else it answers is left out."""
-        if port not in self._allow.ports:
-            raise FetchRefused(
-                "address",
-                f"Port {port} of {host} is not one that pages are fetched from "
-                f"({', '.join(map(str, sorted(self._allow.ports)))}).",
-            )
-        addresses = [address_of(text) for text in await self._resolved(host, port, timeout)]
-        refused = {
-            address: what
-            for address in addresses
-            if (what := where_else(address)) and not self._allow.allows(host, address)
-        }
-        if good := [address for address in addresses if address not in refused]:
-            return good
-        address, what = next(iter(refused.items()))
-        where = host if host == str(address) else f"{host} ({address})"
-        raise FetchRefused(
-            "address",
-            f"{where} leads to {what}, and only the public web is fetched. "
-            "Who runs this server can allow it by PENSTOCK_KNOWLEDGE_FETCH_PRIVATE.",
-        )
+        check_port(host, port, self._allow)
+        found = await self._resolved(host, port, timeout)
+        return permitted(host, [address_of(text) for text in found], self._allow)
 
     async def _resolved(self, host: str, port: int, timeout: float | None) -> list[str]:
         try:
@@ -101,3 +83,32 @@ class Guard(httpcore.AsyncNetworkBackend):
         if not found:
             raise FetchRefused("unknown_host", f"The name {host} leads to no address.")
         return found
+
+
+def check_port(host: str, port: int, allow: Allowed) -> None:
+    """FetchRefused for a port that pages are not fetched from."""
+    if port not in allow.ports:
+        raise FetchRefused(
+            "address",
+            f"Port {port} of {host} is not one that pages are fetched from "
+            f"({', '.join(map(str, sorted(allow.ports)))}). Who runs this server can allow it by "
+            f"{PORTS}.",
+        )
+
+
+def permitted(host: str, addresses: list[Address], allow: Allowed) -> list[Address]:
+    """Those that may be fetched from, of the addresses of a name; FetchRefused if none may be."""
+    refused = {
+        address: what
+        for address in addresses
+        if (what := where_else(address)) and not allow.allows(host, address)
+    }
+    if good := [address for address in addresses if address not in refused]:
+        return good
+    address, what = next(iter(refused.items()))
+    where = host if host == str(address) else f"{host} ({address})"
+    raise FetchRefused(
+        "address",
+        f"{where} leads to {what}, and only the public web is fetched. Who runs this server can "
+        f"allow it by {PRIVATE}.",
+    )

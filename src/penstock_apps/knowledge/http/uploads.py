@@ -19,6 +19,7 @@ from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.ways import streamed
 from penstock.service.wiring import wiring_of
+from penstock_apps.knowledge.fetch import FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Uploaded, outcomes
 from penstock_apps.knowledge.http.calling import Add
 from penstock_apps.knowledge.http.inline import awaited, is_inline
@@ -127,8 +128,9 @@ async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
     """Take in what an address leads to, and tell live how far that is, until the end.
 
     An event is the whole state of the document, with its version. `Accept: application/json` is
-    answered with 202 at once.
+    answered with 202 at once. An address that can be seen to be refused is so at once.
     """
+    _expect_fetchable(wish.url)
     base = await library.make_base(wish.base)
     async with library.intake(base, wish.target, wish.labels) as intake:
         [wanted] = await intake.add_url(wish.url)
@@ -166,6 +168,13 @@ async def _answer(
     )
     where = request.url_for("source_progress", id=str(receipt.source)).path
     return as_json(uploaded, 200 if ended else 202, {"location": where})
+
+
+def _expect_fetchable(url: str) -> None:
+    try:
+        foresee(url)
+    except FetchRefused as error:
+        raise Problem(422, "does-not-fit", str(error), fields=[("url", str(error))]) from error
 
 
 def _expect_plain(request: Request) -> None:
