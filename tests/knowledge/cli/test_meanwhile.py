@@ -3,15 +3,18 @@
 import asyncio
 import json
 import signal
+import socket
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
 from tests.cli.command import Commands
-from tests.fixtures.database import Database
+from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
+from tests.insights import rows
 from tests.knowledge.scene import Scene
 
 WAITING = "SELECT count(*) = $1 FROM k.document WHERE state = 'pending'"
@@ -86,3 +89,25 @@ async def test_ctrl_c_twice_and_a_lost_database_leave_one_sentence_and_the_rest_
     assert pressed.log == f"Interrupted. {rest}\n"
     assert lost.log.splitlines()[-1].endswith(rest)
     assert " was lost: " in lost.log
+
+
+async def test_why_nothing_comes_in_is_said_once(
+    penstock: Commands, handbook: Path, scene: Scene, knowledge_database: Database
+) -> None:
+    run = penstock.start("ingest", "handbook", "--no-work")
+    await until(lambda: scene.value(WAITING, 2), what="the documents to be written down")
+    nobody = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await nobody.wait()
+    async with connected(knowledge_database.admin_url) as connection:
+        info = json.dumps({"host": socket.gethostname(), "pid": nobody.pid})
+        await rows.run(
+            connection,
+            await rows.lease(connection, "gone", info=info),
+            await connection.fetchval("SELECT min(id) FROM penstock.job WHERE state = 'ready'"),
+        )
+    held = "1 is held by a worker that does not answer; it is taken back in about "
+    nobody_serves = f"No living worker serves the queue {SMALL}: `penstock up` is one"
+    for line in (held, nobody_serves):
+        await until(lambda line=line: line in run.log, 90, what=line)  # type: ignore[misc]
+    await until(lambda: run.log.count("0 of 2 documents are in") > 2, 90, what="more lines")
+    assert (run.log.count(held), run.log.count(nobody_serves)) == (1, 1)

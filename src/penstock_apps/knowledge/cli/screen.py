@@ -32,6 +32,9 @@ class Screen(Protocol):
     def removing(self, number: int) -> None:
         """What is left of so many documents that are deleted goes."""
 
+    def tell(self, line: str) -> None:
+        """Say something that is worth a line of its own."""
+
 
 def screen_for(output: Output) -> Screen:
     """Bars at a terminal; else a line now and then, on stderr."""
@@ -95,6 +98,9 @@ class Bars:
     def removing(self, number: int) -> None:
         self._progress.update(self._looked, description=f"Removing {counted(number, 'document')}")
 
+    def tell(self, line: str) -> None:
+        self._progress.console.print(line, markup=False)
+
 
 class Lines(AbstractContextManager[Any]):
     """A line every few seconds, for logs."""
@@ -118,6 +124,9 @@ class Lines(AbstractContextManager[Any]):
 
     def removing(self, number: int) -> None:
         self._tell(f"removing {counted(number, 'document')}")
+
+    def tell(self, line: str) -> None:
+        say(line)
 
     def _tell(self, line: str) -> None:
         if not self._quiet and time.monotonic() >= self._due:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from penstock import Penstock, Worker
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.screen import Screen
+from penstock_apps.knowledge.cli.stalling import Stalling
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.indexing import MAKING
 from penstock_apps.knowledge.store.bases import Base
@@ -31,12 +32,14 @@ def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Wor
 
 async def until_ended(library: Library, sources: Sequence[int], total: int, screen: Screen) -> None:
     """Wait until all that comes into some sources has ended, whichever batch it is in."""
+    stalling = Stalling(library, sources, screen)
     while True:
         counts = [await library.progress(source=each) for each in sources]
         left = sum(each.pending + each.processing for each in counts)
         screen.working(max(0, total - left), total, sum(each.failed for each in counts))
         if not left:
             return
+        await stalling.look(left)
         await asyncio.sleep(LOOK)
 
 
