@@ -65,6 +65,19 @@ class NotFound(KnowledgeError):
         super().__init__(f"There is no {what} {which!r}.")
 
 
+class BaseDeleted(NotFound):
+    """A base that was there when documents began to come into it, and is not any more."""
+
+    def __init__(self, name: str) -> None:
+        self.what = "knowledge base"
+        self.which = name
+        KnowledgeError.__init__(
+            self,
+            f"The knowledge base {name!r} was deleted meanwhile, with what had come into it. Send "
+            "all of it again if it is to be there.",
+        )
+
+
 class QuotaExceeded(KnowledgeError):
     """More than the tenant may have."""
 

@@ -232,6 +232,30 @@ async def test_of_two_files_with_one_name_the_second_is_refused_unless_it_is_the
     assert {each["path"]: each["bytes"] for each in found}["readme.md"] == len(b"A pump.")
 
 
+@pytest.mark.usefixtures("quick")
+async def test_an_upload_whose_base_is_deleted_meanwhile_says_so(http: httpx.AsyncClient) -> None:
+    whole = [file(f"{each}.txt", b"A valve.") for each in range(150)]
+    is_deleted = asyncio.Event()
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield b"".join(whole[:120])
+        await is_deleted.wait()
+        yield form(*whole[120:])
+
+    async def received() -> int:
+        return int((await http.get("/knowledge-progress")).json()["total"])
+
+    url = "/upload/documents?base=valves"
+    sending = asyncio.create_task(http.post(url, content=sent(), headers=FORM))
+    await until(received, what="a group of files")
+    assert (await http.delete("/knowledge-bases/valves")).status_code == 202
+    is_deleted.set()
+    answer = await sending
+    assert answer.status_code == 404
+    assert "The knowledge base 'valves' was deleted meanwhile" in answer.json()["detail"]
+    assert answer.json()["about"] == {"what": "knowledge base", "which": "valves"}
+
+
 def test_a_share_of_tenants_is_always_the_same() -> None:
     places = [share_of(f"tenant {each}") for each in range(1000)]
     assert places == [share_of(f"tenant {each}") for each in range(1000)]

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from penstock.service.problem import Problem
 from penstock_apps.knowledge.http.answers import Refused
+from penstock_apps.knowledge.http.needing import needing
 from penstock_apps.knowledge.http.wishes import files_wish
 from penstock_apps.knowledge.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.upload import (
     Field,
     Item,
@@ -44,7 +46,7 @@ class Upload:
         self._paths: list[str] | None = []
         self._digests: dict[str, bytes] = {}
         self.intake: Intake | None = None
-        self.base = ""
+        self.base: Base | None = None
         self.files = 0
         self.bytes = 0
         self.refused: list[Refused] = []
@@ -81,8 +83,8 @@ class Upload:
 
     async def _open(self, stack: AsyncExitStack) -> Intake:
         wish = files_wish(self._given)
-        base = await self._library.make_base(wish.base)
-        self.base = str(base.id)
+        self.base = base = await self._library.make_base(wish.base)
+        await stack.enter_async_context(needing(self._library, base))
         intake = self._library.intake(base, wish.target, wish.labels)
         self.intake = await stack.enter_async_context(intake)
         return self.intake

@@ -23,6 +23,7 @@ from penstock_apps.knowledge.fetch import FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Uploaded, outcomes
 from penstock_apps.knowledge.http.calling import Add
 from penstock_apps.knowledge.http.inline import awaited, is_inline
+from penstock_apps.knowledge.http.needing import needing
 from penstock_apps.knowledge.http.refusing import Refusing, told
 from penstock_apps.knowledge.http.upload import Upload
 from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events, watched
@@ -101,11 +102,11 @@ async def upload_documents(
     except Exception:
         await _drain(stream)
         raise
-    if upload.intake is None:
+    if upload.intake is None or upload.base is None:
         raise Problem(413, "too-large", upload.refused[0].error)
-    return await _answer(
-        request, library, upload.intake.receipt, upload.paths, upload.bytes, upload
-    )
+    receipt = upload.intake.receipt
+    async with needing(library, upload.base):
+        return await _answer(request, library, receipt, upload.paths, upload.bytes, upload)
 
 
 @router.post("/text", responses=ANSWERS)
@@ -113,14 +114,14 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
     """Take a text into a source of a knowledge base."""
     base = await library.make_base(wish.base)
     path, content = shown_name(wish.name), wish.text.encode()
-    with tempfile.NamedTemporaryFile(dir=library.shop.folder) as file:
-        await asyncio.to_thread(Path(file.name).write_bytes, content)
-        given = Incoming(
-            path, Path(file.name), len(content), sha256(content).digest(), "text/plain"
-        )
-        async with library.intake(base, wish.target, wish.labels) as intake:
-            await intake.add([given])
-    return await _answer(request, library, intake.receipt, [path], len(content))
+    async with needing(library, base):
+        with tempfile.NamedTemporaryFile(dir=library.shop.folder) as file:
+            here = Path(file.name)
+            await asyncio.to_thread(here.write_bytes, content)
+            given = Incoming(path, here, len(content), sha256(content).digest(), "text/plain")
+            async with library.intake(base, wish.target, wish.labels) as intake:
+                await intake.add([given])
+        return await _answer(request, library, intake.receipt, [path], len(content))
 
 
 @router.post("/url", responses={**ANSWERS, **LIVE})
@@ -132,11 +133,12 @@ async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
     """
     _expect_fetchable(wish.url)
     base = await library.make_base(wish.base)
-    async with library.intake(base, wish.target, wish.labels) as intake:
-        [wanted] = await intake.add_url(wish.url)
-    accept = request.headers.get("accept", "")
-    if "application/json" in accept and not wants_events(request):
-        return await _answer(request, library, intake.receipt, None, 0)
+    async with needing(library, base):
+        async with library.intake(base, wish.target, wish.labels) as intake:
+            [wanted] = await intake.add_url(wish.url)
+        accept = request.headers.get("accept", "")
+        if "application/json" in accept and not wants_events(request):
+            return await _answer(request, library, intake.receipt, None, 0)
     return await watched(request, library, DOCUMENT, wanted.id)
 
 
