@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 SHOWN = 400
 
 
+def words(text: str) -> str:
+    """Something to look for."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty: a question, or words to look for, are needed")
+    return text
+
+
 @examples(
     'penstock search "how do I rotate the keys?"',
     "penstock search vacuum -k 10 --base manuals --json",
@@ -32,6 +39,7 @@ def search(
     question: Annotated[
         str,
         typer.Argument(
+            parser=words,
             metavar="QUESTION",
             help='A question, or words. A "quoted phrase" has to be there, a -word must not.',
         ),
