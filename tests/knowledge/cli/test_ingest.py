@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.cli.files import Found, hashed
+from penstock_apps.knowledge.cli.files import Finding, Found, hashed
 from penstock_apps.knowledge.intake import Incoming
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
@@ -60,6 +60,25 @@ def test_what_fails_and_what_is_skipped_is_told(penstock: Commands, handbook: Pa
     assert "empty.txt: The file is empty" in shown.stdout
     assert "style.css" not in shown.stdout
     assert "style.css" in penstock.run("ingest", "handbook", "--again").stdout
+
+
+def test_what_tools_make_for_themselves_is_left_out_unless_it_is_named(tmp_path: Path) -> None:
+    for name in ("src/__pycache__", "node_modules/left-pad", ".git"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "readme.md").write_text("# Nobody's\n")
+    (tmp_path / "src" / "notes.md").write_text("# Somebody's\n")
+    [found] = Finding([tmp_path]).folders.values()
+    assert list(found) == ["src/notes.md"]
+    [named] = Finding([tmp_path / "node_modules"]).folders.values()
+    assert list(named) == ["left-pad/readme.md"]
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_an_empty_question_is_refused(penstock: Commands, question: str) -> None:
+    told = said(penstock, "search", question, code=2)["error"]
+    assert told["kind"] == "usage"
+    assert "QUESTION" in told["message"]
+    assert "it is empty" in told["message"]
 
 
 def test_tenants_and_bases_are_apart(penstock: Commands, handbook: Path) -> None:

@@ -14,6 +14,8 @@ from penstock_apps.knowledge.upload.shown import is_harmless
 
 # What an index of Postgres has room for, and some more.
 LONGEST = 2000
+# What tools make for themselves: nobody's documents.
+MADE = ("__pycache__", "node_modules")
 
 
 class Found(NamedTuple):
@@ -36,7 +38,7 @@ class Finding:
     """The files of each folder; what cannot be looked at is told, and the rest goes on.
 
     A file that is named itself belongs to the folder it is in. Hidden files and folders are left
-    out, unless they are named.
+    out, and what tools make for themselves, unless they are named.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -94,14 +96,18 @@ class Finding:
             self.troubles.append(Trouble(_shown(str(error.filename)), _why(error)))
 
         for place, folders, names in os.walk(folder, onerror=cannot_look):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in folders if not _is_left_out(name))
             for name in sorted(names):
                 file = Path(place) / name
                 try:
-                    if not name.startswith(".") and file.is_file():
+                    if not _is_left_out(name) and file.is_file():
                         yield file
                 except OSError as error:
                     cannot_look(error)
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or name in MADE
 
 
 def _kind(place: Path, told: str) -> Literal["folder", "file"]:

@@ -62,8 +62,9 @@ def ingest(
 
     What has not changed since the last time is left alone, and of what has, only the changed parts
     are embedded again. What is gone from a folder stays in the knowledge base, unless --prune is
-    given; nothing is pruned of a folder that is empty or could not be read as a whole. Links to
-    folders are not followed. The exit code is 3 if some files failed.
+    given; nothing is pruned of a folder that is empty or could not be read as a whole. Hidden files
+    and folders, __pycache__ and node_modules are left out, unless they are named. Links to folders
+    are not followed. The exit code is 3 if some files failed.
     """
     expect_knowledge()
 
