@@ -174,10 +174,12 @@ class Library:
 
             hits = await library.search(Query("how do I rotate the keys?", k=5), ["handbook"])
 
-        A model that cannot be asked is an error for who names its base; among all bases, its own
-        are searched by words.
+        A base or a source that is not there is NotFound. A model that cannot be asked is an error
+        for who names its base; among all bases, its own are searched by words.
         """
         async with self.transaction() as on:
+            for source in query.filters.sources:
+                await self.shop.sources.get(on, self.tenant, source)
             if bases:
                 asked = [await self.shop.bases.get(on, self.tenant, name) for name in bases]
             else:

@@ -118,8 +118,29 @@ async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClie
         assert (hit["path"], hit["heading"], hit["source"]) == ("pumps.md", "Pumps", source)
         assert hit["base"] == "plant"
     assert (await http.get("/search?q=turbine&tag=old")).json() == {"hits": []}
-    assert (await http.get("/search?q=turbine&base=nowhere")).status_code == 404
+    for nowhere in ("base=nowhere", "source=999999", f"source={source}&source=999999"):
+        assert (await http.get(f"/search?q=turbine&{nowhere}")).status_code == 404
     assert (await http.get("/search?q=turbine&tenant=other")).json() == {"hits": []}
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "known"),
+    [
+        ("GET", "/search?q=turbine&bogus=1", "base, k, mode, q, source, tag, tenant"),
+        ("GET", "/search?bogus=1", "base, k, mode, q, source, tag, tenant"),
+        ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
+        ("GET", "/knowledge-bases?bogus=", "tenant"),
+        ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),
+        ("POST", "/upload/documents?bogus=1", "base, metadata, name, source, tags, tenant"),
+    ],
+)
+async def test_a_parameter_that_is_not_known_is_refused(
+    http: httpx.AsyncClient, verb: str, path: str, known: str
+) -> None:
+    answer = await http.request(verb, path)
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == f"There is no parameter 'bogus'; there are: {known}."
+    assert [each["field"] for each in answer.json()["fields"]] == ["query.bogus"]
 
 
 async def test_a_link_opens_a_file_without_a_key(

@@ -65,7 +65,7 @@ CALLS: dict[tuple[str, str], Call] = {
     ("GET", "/knowledge-tenant"): Call(statuses=(200,)),
     ("PATCH", "/knowledge-tenant"): Call(query=WHOSE, body={"active": False}, statuses=(403,)),
     ("DELETE", "/knowledge-tenant"): Call(query=WHOSE, statuses=(403,)),
-    ("GET", "/search"): Call(query={"q": MARK, "source": "source"}, statuses=(200,)),
+    ("GET", "/search"): Call(query={"q": MARK, "source": "source"}),
 }
 
 

@@ -57,8 +57,9 @@ async def test_a_small_upload_is_answered_with_what_became_of_each_document(
     assert (again.json()["jobCount"], again.json()["unchanged"]) == (0, 2)
     assert all(each["unchanged"] for each in again.json()["documents"])
     assert again.json()["knowledgeSourceIds"] == [source]
-    for path in (f"knowledge-sources/{source}/progress", "knowledge-bases/manuals/progress"):
-        progress = (await http.get(path, params={"since": "24h"})).json()
+    of_base = "knowledge-bases/manuals/progress?since=24h"
+    for path in (f"knowledge-sources/{source}/progress", of_base):
+        progress = (await http.get(path)).json()
         assert sum(progress[each] for each in COUNTED) == progress["total"] == 4
         assert (progress["state"], progress["completed"], progress["eta"]) == ("partial", 3, 0.0)
 

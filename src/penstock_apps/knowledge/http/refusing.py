@@ -27,6 +27,7 @@ from penstock_apps.knowledge.errors import (
     VectorMissing,
 )
 from penstock_apps.knowledge.http.calling import workshop_of
+from penstock_apps.knowledge.http.parameters import expect_known, parameters_of
 from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, StorageDown
 from penstock_apps.knowledge.upload import UploadRefused
@@ -119,12 +120,14 @@ def lost() -> Problem:
 
 
 class Refusing(APIRoute):
-    """A route that tells our errors as problems."""
+    """A route that tells our errors as problems, and refuses parameters that it does not know."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
+        known = parameters_of(self.dependant)
 
         async def handle(request: Request) -> Response:
+            expect_known(request, known)
             try:
                 return await handler(request)
             except StorageDown as error:
