@@ -4,7 +4,9 @@ import pytest
 from msgspec.structs import asdict
 
 from penstock import ConfigError
+from penstock_apps.knowledge.environment import check
 from penstock_apps.knowledge.settings import PREFIX, Settings
+from penstock_apps.knowledge.storage import Storage
 
 NUMBERS = sorted(
     name for name, value in asdict(Settings.of({})).items() if type(value) in (int, float)
@@ -39,3 +41,46 @@ def test_a_share_is_between_none_and_all(value: str) -> None:
 def test_what_is_no_number_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match="RAW_DAYS"):
         Settings.of({f"{PREFIX}RAW_DAYS": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("PARSER", "zzz", "llamaparse or own"),
+        ("REQUEST_FILES", "abc", "a whole number >= 0"),
+        ("INLINE_SHARE", "2", "a number >= 0 and <= 1"),
+        ("RAW_DAYS", "soon", "a number >= 0 and <= 1,000,000"),
+        ("INLINE", "perhaps", "true or false"),
+        ("EXTRACT_MEMORY", "lots", "at least 64MB, such as 512MB or 2GB"),
+        ("STORAGE_PATIENCE", "0", "seconds, more than 0 and up to 3600"),
+        ("STORAGE_ALLOW_HTTP", "perhaps", "true or false"),
+        ("FETCH_PORTS", "99999", "numbers from 1 to 65535, with commas"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_at_the_start_in_words(
+    name: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check({PREFIX + name: value})
+    told = f"The setting {PREFIX}{name} is {value!r}; allowed is {allowed}."
+    assert str(refused.value) == told
+
+
+def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; allowed is a folder, "):
+        Storage.of("ftp://x")
+
+
+def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:
+    known = {f"{PREFIX}FETCH_PORTS": "80", f"{PREFIX}STORAGE_REGION": "eu", f"{PREFIX}PAGES": "7"}
+    for _ in range(2):
+        check(known | {f"{PREFIX}INDEX_FORM": "5", f"{PREFIX}ZZZ": "1"})
+    assert caplog.messages == [
+        f"{PREFIX}INDEX_FORM is no setting of knowledge, and is ignored. "
+        f"Did you mean {PREFIX}INDEX_FROM?",
+        f"{PREFIX}ZZZ is no setting of knowledge, and is ignored.",
+    ]
+
+
+def test_no_time_for_a_file_is_no_limit() -> None:
+    assert Settings.of({f"{PREFIX}EXTRACT_SECONDS": "0"}).apart.seconds is None

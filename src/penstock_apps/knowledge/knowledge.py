@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import Database, Penstock
 from penstock.events import JobFinished
-from penstock_apps.knowledge import schema
+from penstock_apps.knowledge import environment, schema
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
@@ -35,6 +35,7 @@ class Knowledge:
     name = "knowledge"
 
     def __init__(self, app: Penstock) -> None:
+        environment.check()
         self._app = app
         app.include(tasks.TASKS)
         app.resource(Workshop)(open_workshop)

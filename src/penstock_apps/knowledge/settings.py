@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, StructType, type_info
 
-from penstock import ConfigError, Database
+from penstock import ConfigError, Database, Process
 
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
 # The tenant of those who have only one.
 ALONE = "default"
+MEMORY = "at least 64MB, such as 512MB or 2GB"
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0, le=1e6)]
@@ -63,17 +65,46 @@ class Settings(Struct, frozen=True, kw_only=True):
         given: dict[str, Any] = {
             field: environment[name]
             for field in cls.__struct_fields__
-            if environment.get(name := PREFIX + field.upper())
+            if environment.get(name := variable(field))
         }
         try:
-            return msgspec.convert(given, cls, strict=False)
+            found = msgspec.convert(given, cls, strict=False)
         except msgspec.ValidationError as error:
-            allowed, _, place = str(error).removeprefix("Expected ").partition(" - at `$.")
-            setting = PREFIX + place.rstrip("`").upper()
-            raise ConfigError(setting, environment.get(setting), allowed) from error
+            field = str(error).rpartition("`$.")[2].rstrip("`")
+            raise ConfigError(variable(field), given.get(field), _allowed(field)) from error
+        try:
+            Process(memory=found.extract_memory)
+        except ConfigError as error:
+            raise ConfigError(variable("extract_memory"), found.extract_memory, MEMORY) from error
+        return found
+
+    @property
+    def apart(self) -> Process:
+        """The child processes in which files are read; no time is no limit."""
+        return Process(memory=self.extract_memory, time=self.extract_seconds or None, deaths=2)
 
     def storage_at(self, database: Database) -> str:
         """Where files are stored: as it is set, else beside an embedded database's own."""
         if self.storage:
             return self.storage
         return str(Path(database.data_dir or ".penstock").absolute() / "objects")
+
+
+def variable(field: str) -> str:
+    """The variable that sets it."""
+    return PREFIX + field.upper()
+
+
+def _allowed(field: str) -> str:
+    """What a setting may be, in words."""
+    told = type_info(Settings)
+    assert isinstance(told, StructType)
+    [kind] = [each.type for each in told.fields if each.name == field]
+    match kind:
+        case LiteralType():
+            return " or ".join(map(str, kind.values))
+        case BoolType():
+            return "true or false"
+    assert isinstance(kind, IntType | FloatType)
+    number = "a whole number" if isinstance(kind, IntType) else "a number"
+    return f"{number} >= {kind.ge}" + ("" if kind.le is None else f" and <= {kind.le:,.0f}")

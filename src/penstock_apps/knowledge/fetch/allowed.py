@@ -27,14 +27,14 @@ class Allowed:
 
     def __post_init__(self) -> None:
         for port in self.ports:
-            if not 0 < port < 65_536:
+            if not _is_port(str(port)):
                 raise ConfigError("ports", port, "numbers from 1 to 65535")
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Allowed:
         """As the environment has it: lists with commas."""
         ports = _list(environment.get(PORTS, ""))
-        if not all(port.isascii() and port.isdigit() for port in ports):
+        if not all(map(_is_port, ports)):
             raise ConfigError(PORTS, environment[PORTS], "numbers from 1 to 65535, with commas")
         return cls(
             private=tuple(_list(environment.get(PRIVATE, ""))),
@@ -52,6 +52,10 @@ class Allowed:
             elif network.version == address.version and address in network:
                 return True
         return False
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65_536
 
 
 def _network(entry: str) -> Network | None:

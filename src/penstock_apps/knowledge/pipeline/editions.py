@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from penstock import BatchClosed, Cancel, Client, Context, Process, Snooze, task
+from penstock import BatchClosed, Cancel, Client, Context, Snooze, task
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
@@ -21,8 +21,7 @@ EDITIONS = 100
 INDEX_PATIENCE = timedelta(minutes=30)
 # While other versions come in, which are in both editions.
 COMING = 2.0
-SETTINGS = Settings.of()
-APART = Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2)
+APART = Settings.of().apart
 
 
 @task(name="knowledge.rebuild", queue="knowledge-small", resources=[Workshop], isolate=APART)

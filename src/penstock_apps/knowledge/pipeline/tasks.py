@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Cancel, Context, NotRetryable, Process, Snooze, Unique, task
+from penstock import Cancel, Context, NotRetryable, Snooze, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
@@ -25,10 +25,7 @@ from penstock_apps.knowledge.workshop import Workshop
 SMALL = "knowledge-small"
 LARGE = "knowledge-large"
 QUEUES = (SMALL, LARGE, EMBED, CARE)
-SETTINGS = Settings.of()
-
-
-APART = Process(memory=SETTINGS.extract_memory, time=SETTINGS.extract_seconds, deaths=2)
+APART = Settings.of().apart
 # The newest version of a document is the one that is wanted.
 NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 

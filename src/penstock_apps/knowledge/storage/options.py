@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from penstock import ConfigError
 
+STORAGE = "PENSTOCK_KNOWLEDGE_STORAGE"
 ENDPOINT = "PENSTOCK_KNOWLEDGE_STORAGE_ENDPOINT"
 REGION = "PENSTOCK_KNOWLEDGE_STORAGE_REGION"
 ALLOW_HTTP = "PENSTOCK_KNOWLEDGE_STORAGE_ALLOW_HTTP"
 PATIENCE = "PENSTOCK_KNOWLEDGE_STORAGE_PATIENCE"
 
+SECONDS = "seconds, more than 0 and up to 3600"
 YES = ("1", "true", "yes", "on")
 NO = ("", "0", "false", "no", "off")
 
@@ -28,7 +30,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if not 0 < self.patience <= 3600:
-            raise ConfigError("patience", self.patience, "seconds, more than 0 and up to 3600")
+            raise ConfigError("patience", self.patience, SECONDS)
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Options:
@@ -49,6 +51,6 @@ def _yes_or_no(name: str, text: str) -> bool:
 
 def _seconds(name: str, text: str) -> float:
     try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(name, text, "a number of seconds") from None
+        return Options(patience=float(text)).patience
+    except (ValueError, ConfigError):
+        raise ConfigError(name, text, SECONDS) from None

@@ -22,7 +22,7 @@ from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
 from penstock_apps.knowledge.storage.links import HOUR, Method
 from penstock_apps.knowledge.storage.names import digest_of, folder_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
-from penstock_apps.knowledge.storage.options import Options
+from penstock_apps.knowledge.storage.options import STORAGE, Options
 from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
 
 BATCH = 1000
@@ -73,7 +73,7 @@ class Storage:
         try:
             store = LocalStore(folder, mkdir=True, automatic_cleanup=True)
         except (BaseError, OSError) as error:
-            raise ConfigError("storage", url, "a folder that can be made and written to") from error
+            raise ConfigError(STORAGE, url, "a folder that can be made and written to") from error
         return cls(store, folder, options.patience, str(folder))
 
     async def put(self, tenant: str, path: Path, digest: bytes) -> str:

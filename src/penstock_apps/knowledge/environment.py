@@ -1,0 +1,43 @@
+"""The variables of knowledge, looked at before anything is done with them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+
+from penstock_apps.knowledge.fetch import allowed
+from penstock_apps.knowledge.settings import PREFIX, Settings, variable
+from penstock_apps.knowledge.storage import options
+
+logger = logging.getLogger("penstock.knowledge")
+
+KNOWN = (
+    *map(variable, Settings.__struct_fields__),
+    *(options.ENDPOINT, options.REGION, options.ALLOW_HTTP, options.PATIENCE),
+    *(allowed.PRIVATE, allowed.PORTS),
+)
+
+
+def check(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse what cannot be set; warn once of each variable that nobody reads, by a slip perhaps.
+
+    What only some jobs read is refused here, too, and not with the first of them.
+    """
+    Settings.of(environment)
+    options.Options.of(environment)
+    allowed.Allowed.of(environment)
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in KNOWN:
+            _warn(name)
+
+
+@cache
+def _warn(name: str) -> None:
+    # Without what all of them begin with, which makes any two look alike.
+    own = {each.removeprefix(PREFIX): each for each in KNOWN}
+    nearest = get_close_matches(name.removeprefix(PREFIX).upper(), own, 1)
+    meant = f" Did you mean {own[nearest[0]]}?" if nearest else ""
+    logger.warning("%s is no setting of knowledge, and is ignored.%s", name, meant)
