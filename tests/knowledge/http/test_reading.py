@@ -14,11 +14,14 @@ TEXTS = {
     "empty.txt": "",
 }
 
+SEARCH = "base, document, k, metadata, mode, q, source, tag, tenant"
+WHERE = '/upload/documents?base=plant&name=manual&tags=new&metadata={"team": "plant"}'
+
 
 async def brought(scene: Scene, http: httpx.AsyncClient) -> str:
     """A source of two documents that went in and one that failed."""
     form = [("files", (path, text.encode())) for path, text in TEXTS.items()]
-    answer = await http.post("/upload/documents?base=plant&name=manual&tags=new", files=form)
+    answer = await http.post(WHERE, files=form)
     assert answer.status_code == 202, answer.text
     await scene.drain()
     return str(answer.json()["knowledgeSourceIds"][0])
@@ -118,6 +121,13 @@ async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClie
         assert (hit["path"], hit["heading"], hit["source"]) == ("pumps.md", "Pumps", source)
         assert hit["base"] == "plant"
     assert (await http.get("/search?q=turbine&tag=old")).json() == {"hits": []}
+    document = hit["document"]
+    for metadata, found in (('{"team": "plant"}', 1), ('{"team": "sales"}', 0), ("{}", 1)):
+        query = {"q": "turbine", "k": "1", "metadata": metadata, "document": document}
+        assert len((await http.get("/search", params=query)).json()["hits"]) == found
+    for wrong in ("[1]", "{", '{"a": "\\u0000"}'):
+        answer = await http.get("/search", params={"q": "turbine", "metadata": wrong})
+        assert (answer.status_code, "object of JSON" in answer.text) == (422, True)
     for nowhere in ("base=nowhere", "source=999999", f"source={source}&source=999999"):
         assert (await http.get(f"/search?q=turbine&{nowhere}")).status_code == 404
     assert (await http.get("/search?q=turbine&tenant=other")).json() == {"hits": []}
@@ -126,8 +136,12 @@ async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClie
 @pytest.mark.parametrize(
     ("verb", "path", "known"),
     [
-        ("GET", "/search?q=turbine&bogus=1", "base, k, mode, q, source, tag, tenant"),
-        ("GET", "/search?bogus=1", "base, k, mode, q, source, tag, tenant"),
+        (
+            "GET",
+            "/search?q=turbine&bogus=1",
+            SEARCH,
+        ),
+        ("GET", "/search?bogus=1", SEARCH),
         ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
         ("GET", "/knowledge-bases?bogus=", "tenant"),
         ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),

@@ -15,7 +15,7 @@ from penstock.service.shapes import gives
 from penstock_apps.knowledge.http.answers import Found, Hits
 from penstock_apps.knowledge.http.calling import Read
 from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import TEXT, Named, Tag
+from penstock_apps.knowledge.http.wishes import TEXT, Named, Tag, metadata_of
 from penstock_apps.knowledge.search import Filters, Mode, Query
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
@@ -30,13 +30,27 @@ async def search(
     k: Annotated[int, Asked(ge=1, le=100)] = 10,
     base: Annotated[list[Named] | None, Asked(max_length=100)] = None,
     source: Annotated[list[Id] | None, Asked(max_length=100)] = None,
+    document: Annotated[list[Id] | None, Asked(max_length=100)] = None,
     tag: Annotated[list[Tag] | None, Asked(max_length=32)] = None,
+    metadata: Annotated[
+        str | None,
+        Asked(
+            max_length=16_384,
+            description="An object of JSON: what a document must have come in with, all of it.",
+            examples=['{"team": "support"}'],
+        ),
+    ] = None,
     mode: Mode = "hybrid",
 ) -> Response:
     """What documents say about something, by meaning and by words; `k` pieces if there are so many.
 
-    `base`, `source` and `tag` may be given several times: any of them will do.
+    `base`, `source`, `document` and `tag` may be given several times: any of them will do.
     """
-    filters = Filters(sources=tuple(map(int, source or ())), tags=tuple(tag or ()))
+    filters = Filters(
+        sources=tuple(map(int, source or ())),
+        documents=tuple(map(int, document or ())),
+        tags=tuple(tag or ()),
+        metadata=metadata_of(metadata),
+    )
     hits = await library.search(Query(q, k, filters, mode), base or ())
     return as_json(Hits(hits=[Found.of(each) for each in hits]))

@@ -179,3 +179,12 @@ def files_wish(given: dict[str, Any]) -> FilesWish:
         fields = [(".".join(map(str, each["loc"])), said(each)) for each in error.errors()]
         detail = "; ".join(f"{field}: {said}" for field, said in fields[:5])
         raise Problem(422, "does-not-fit", detail, fields=fields) from error
+
+
+def metadata_of(written: str | None) -> dict[str, Any]:
+    """What JSON in a query says; a Problem if it is no object."""
+    try:
+        return Wish.model_validate({"metadata": written or {}}).metadata
+    except ValidationError as error:
+        told = f"metadata has to be an object of JSON of at most {LARGEST_METADATA:,} bytes."
+        raise Problem(422, "does-not-fit", told, fields=[("metadata", told)]) from error
