@@ -29,7 +29,6 @@ logger = logging.getLogger("penstock.knowledge")
 ENGLISH = "english"
 # Documents of one transaction.
 AT_ONCE = 500
-PAGE = 1000
 
 
 class Library:
@@ -134,20 +133,6 @@ class Library:
     async def document(self, document: int) -> Document:
         async with self.transaction() as on:
             return await self.shop.documents.get(on, self.tenant, document)
-
-    async def documents_of(self, batch: str) -> list[Document]:
-        """All documents that a batch has brought in, or tried to."""
-        found: list[Document] = []
-        after = None
-        while True:
-            async with self.transaction() as on:
-                page = await self.shop.documents.list(
-                    on, self.tenant, batch=batch, after=after, limit=PAGE
-                )
-            found += page
-            if len(page) < PAGE:
-                return found
-            after = page[-1].id
 
     async def find_source(self, base: Base, kind: Kind, key: str) -> int | None:
         """The source with a key."""

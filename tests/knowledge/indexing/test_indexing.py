@@ -1,5 +1,6 @@
 """A base that has grown large gets an index of its own, and nobody has to see to it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -324,6 +325,24 @@ async def test_behind_a_pooler_it_is_made_while_writers_wait(
     await library.delete_base((await library.base("handbook")).id)
     await scene.drain()
     assert await indexes(scene) == []
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+async def test_several_bases_that_grow_at_once_all_get_theirs(
+    scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch, is_pooled: bool
+) -> None:
+    """They take turns, and take no connection from each other while they do."""
+    if is_pooled:
+        monkeypatch.setattr(asyncpg.Connection, "get_server_pid", lambda self: 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing, "MOST", 0)
+        for name in ("one", "two", "three", "four"):
+            await scene.bring(library, pages(8, name), base=name)
+    bases = await library.bases()
+    await scene.app.enqueue_many(indexing.index.prepare(each.edition.id) for each in bases)
+    async with asyncio.timeout(60):
+        await scene.drain(scheduled=True)
+    assert await indexes(scene) == sorted((each.edition.id, True) for each in bases)
 
 
 async def test_too_little_shared_memory_is_no_obstacle(

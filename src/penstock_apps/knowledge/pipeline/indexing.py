@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock import Context, Enqueued, Snooze, Unique, task
 from penstock_apps.knowledge.pipeline.removing import CARE
+from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.workshop import Workshop
 
 logger = logging.getLogger(__name__)
@@ -38,8 +39,7 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
         return "not wanted"
     async with shop.indexes.turn() as maker:
         if maker is not None:
-            async with shop.shelves.of_all() as on:
-                found = await shop.indexes.find(on, edition)
+            found = await shop.indexes.find(maker.on, edition)
             if found is not None and found.whole:
                 return "there"
             # One that broke off goes first, and what is made anew comes with the next try.
@@ -47,17 +47,16 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
                 await maker.drop(edition)
             else:
                 ctx.progress(0, message=MAKING)
-                if await maker.make(edition, await _memory(shop, edition)):
+                if await maker.make(edition, await _memory(shop, maker.on, edition)):
                     return "made"
     return Snooze(TURN * (1 + random.random()), "another index is made")
 
 
-async def _memory(shop: Workshop, edition: int) -> int:
+async def _memory(shop: Workshop, on: Connection, edition: int) -> int:
     """So many bytes hold all of it while it is built."""
     most = shop.settings.index_bytes
-    async with shop.shelves.of_all() as on:
-        dimensions = await shop.indexes.dimensions(on, edition)
-        chunks = await shop.indexes.weigh(on, edition, most // LINKS)
+    dimensions = await shop.indexes.dimensions(on, edition)
+    chunks = await shop.indexes.weigh(on, edition, most // LINKS)
     return max(LEAST_MEMORY, min(SHARED + chunks * (2 * dimensions + LINKS), most))
 
 

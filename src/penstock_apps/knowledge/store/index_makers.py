@@ -13,7 +13,9 @@ ALONE = "SET max_parallel_maintenance_workers = 0"
 
 
 class Maker(Protocol):
-    """Makes and drops indexes, in its turn."""
+    """Makes and drops indexes, in its turn; `on` is where it asks."""
+
+    on: Any
 
     async def make(self, edition: int, memory: int) -> bool:
         """Make an edition's index, with so many bytes; False: try again in a moment."""
@@ -25,53 +27,54 @@ class Maker(Protocol):
 class Apart:
     """In a session of our own, as the owner of the chunks: others go on to write."""
 
-    def __init__(self, session: Any, sql: Callable[[str], str]) -> None:
-        self._session = session
+    def __init__(self, on: Any, sql: Callable[[str], str]) -> None:
+        self.on = on
         self._sql = sql
 
     async def make(self, edition: int, memory: int) -> bool:
-        described = await self._session.fetchval(self._sql("describe_index"), edition)
+        described = await self.on.fetchval(self._sql("describe_index"), edition)
         if described is None:
             return True
-        await self._session.fetch(self._sql("be_patient"), False)
-        await self._session.execute(f"SET maintenance_work_mem = '{memory // 1024}kB'")
+        await self.on.execute(f"SET maintenance_work_mem = '{memory // 1024}kB'")
         try:
-            await self._session.execute(described)
+            await self._build(described)
         except asyncpg.DiskFullError:
             # Of the memory that processes share: containers may have little.
             if not await self.drop(edition):
                 return False
-            await self._session.execute(ALONE)
-            await self._session.execute(described)
+            await self.on.execute(ALONE)
+            await self._build(described)
         except asyncpg.DeadlockDetectedError:
             # Who analyzes the table waits for us, and we for them.
             return False
         return True
 
     async def drop(self, edition: int) -> bool:
-        await self._session.execute(BRIEFLY)
+        await self.on.execute(BRIEFLY)
         try:
-            name = self._sql("drop_index_apart").replace("$1", str(edition))
-            await self._session.execute(name)
+            await self.on.execute(self._sql("drop_index_apart").replace("$1", str(edition)))
         except asyncpg.LockNotAvailableError:
             return False
         return True
+
+    async def _build(self, described: str) -> None:
+        """However long others keep us waiting."""
+        await self.on.fetch(self._sql("be_patient"), False)
+        await self.on.execute(described)
 
 
 class Amid:
     """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
 
     def __init__(self, on: Any, sql: Callable[[str], str]) -> None:
-        self._on = on
+        self.on = on
         self._sql = sql
 
     async def make(self, edition: int, memory: int) -> bool:
-        await self._on.fetch(self._sql("be_patient"), True)
-        made: bool = await self._on.fetchval(
-            self._sql("make_index"), edition, f"{memory // 1024}kB"
-        )
+        await self.on.fetch(self._sql("be_patient"), True)
+        made: bool = await self.on.fetchval(self._sql("make_index"), edition, f"{memory // 1024}kB")
         return made
 
     async def drop(self, edition: int) -> bool:
-        dropped: bool = await self._on.fetchval(self._sql("drop_index"), edition)
+        dropped: bool = await self.on.fetchval(self._sql("drop_index"), edition)
         return dropped

@@ -61,14 +61,15 @@ class Indexes:
         """A turn to make and to drop indexes; None while another has it.
 
         Whoever writes chunks goes on meanwhile, unless we do not own them or share our session.
+        It takes no connection of the pool: who waits for a turn keeps others from nothing.
         """
         async with self._shelves.apart() as session:
             mine = await self._locked(session)
             if mine is not None:
                 yield Apart(session, self._sql) if mine else None
                 return
-        async with self._shelves.of_all() as on:
-            yield Amid(on, self._sql)
+            async with session.transaction():
+                yield Amid(session, self._sql)
 
     async def drop(self, edition: int) -> bool:
         """Drop an edition's index, if it has one; False if that cannot be now: the sweep will."""
