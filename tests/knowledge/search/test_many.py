@@ -146,6 +146,18 @@ async def test_two_common_words_are_looked_for_together(many: Database) -> None:
     assert all(hit.document % 6 == 0 for hit in hits)
 
 
+async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> None:
+    """What is read first was deleted, and is still there."""
+    async with Shelves.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
+        await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE id <= 1000")
+        hits = await Searching(shelves).search(
+            on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
+        )
+        await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = NULL")
+    assert len(hits) == K
+    assert all(hit.document > 1000 for hit in hits)
+
+
 @pytest.mark.parametrize("source", [BIG_SOURCE, SMALL_SOURCE])
 async def test_words_with_a_filter(many: Database, source: int) -> None:
     filters = Filters(sources=(source,))

@@ -33,9 +33,11 @@ BEGIN
       FROM pg_stats AS p WHERE p.schemaname = current_schema() AND p.tablename = 'chunk' AND p.attname = 'words';
     v_size := coalesce(p_size, greatest(2000, v_all * (
         SELECT sum(v_shares[array_position(v_common, '_e' || e)]) FROM unnest(p_editions) AS e)));
-    IF v_common IS NULL THEN
-        v_read := 2000;     -- Nobody knows which terms are rare.
-    ELSIF v_size > v_all / 3 THEN
+    -- Nobody knows which terms are rare, or how many of those that are read will pass.
+    IF v_common IS NULL OR p_filters IS NOT NULL THEN
+        v_read := 2000;
+    END IF;
+    IF v_common IS NOT NULL AND v_size > v_all / 3 THEN
         v_within := NULL;   -- To read the chunks of others, and leave them out, costs less than to look all of these up.
     END IF;
     -- The rarest term first. What is not counted is rarer than the rarest that is, whose share comes after all others.
