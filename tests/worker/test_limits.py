@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, Process
+from penstock.store.limits import Limits
 from penstock.worker import Worker
 from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
@@ -509,6 +510,32 @@ async def test_a_rate_of_nothing_starts_nothing_until_it_is_changed(app: Penstoc
         await app.set_limit("queue:default", rate=1000, burst=100)
         await meter.ended(10)
         await expect_nothing_counted(worker)
+
+
+async def test_what_a_bucket_answered_before_its_rate_changed_holds_no_longer(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer comes late: meanwhile the worker was told of the new rate."""
+    meter = Meter(app)
+    await app.set_limit("queue:default", rate=0.001, burst=2)
+    refused, go_on = asyncio.Event(), asyncio.Event()
+    take = Limits.take
+
+    async def late(self: Limits, *args: Any) -> Any:
+        taken = await take(self, *args)
+        if not go_on.is_set() and any(wait for _, wait in taken.values()):
+            refused.set()
+            await go_on.wait()
+        return taken
+
+    monkeypatch.setattr(Limits, "take", late)
+    async with worker_of(app, SLOTS) as worker:
+        await app.enqueue_many(meter.task.prepare() for _ in range(10))
+        await asyncio.wait_for(refused.wait(), 30)
+        await app.set_limit("queue:default", rate=1000, burst=100)
+        await rules_known(app, worker)
+        go_on.set()
+        await meter.ended(10)
 
 
 @pytest.mark.parametrize("limit", [{"slots": 1}, {"slots": 1, "rate": 10, "burst": 10}])

@@ -377,6 +377,8 @@ class Limiter(Service):
         has_room = False
         for some in _parts([one for one, want in wants.items() if want]):
             asked_at = time.monotonic()
+            for allowance in some:
+                allowance.ask_at = asked_at
             taken = await self._limits.take(self._pool, {one.key: wants[one] for one in some})
             for allowance in some:
                 got, wait = taken[allowance.key]
@@ -384,7 +386,8 @@ class Limiter(Service):
                     has_room = True
                     allowance.taken.put(got, asked_at)
                     self._with_tokens.add(allowance)
-                elif wait:
+                elif wait and allowance.ask_at == asked_at:
+                    # Otherwise the limit is another meanwhile, or open again: this was before.
                     allowance.ask_at = time.monotonic() + wait
         return has_room
 
