@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import penstock
@@ -60,18 +59,12 @@ class Run:
     """A command on its way; killed at the end of the test if it still runs."""
 
     def __init__(
-        self, *arguments: str, folder: Path, environment: dict[str, str], stdin: int
+        self, *arguments: str, folder: Path, environment: dict[str, str], stdin: int | None
     ) -> None:
         self._log = folder / f"command-{id(self)}.log"
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.cli", *arguments],
-                cwd=folder,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                stdin=stdin,
-                text=True,
+            self.process = forker().start(
+                list(arguments), folder, environment, stdin=stdin, stdout=None, stderr=log.fileno()
             )
 
     @property
@@ -93,12 +86,7 @@ class Run:
         return self.process.wait(timeout)
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+        self.process.close()
 
 
 class Commands:
@@ -112,9 +100,15 @@ class Commands:
         self.environment = kept | source | ({"PENSTOCK_DATABASE_URL": url} if url else {})
         self._runs: list[Run] = []
 
-    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> Run:
+    def start(self, *arguments: str, with_stdin: bool = False) -> Run:
         """Start a command and let it run."""
-        run = Run(*arguments, folder=self.folder, environment=self.environment, stdin=stdin)
+        with Path(os.devnull).open() as nothing:
+            run = Run(
+                *arguments,
+                folder=self.folder,
+                environment=self.environment,
+                stdin=None if with_stdin else nothing.fileno(),
+            )
         self._runs.append(run)
         return run
 

@@ -8,14 +8,13 @@ import pty
 import re
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from types import TracebackType
 from typing import Self
 
 from tests.cli.command import Commands
+from tests.fixtures.forking import forker
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 PATIENCE = 30.0
@@ -43,16 +42,14 @@ class Terminal:
         self.modes = termios.tcgetattr(slave)
         kept = {key: value for key, value in commands.environment.items() if key != "COLUMNS"}
         kept.pop("NO_COLOR", None)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli", *arguments],
-            cwd=commands.folder,
-            env=kept | {"TERM": "xterm-256color"} | environment,
+        self._process = forker().start(
+            list(arguments),
+            commands.folder,
+            kept | {"TERM": "xterm-256color"} | environment,
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            start_new_session=True,
-            # Ctrl-C goes to those whose terminal it is.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            terminal=True,
         )
         self._slave = slave
         self.raw = ""
@@ -66,9 +63,7 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        self._process.close()
         os.close(self._master)
         os.close(self._slave)
 
@@ -94,12 +89,12 @@ class Terminal:
     def end(self) -> int:
         """Read until it has ended; the exit code."""
         deadline = time.monotonic() + PATIENCE
-        while self._process.poll() is None:
+        while (code := self._process.poll()) is None:
             assert time.monotonic() < deadline, f"it goes on; last:\n{self.text[-3000:]}"
             self._read(0.1)
         while self._read(0.0):
             pass
-        return self._process.returncode
+        return code
 
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], seconds)

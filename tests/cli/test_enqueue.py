@@ -4,7 +4,6 @@ import fcntl
 import json
 import signal
 import struct
-import subprocess
 import termios
 from datetime import timedelta
 from typing import IO
@@ -247,7 +246,7 @@ async def test_a_wait_that_is_interrupted_leaves_the_id_to_programs(
 
 
 async def test_ctrl_c_ends_the_reading_of_lines_at_once(penstock: Commands, shop: Shop) -> None:
-    reading = penstock.start("enqueue", "shop.greet", "-", "--json", stdin=subprocess.PIPE)
+    reading = penstock.start("enqueue", "shop.greet", "-", "--json", with_stdin=True)
     lines = reading.process.stdin
     assert lines is not None
 
