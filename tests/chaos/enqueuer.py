@@ -1,4 +1,4 @@
-"""An enqueuing process: python -m tests.chaos.enqueuer '{"url": …, "name": …, "folder": …}'.
+"""An enqueuing process, which is told `{"url": …, "name": …, "folder": …}`.
 
 Enqueues a mix of all tasks that end by themselves, in small steps. Jobs with idempotency keys are
 tried until they are acknowledged; the others are given up when an answer is lost.
@@ -7,7 +7,6 @@ tried until they are acknowledged; the others are given up when an answer is los
 import asyncio
 import logging
 import random
-import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -90,6 +89,7 @@ def request(app: Penstock, key: str, keyed: bool, rng: random.Random) -> Request
     return made
 
 
-if __name__ == "__main__":
+def run(told: str) -> None:
+    """All of the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    uvloop.run(main(msgspec.json.decode(sys.argv[1], type=Settings)))
+    uvloop.run(main(msgspec.json.decode(told, type=Settings)))

@@ -1,9 +1,8 @@
-"""A worker process: python -m tests.chaos.worker '{"url": …, "name": …, "folder": …}'."""
+"""A worker process, which is told `{"url": …, "name": …, "folder": …}`."""
 
 import asyncio
 import logging
 import signal
-import sys
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -102,6 +101,7 @@ def shift_clock(seconds: float) -> None:
     endings.datetime = Wrong  # type: ignore[attr-defined]
 
 
-if __name__ == "__main__":
+def run(told: str) -> None:
+    """All of the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    uvloop.run(main(msgspec.json.decode(sys.argv[1], type=Settings)))
+    uvloop.run(main(msgspec.json.decode(told, type=Settings)))
