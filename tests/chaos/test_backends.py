@@ -1,6 +1,6 @@
 """Connections that the server ends, of each kind, while there is work."""
 
-import pytest
+import os
 
 from tests.chaos.scene import Scene
 from tests.fixtures.database import Database, connected
@@ -10,23 +10,22 @@ TERMINATE = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = $1
 """
-ROUNDS = 4
+KINDS = ("penstock", "penstock worker", "penstock heartbeat", "penstock listener", "chaos transfer")
+ROUNDS = 12 if os.environ.get("PENSTOCK_LONG") else 2
 JOBS = 200
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["penstock", "penstock worker", "penstock heartbeat", "penstock listener", "chaos transfer"],
-)
-async def test_a_process_whose_connections_are_ended_connects_again_and_loses_nothing(
-    scene: Scene, database: Database, kind: str
+async def test_processes_whose_connections_are_ended_connect_again_and_lose_nothing(
+    scene: Scene, database: Database
 ) -> None:
     worker = scene.worker("worker")
     producer = scene.enqueuer("producer", jobs=JOBS, seed=1, until="enough")
     async with connected(database.admin_url) as admin:
-        for number in range(1, ROUNDS + 1):
+        for number, kind in enumerate(KINDS * ROUNDS, 1):
             await scene.done(20 * number)
-            await until(lambda: admin.fetchval(TERMINATE, kind), what=f"a connection of {kind}")
+            await until(
+                lambda kind=kind: admin.fetchval(TERMINATE, kind), what=f"a connection of {kind}"
+            )
     (scene.folder / "enough").touch()
     assert await producer.ended() == 0, producer.words
     await scene.drained()

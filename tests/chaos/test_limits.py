@@ -1,4 +1,4 @@
-"""Limits that eight worker processes race for, half of which are killed in the middle."""
+"""Limits that many worker processes race for, half of which are killed in the middle."""
 
 import os
 from datetime import datetime
@@ -11,11 +11,11 @@ from tests.fixtures.database import connected
 from tests.fixtures.until import until
 
 LONG = "PENSTOCK_LONG" in os.environ
-WORKERS = 8
+WORKERS = 8 if LONG else 6
 SLOTS = 3
 TENANTS = [f"tenant-{number}" for number in range(6)]
 ROUNDS = 10 if LONG else 1
-JOBS = 120
+JOBS = 120 if LONG else 80
 LONG_JOBS = 24
 # Long enough that a worker which waits for a processor does not lose its lease.
 SHORT_LIVED: dict[str, Any] = {"lease": 3.0, "heartbeat": 0.3}
