@@ -61,5 +61,5 @@ async def test_an_outcome_that_came_while_the_database_was_away_is_written_once_
     await outage
     back = time.monotonic()
     [settled] = await scene.logged("settle", "worker", outcome="ok", job=job)
-    assert settled["at"] - back < 1.5
+    assert settled["at"] - back < 20, "long before its lease would have been over"
     assert len(scene.effects(job=job, what="start")) == 1
