@@ -140,3 +140,19 @@ async def test_a_filter_that_no_job_can_pass_is_named(app: Penstock, given) -> N
     [name] = given
     with pytest.raises(ConfigError, match=f"The setting {name} is"):
         await app.list(**given)
+
+
+KEPT_PLANS = """
+SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '-- Jobs by id%'
+"""
+
+
+async def test_who_looks_again_and_again_does_not_have_every_look_planned(
+    app: Penstock, note
+) -> None:
+    """A plan looks at each day of the history: it costs far more than the look."""
+    job = await app.enqueue(note)
+    for _ in range(20):
+        await app.get(job)
+    # The connection that was used last is the next to be used.
+    assert await (await app._link.pool()).fetchval(KEPT_PLANS) > 10

@@ -1,4 +1,5 @@
 -- Jobs by id, live or final, in one statement; of a running one also its worker.
+-- The ids by a subquery: so a plan for one costs no less than for any, and is kept. Each day of history is planned.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
        a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
        a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
@@ -6,4 +7,4 @@ SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a
   FROM :"schema".job_all AS a
   LEFT JOIN :"schema".job AS j ON j.id = a.id
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease
- WHERE a.id = ANY ($1::bigint[]);
+ WHERE a.id = ANY (ARRAY(SELECT unnest($1::bigint[])));
