@@ -74,12 +74,13 @@ class Budgets:
     async def close(self, key: str, wait: float) -> float:
         """Close a key to everybody; the seconds until it opens."""
         wait = min(wait, A_YEAR)
+        # Here first: after the answer it may have been opened again already, and that be known.
+        self.on_close(key, wait)
         try:
             async with self._turn:
                 wait = await self._limits.close_bucket(self._pool, key, wait)
         except Exception as error:
             logger.warning("The key %r was not closed to others: %r", key, error)
-        self.on_close(key, wait)
         return wait
 
     def learn(self, key: str, share: float) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from typing import Any
+from uuid import UUID
 
 from penstock.client import Link
 from penstock.client.tracing import Tracing
@@ -86,6 +87,7 @@ class Crew:
                 state.gathering.expected = tasks.widest(state.name)
         self._tally = tally
         self.quota = quota
+        self._cancelled_early: list[tuple[int, UUID]] = []
         places = Places(tasks, resources)
         places.check(tasks)
         self.opened = Opened(resources, health, link.opened, places.elsewhere)
@@ -180,7 +182,7 @@ class Crew:
                 quota=quota,
                 most=pace.claim_most,
                 has_room=self._has_room,
-                deliver=self.dispatcher.pump,
+                deliver=self._claimed,
             )
             for queue, state in states.items()
         }
@@ -320,7 +322,15 @@ class Crew:
 
     def _signalled(self, signals: Signals) -> None:
         for job, token, _ in signals:
+            if not self.dispatcher.cancel(job, token) and self.session.is_claiming:
+                # The answer of the claim may be behind this.
+                self._cancelled_early.append((job, token))
+
+    def _claimed(self, state: QueueState) -> None:
+        early, self._cancelled_early = self._cancelled_early, []
+        for job, token in early:
             self.dispatcher.cancel(job, token)
+        self.dispatcher.pump(state)
 
     def _known(self) -> list[int]:
         return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.completer.jobs()]

@@ -269,22 +269,29 @@ class Dispatcher:
             self._limiter.dismiss(attempt)
         return [*begun, *unstarted]
 
-    def cancel(self, job: int, token: UUID) -> None:
-        """An attempt was cancelled: stop it if it runs, forget it if it has not begun."""
+    def cancel(self, job: int, token: UUID) -> bool:
+        """An attempt was cancelled: stop it if it runs, forget it if it has not begun.
+
+        Whether it was here.
+        """
         run = self.running.get(job)
         if run is not None and run.attempt.token == token:
             run.stop("cancelled")
-            return
+            return True
         if (waiting := self._alone.cancel(token)) is not None:
             self._limiter.undo(waiting)
+            return True
         for state in self._states:
             for attempt in tuple(state.hand):
                 if attempt.token == token:
                     self._drop(state, attempt)
                     self._wants(state)
+                    return True
             for attempt in tuple(state.gathering):
                 if attempt.token == token:
                     self._gatherer.cancel(state, attempt)
+                    return True
+        return False
 
     def stop_all(self, reason: StopReason) -> None:
         for run in tuple(self.running.values()):

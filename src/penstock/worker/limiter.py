@@ -19,7 +19,7 @@ from penstock.lifecycle import Health, Service
 from penstock.store import Attempt, Pool, Store, failures
 from penstock.store.limits import Ask, Granted, Limits
 from penstock.store.rules import Rules
-from penstock.worker.allowance import Allowance
+from penstock.worker.allowance import UNLIMITED, Allowance
 from penstock.worker.holdings import Allowances, Holdings
 from penstock.worker.session import Session
 
@@ -320,11 +320,17 @@ class Limiter(Service):
     async def _ask_slots(self, asking: Sequence[Allowance]) -> bool:
         lease = await self._session.held()
         asks: dict[str, Ask] = {}
+        spare = {allowance for allowance in asking if allowance.is_spare}
+        limits = {allowance: allowance.limit for allowance in asking}
+        asked_at = time.monotonic()
         for allowance in asking:
             # Lowered first, then told: what others get for it may not be in use here.
             kept = self._keeps(allowance)
             allowance.slots.limit = min(allowance.slots.limit, kept)
             asks[allowance.key] = Ask(self._wants(allowance), kept)
+            # What is told from here on is newer than the answer.
+            allowance.is_wanted = False
+            allowance.ask_at = max(allowance.ask_at, asked_at)
         granted = await self._grant(lease, asks)
         if lease != self._session.lease:
             return False
@@ -335,17 +341,22 @@ class Limiter(Service):
             wants = asks[allowance.key].wants
             has_room |= (slots or 0) > allowance.slots.limit
             allowance.slots.limit = slots or 0
+            if allowance.limit != limits[allowance]:
+                # It is another meanwhile, and asked about again; until then it is kept to.
+                allowance.slots.limit = min(allowance.slots.limit, _most_slots(allowance))
             allowance.is_known = bool(slots or wants) and slots is not None
             allowance.asked_at = now
             allowance.share = share if slots and share is not None and slots > share else None
             if slots and not allowance.is_busy:
                 self._unused.add(allowance)
             if slots is not None and slots < wants:
-                allowance.ask_at = now + AGAIN
-            elif allowance.is_spare and not wants:
+                if allowance.ask_at >= asked_at:
+                    allowance.ask_at = now + AGAIN
+            elif allowance in spare and not wants:
                 allowance.ask_at = now + AGAIN * (0.5 + random.random() / 2)
                 self._spared.add(allowance)
-            allowance.is_spare = allowance.is_wanted = False
+            if allowance in spare:
+                allowance.is_spare = False
             if allowance.shrink():
                 self._ask(allowance)
         if has_room:
@@ -382,6 +393,9 @@ class Limiter(Service):
             taken = await self._limits.take(self._pool, {one.key: wants[one] for one in some})
             for allowance in some:
                 got, wait = taken[allowance.key]
+                if got and allowance.ask_at > asked_at:
+                    # It was closed meanwhile, and with it what was taken before.
+                    continue
                 if got:
                     has_room = True
                     allowance.taken.put(got, asked_at)
@@ -424,6 +438,11 @@ class Limiter(Service):
         due += [one.taken.stale_at for one in self._with_tokens]
         pause = min(due, default=math.inf) - time.monotonic() - GATHER
         return min(IDLE / 2, max(pause, GATHER / 5))
+
+
+def _most_slots(allowance: Allowance) -> int:
+    slots = allowance.limit.slots
+    return UNLIMITED if slots is None else slots
 
 
 def _has_slots(allowance: Allowance) -> bool:

@@ -85,6 +85,11 @@ class Session(Service):
         async with self._claims:
             yield await self.held()
 
+    @property
+    def is_claiming(self) -> bool:
+        """Whether a claim is under way, or something that excludes one."""
+        return self._claims.locked()
+
     @asynccontextmanager
     async def undisturbed(self) -> AsyncIterator[int | None]:
         """No claim is under way while this lasts."""
