@@ -1,6 +1,7 @@
 """What this worker cannot run waits, visibly, and counts as nothing."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,7 +79,7 @@ async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
 
 
 @pytest.mark.timeout(400)
-async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: Penstock) -> None:
+async def test_very_many_unknown_jobs_do_not_slow_the_known_ones(app: Penstock) -> None:
     """To walk past an unknown one costs no more than to run a known one, and a little."""
     last = asyncio.Event()
 
@@ -95,7 +96,7 @@ async def test_a_hundred_thousand_unknown_jobs_do_not_slow_the_known_ones(app: P
             await asyncio.wait_for(last.wait(), 180)
         return time.monotonic() - began
 
-    ballast = 20_000
+    ballast = 20_000 if os.environ.get("PENSTOCK_LONG") else 3000
     alone = await seconds([known.prepare(n) for n in range(ballast, -1, -1)])
     behind = await seconds(
         [elsewhere.prepare(0)] * (5 * ballast) + [known.prepare(n) for n in range(1000, -1, -1)]
