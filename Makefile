@@ -25,9 +25,11 @@ DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 DEBIAN_CHROMIUM := /usr/bin/chromium
 DEBIAN_TESSERACT := /usr/bin/tesseract
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
-PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='*/test_$(part)*.py') -k 'not hundred_thousand')
-# What happens to and between jobs inside a worker, whoever pools its connections.
-WITHOUT_CONNECTIONS := microbatch local_pool fairness turns hand visits odd_handlers retries timeouts windows
+PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='tests/worker/test_$(part)*.py'))
+# What happens to and between jobs inside a worker, whoever pools its connections; and what is one
+# call of a function, of which others are here.
+WITHOUT_CONNECTIONS := microbatch local_pool fairness turns hand visits odd_handlers retries timeouts windows \
+	budget limits draining events lease_info marks parking polls schema sleep step_ tokens unique workflows
 TYPING_TESTS = $(wildcard tests/typing)
 # django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
 DJANGO_VENV := .venv-django
