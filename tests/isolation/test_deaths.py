@@ -104,8 +104,8 @@ async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
         isolation = isolation_of(worker)
         warden, files = warden_of(worker), open_files()
         warden_files = open_files(warden)
-        dying = await app.enqueue_many(jobs.exits.prepare() for _ in range(60))
-        worn = await app.enqueue_many(jobs.wears_out.prepare() for _ in range(60))
+        dying = await app.enqueue_many(jobs.exits.prepare() for _ in range(24))
+        worn = await app.enqueue_many(jobs.wears_out.prepare() for _ in range(30))
         for job in dying:
             await reaches(app, job, "failed")
         for job in worn:

@@ -124,7 +124,7 @@ async def test_a_worker_full_of_threads_has_children_that_work(app: Penstock) ->
             over.wait()
 
     def keep_busy() -> None:
-        while not over.wait(0.001):
+        while not over.wait(0.02):
             sum(range(1000))
 
     threads = [threading.Thread(target=each) for each in (keep_lock, *[keep_busy] * 30)]

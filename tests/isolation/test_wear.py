@@ -25,7 +25,7 @@ async def test_a_child_is_replaced_after_so_many_jobs_or_so_much_memory(app: Pen
 
 async def test_many_jobs_at_once_do_not_mind_that_children_leave(app: Penstock) -> None:
     async with isolating(app, children=3, slots=50):
-        wearing = await app.enqueue_many(jobs.wears_out.prepare() for _ in range(90))
+        wearing = await app.enqueue_many(jobs.wears_out.prepare() for _ in range(45))
         worn = [await app.wait(job, timeout=30) for job in wearing]
     assert max(worn.count(pid) for pid in set(worn)) <= 3
     states = await app.states(wearing)
