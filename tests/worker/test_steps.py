@@ -204,7 +204,7 @@ async def test_the_leader_sweeps_the_steps_of_jobs_that_are_gone(
     async def left() -> int:
         return int(await connection.fetchval("SELECT count(*) FROM penstock.step"))
 
-    async with worker_of(app):
+    async with worker_of(app, sweep=0.02):
         await app.wait(await app.enqueue(work), 10)
         assert await left() == 1
         await connection.execute("DELETE FROM penstock.job_history")
