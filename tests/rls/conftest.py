@@ -13,7 +13,7 @@ import pytest_asyncio
 from penstock.migrate import migrate
 from penstock.sql import rls
 from tests.fixtures.address import with_role
-from tests.fixtures.database import Database, connected, create, drop
+from tests.fixtures.database import END_SESSIONS, Database, connected, create, drop
 from tests.fixtures.server import PostgresServer
 from tests.rls.seeds import SEEDS, values
 
@@ -54,6 +54,17 @@ class Ground:
             finally:
                 await transaction.rollback()
 
+    @staticmethod
+    @asynccontextmanager
+    async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+        """One of several tries in such a transaction: what it does is rolled back, its role too."""
+        part = connection.transaction()
+        await part.start()
+        try:
+            yield
+        finally:
+            await part.rollback()
+
     @asynccontextmanager
     async def owner(self) -> AsyncIterator[asyncpg.Connection]:
         """The owner, whose changes stay."""
@@ -88,16 +99,27 @@ async def way_in(database: Database, login: str) -> str:
         return f"{database.admin_url}{mark}options={quote(f'-c role={login}')}"
 
 
-@asynccontextmanager
-async def grounded(postgres: PostgresServer, template: Database) -> AsyncIterator[Ground]:
-    """A database of its own under row level security."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def secured(
+    postgres: PostgresServer, template: Database, logins: None
+) -> AsyncIterator[Database]:
+    """The database under row level security that the others are copied from."""
     database = await create(postgres, source=template.name)
+    await migrate(database.direct_url, rls=True)
+    postgres.admin.execute(
+        f"GRANT penstock_worker TO {WORKER_LOGIN}; GRANT penstock_app TO {APP_LOGIN}"
+    )
+    # PgBouncer keeps its connections for the next client.
+    postgres.admin.fetch(END_SESSIONS, database=database.name)
+    yield database
+    await drop(postgres, database)
+
+
+@asynccontextmanager
+async def grounded(postgres: PostgresServer, secured: Database) -> AsyncIterator[Ground]:
+    """A database of its own under row level security."""
+    database = await create(postgres, source=secured.name)
     try:
-        await migrate(database.direct_url, rls=True)
-        async with connected(database.admin_url) as admin:
-            await admin.execute(
-                f"GRANT penstock_worker TO {WORKER_LOGIN}; GRANT penstock_app TO {APP_LOGIN}"
-            )
         worker_url, app_url = [await way_in(database, login) for login in (WORKER_LOGIN, APP_LOGIN)]
         yield Ground(database, worker_url, app_url)
     finally:
@@ -105,11 +127,9 @@ async def grounded(postgres: PostgresServer, template: Database) -> AsyncIterato
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def seeded(
-    postgres: PostgresServer, template: Database, logins: None
-) -> AsyncIterator[Ground]:
+async def seeded(postgres: PostgresServer, secured: Database) -> AsyncIterator[Ground]:
     """Two tenants, each with a row in every table. Nobody may change it."""
-    async with grounded(postgres, template) as ground:
+    async with grounded(postgres, secured) as ground:
         async with ground.owner() as owner:
             for tenant in ("a", "b"):
                 for seed in SEEDS.values():
@@ -118,9 +138,7 @@ async def seeded(
 
 
 @pytest.fixture
-async def ground(
-    postgres: PostgresServer, template: Database, logins: None
-) -> AsyncIterator[Ground]:
+async def ground(postgres: PostgresServer, secured: Database) -> AsyncIterator[Ground]:
     """A database of this test's own under row level security."""
-    async with grounded(postgres, template) as ground:
+    async with grounded(postgres, secured) as ground:
         yield ground

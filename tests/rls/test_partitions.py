@@ -29,31 +29,41 @@ async def test_there_are_no_other_partitions(seeded: Ground) -> None:
     assert found == len(DAYS)
 
 
-@pytest.mark.parametrize("days", DAYS)
-async def test_a_partition_is_closed(seeded: Ground, days: int) -> None:
-    name = f"penstock.{partition(days)}"
-    expiring = SEEDS["job_history"].replace("::date + 7", f"::date + {days}")
-    async with seeded.owner() as owner:
+def expiring(days: int) -> str:
+    """A row of the history whose day is that of a partition."""
+    return SEEDS["job_history"].replace("::date + 7", f"::date + {days}")
+
+
+async def test_a_partition_has_rows_and_a_tenant_may_not_even_ask_it(seeded: Ground) -> None:
+    async with seeded.owner() as owner, seeded.trying("a") as connection:
         transaction = owner.transaction()
         await transaction.start()
-        await owner.execute(expiring.format(**values("b", number=50)))
-        assert await owner.fetchval(f"SELECT count(*) FROM {name}") > 0
+        for days in DAYS:
+            name = f"penstock.{partition(days)}"
+            await owner.execute(expiring(days).format(**values("b", number=50)))
+            assert await owner.fetchval(f"SELECT count(*) FROM {name}") > 0
+            async with seeded.undone(connection):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):
+                    await connection.execute(f"SELECT FROM {name}")
         await transaction.rollback()
-    async with seeded.trying("a") as connection:
-        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):
-            await connection.execute(f"SELECT FROM {name}")
+
+
+async def test_a_partition_is_closed_also_after_a_slip(seeded: Ground) -> None:
     async with seeded.trying("a", slip=True) as connection:
-        await connection.execute(expiring.format(**values("a", number=50)))
-        for verb in (
-            f"SELECT FROM {name}",
-            f"UPDATE {name} SET tenant = 'a'",
-            f"DELETE FROM {name}",
-        ):
-            assert (await connection.execute(verb)).endswith(" 0"), verb
-        past = expiring.replace("penstock.job_history ", f"{name} ")
-        assert name in past
-        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
-            await connection.execute(past.format(**values("a", number=51)))
+        for days in DAYS:
+            name = f"penstock.{partition(days)}"
+            await connection.execute(expiring(days).format(**values("a", number=50)))
+            for verb in (
+                f"SELECT FROM {name}",
+                f"UPDATE {name} SET tenant = 'a'",
+                f"DELETE FROM {name}",
+            ):
+                assert (await connection.execute(verb)).endswith(" 0"), verb
+            past = expiring(days).replace("penstock.job_history ", f"{name} ")
+            assert name in past
+            async with seeded.undone(connection):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+                    await connection.execute(past.format(**values("a", number=51)))
 
 
 async def test_a_partition_that_a_worker_makes_later_is_closed_too(ground: Ground) -> None:

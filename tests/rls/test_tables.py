@@ -30,6 +30,7 @@ NOTHING = {
     *("signal", "lane_setting", "limit_setting", "grant", "bucket", "leader"),
     *("api_key", "person", "login", "login_failure"),
 }
+TABLES = sorted(OWN | ALL | NOTHING)
 # Of which a tenant may delete its own, if it has the right; the others can only be read.
 DELETED = OWN - {"lease", "tenant_setting", "plan", "retention", "audit"}
 # Names nobody's rows, and is read before there is a tenant.
@@ -68,11 +69,10 @@ async def rows_of(connection: asyncpg.Connection, table: str) -> list[str]:
     return [row["t"] for row in rows]
 
 
-async def split(ground: Ground, table: str) -> tuple[list[str], list[str]]:
-    """The row of tenant a and that of b."""
+async def all_rows(ground: Ground) -> dict[str, list[str]]:
+    """Of every table; the last two are the row of tenant a and that of b."""
     async with ground.owner() as owner:
-        rows = await rows_of(owner, table)
-    return rows[-2:-1], rows[-1:]
+        return {table: await rows_of(owner, table) for table in TABLES}
 
 
 async def try_to(connection: asyncpg.Connection, verb: str) -> None:
@@ -85,55 +85,62 @@ async def try_to(connection: asyncpg.Connection, verb: str) -> None:
 async def test_there_is_a_decision_for_every_table(seeded: Ground) -> None:
     async with seeded.owner() as owner:
         tables = {row["name"] for row in await owner.fetch(RELATIONS, ["r", "p"])}
-    assert tables == OWN | ALL | NOTHING == set(SEEDS)
+    assert tables == set(TABLES) == set(SEEDS)
     assert len(OWN) + len(ALL) + len(NOTHING) == len(tables)
 
 
-@pytest.mark.parametrize("table", sorted(OWN | ALL | NOTHING))
-async def test_a_tenant_sees_no_row_of_another(seeded: Ground, table: str) -> None:
-    ours, theirs = await split(seeded, table)
+async def test_a_tenant_sees_no_row_of_another(seeded: Ground) -> None:
+    there = await all_rows(seeded)
     async with seeded.trying("a", slip=True) as connection:
-        seen = await rows_of(connection, table)
-    if table in ALL:
-        assert seen[-2:] == ours + theirs
-    else:
-        assert seen == (ours if table in OWN else [])
+        for table in TABLES:
+            ours, seen = there[table][-2:-1], await rows_of(connection, table)
+            if table in ALL:
+                assert seen == there[table], table
+            else:
+                assert seen == (ours if table in OWN else []), table
 
 
-@pytest.mark.parametrize("table", sorted(OWN | ALL | NOTHING))
-async def test_a_tenant_changes_no_row_of_another(seeded: Ground, table: str) -> None:
+async def test_a_tenant_changes_no_row_of_another(seeded: Ground) -> None:
+    there = await all_rows(seeded)
+    async with seeded.trying("a", slip=True) as connection:
+        for table in TABLES:
+            async with seeded.undone(connection):
+                await try_to_change(connection, table)
+                await connection.execute("RESET ROLE")
+                left = await rows_of(connection, table)
+                assert there[table][-1] in left, table
+                assert len(there[table]) - len(left) == (table in DELETED), table
+
+
+async def try_to_change(connection: asyncpg.Connection, table: str) -> None:
     name = f"penstock.{quote(table)}"
-    async with seeded.owner() as owner:
-        before = await rows_of(owner, table)
-    async with seeded.trying("a", slip=True) as connection:
-        for column in await connection.fetch(COLUMNS, name):
-            # To one value and to itself: only the second one reads the row.
-            for value in (column["name"], column["value"], "'b'"):
-                await try_to(connection, f"UPDATE {name} SET {column['name']} = {value}")
-        await try_to(connection, f"DELETE FROM {name}")
-        await connection.execute("RESET ROLE")
-        left = await rows_of(connection, table)
-        assert before[-1] in left
-        assert len(before) - len(left) == (table in DELETED)
+    for column in await connection.fetch(COLUMNS, name):
+        # To one value and to itself: only the second one reads the row.
+        for value in (column["name"], column["value"], "'b'"):
+            await try_to(connection, f"UPDATE {name} SET {column['name']} = {value}")
+    await try_to(connection, f"DELETE FROM {name}")
 
 
-@pytest.mark.parametrize("table", sorted(OWN | ALL | NOTHING))
-async def test_a_tenant_adds_no_row_of_another(seeded: Ground, table: str) -> None:
+async def test_a_tenant_adds_no_row_of_another(seeded: Ground) -> None:
     async with seeded.trying("a", slip=True) as connection:
-        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
-            await connection.execute(SEEDS[table].format(**values("b", number=9)))
+        for table in TABLES:
+            await expect_closed(seeded, connection, SEEDS[table].format(**values("b", number=9)))
 
 
 @pytest.mark.parametrize("tenant", [None, ""], ids=["none", "empty"])
-@pytest.mark.parametrize("table", sorted((OWN | ALL | NOTHING) - OPEN_TO_ALL))
-async def test_without_a_tenant_a_table_is_closed(
-    seeded: Ground, table: str, tenant: str | None
-) -> None:
+async def test_without_a_tenant_a_table_is_closed(seeded: Ground, tenant: str | None) -> None:
     async with seeded.trying(tenant, slip=True) as connection:
-        assert await rows_of(connection, table) == []
-        assert await connection.execute(f"DELETE FROM penstock.{quote(table)}") == "DELETE 0"
+        for table in sorted(set(TABLES) - OPEN_TO_ALL):
+            assert await rows_of(connection, table) == [], table
+            deleted = await connection.execute(f"DELETE FROM penstock.{quote(table)}")
+            assert deleted == "DELETE 0", table
+            await expect_closed(seeded, connection, SEEDS[table].format(**values("a", number=9)))
+
+
+async def expect_closed(ground: Ground, connection: asyncpg.Connection, insert: str) -> None:
+    async with ground.undone(connection):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
-            await connection.execute(SEEDS[table].format(**values("a", number=9)))
+            await connection.execute(insert)
 
 
 async def test_the_view_of_all_jobs_asks_with_the_rights_of_its_caller(seeded: Ground) -> None:
