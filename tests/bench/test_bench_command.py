@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.bench.ground import open_ground
+from penstock.bench.server import Server as Described
+from penstock.config import Database as Settings
 from penstock.embedded import Server
 from tests.fixtures.database import Database
 
@@ -18,6 +21,8 @@ pytestmark = pytest.mark.timeout(400)
 # Measures for a while: a part of the long form, as other loads are.
 long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
 
+SCHEMAS = "SELECT nspname FROM pg_namespace ORDER BY 1"
+DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 SHORT = ("--jobs", "1000", "--rounds", "1", "--json")
 
 
@@ -38,7 +43,12 @@ def positive(*numbers: Any) -> bool:
     return all(isinstance(number, (int, float)) and number > 0 for number in numbers)
 
 
-async def test_the_document_has_the_promised_shape(database: Database) -> None:
+async def test_the_document_has_the_promised_shape_and_nothing_else_is_left(
+    database: Database,
+) -> None:
+    async with database.connect() as connection:
+        before = await connection.fetch(SCHEMAS)
+        fsync = await connection.fetchval("SHOW fsync")
     code, out, err = await bench(database, *SHORT)
 
     assert code == 0, err
@@ -56,9 +66,14 @@ async def test_the_document_has_the_promised_shape(database: Database) -> None:
     assert positive(document["cpu_ms_per_1000_jobs"], document["max_rss_mb"])
     assert document["python"] == sys.version.split()[0]
     assert document["postgres"].split(".")[0].isdigit()
-    for setting in ("fsync", "full_page_writes"):
-        assert document[setting] in ("on", "off")
+    assert document["full_page_writes"] in ("on", "off")
     assert document["synchronous_commit"] == "on"
+    # A server that may lose commits is called so.
+    assert document["fsync"] == fsync
+    assert ("may lose confirmed commits" in " ".join(err.split())) is (fsync == "off")
+    async with database.connect() as connection:
+        assert await connection.fetch(SCHEMAS) == before
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
 
 
 @long
@@ -77,35 +92,26 @@ async def test_the_longer_measurements_are_added_when_asked_for(database: Databa
     assert positive(document["dead"]["over_free"], document["dead"]["first_claim_s"])
 
 
+async def test_the_embedded_server_is_as_durable_as_it_comes_and_stopped_afterwards(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "server"
+    async with open_ground(Settings.of(None, data_dir=str(folder))) as ground:
+        document = (await Described.of(ground.connection)).as_dict()
+        assert Server(folder).status().running
+
+    assert [document[setting] for setting in DURABLE] == ["on"] * 3
+    assert not Server(folder).status().running
+
+
 @long
-async def test_nothing_of_the_bench_is_left_behind(database: Database) -> None:
-    async with database.connect() as connection:
-        before = await connection.fetch("SELECT nspname FROM pg_namespace ORDER BY 1")
-    code, _, err = await bench(database, "--jobs", "1000", "--rounds", "1")
-    assert code == 0, err
-
-    async with database.connect() as connection:
-        assert await connection.fetch("SELECT nspname FROM pg_namespace ORDER BY 1") == before
-        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
-
-
-async def test_a_server_that_may_lose_commits_is_called_so(database: Database) -> None:
-    async with database.connect() as connection:
-        fsync = await connection.fetchval("SHOW fsync")
-    _, out, err = await bench(database, "--jobs", "1000", "--rounds", "1", "--json")
-
-    assert json.loads(out)["fsync"] == fsync
-    assert ("may lose confirmed commits" in " ".join(err.split())) is (fsync == "off")
-
-
-async def test_the_embedded_server_is_started_for_it_and_stopped(tmp_path: Path) -> None:
+async def test_the_command_starts_the_embedded_server_and_stops_it(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     code, out, err = await bench(None, *SHORT, "--data-dir", str(folder))
 
     assert code == 0, err
-    document = json.loads(out)
-    durable = ("fsync", "synchronous_commit", "full_page_writes")
-    assert [document[setting] for setting in durable] == ["on"] * 3
+    assert [json.loads(out)[setting] for setting in DURABLE] == ["on"] * 3
+    assert "may lose confirmed commits" not in " ".join(err.split())
     assert not Server(folder).status().running
 
 

@@ -1,5 +1,9 @@
 """`penstock bench --isolated`: jobs in child processes against plain ones."""
 
+import os
+
+import pytest
+
 from penstock.bench.ground import open_ground
 from penstock.bench.isolated import SCENES, Isolated
 from penstock.bench.live import Live
@@ -8,17 +12,28 @@ from penstock.bench.table import _costs
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
+# Measures for a while: a part of the long form, as other loads are.
+long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LONG is not set")
 
+
+@pytest.mark.parametrize(
+    ("isolated", "plain"),
+    [
+        pytest.param("isolated", "plain", id="async"),
+        pytest.param("isolated_sync", "plain_sync", id="sync", marks=long),
+    ],
+)
 async def test_isolated_jobs_are_drained_and_compared_with_plain_ones(
-    database: Database,
+    database: Database, isolated: str, plain: str
 ) -> None:
     async with open_ground(Settings(database.url)) as ground:
-        isolated = Isolated(ground, Plan(jobs=1000, rounds=1, isolated=True), Live(), deaths=3)
-        await isolated.run()
-    found = isolated.as_dict()
-    assert set(found["drains"]) == set(SCENES)
-    assert set(found["drains"]["isolated_sync"]["over"]) == {"plain_sync"}
-    assert found["drains"]["isolated"]["children_cpu_us_per_job"] > 0
-    assert found["drains"]["plain"]["children_cpu_us_per_job"] == 0
+        plan = Plan(jobs=1000, rounds=1, isolated=True)
+        measured = Isolated(ground, plan, Live(), (plain, isolated), deaths=3)
+        await measured.run()
+    found = measured.as_dict()
+    assert set(found["drains"]) == {plain, isolated} < set(SCENES)
+    assert set(found["drains"][isolated]["over"]) == {plain}
+    assert found["drains"][isolated]["children_cpu_us_per_job"] > 0
+    assert found["drains"][plain]["children_cpu_us_per_job"] == 0
     assert 0 < found["next_child_ms"]["p50"] <= found["next_child_ms"]["p99"]
-    assert len(_costs(found)) == len(SCENES) + 1
+    assert len(_costs(found)) == 3

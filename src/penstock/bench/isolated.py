@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -39,17 +40,26 @@ PATIENCE: Final = 60.0
 class Isolated:
     """What each round gave; interleaved, so that a noisy moment hits all of them alike."""
 
-    def __init__(self, ground: Ground, plan: Plan, live: Live, *, deaths: int = DEATHS) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        plan: Plan,
+        live: Live,
+        scenes: Sequence[str] = tuple(SCENES),
+        *,
+        deaths: int = DEATHS,
+    ) -> None:
         self._ground = ground
         self._plan = plan
         self._live = live
+        self._scenes = scenes
         self._drains: dict[str, list[Drain]] = defaultdict(list)
         self._deaths = deaths
         self._next: Latency
 
     async def run(self) -> None:
         for number in range(self._plan.rounds):
-            order = list(SCENES)
+            order = self._scenes
             for name in order if number % 2 == 0 else reversed(order):
                 await self._drain(name)
         with self._live.doing("children die"):
@@ -74,7 +84,7 @@ class Isolated:
         return {
             "jobs": self._plan.isolated_jobs,
             "children": os.cpu_count(),
-            "drains": {name: self._described(name) for name in SCENES},
+            "drains": {name: self._described(name) for name in self._scenes},
             "next_child_ms": asdict(self._next),
         }
 
