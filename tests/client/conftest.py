@@ -1,5 +1,6 @@
 """What the tests of the client use beside the database."""
 
+from tests.fixtures.kept import database, kept
 from tests.fixtures.worker import app
 
-__all__ = ["app"]
+__all__ = ["app", "database", "kept"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from penstock.errors import BudgetTooSmall, UnknownBudget
 from penstock.store.limits import Ask, Granted, Limits, Taken
@@ -51,7 +52,7 @@ def go(engine: Engine, seconds: float) -> None:
     engine.now += timedelta(seconds=seconds)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def two_a_second(engine: Engine) -> Engine:
     """Two tokens a second, five at once."""
     engine.now = NOON

@@ -1,7 +1,7 @@
 """Which attempts have completed their jobs, whichever day these are kept until."""
 
 import asyncpg
-import pytest
+import pytest_asyncio
 
 from penstock.sql import statement
 from tests.db.engine import Engine
@@ -21,7 +21,7 @@ async def completed(engine: Engine, *attempts: asyncpg.Record) -> set[int]:
     return {row["job"] for row in rows}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def jobs(engine: Engine) -> list[asyncpg.Record]:
     """Four jobs, of which all but the last are settled."""
     await engine.connection.execute("SELECT penstock.ensure_partitions_v2()")

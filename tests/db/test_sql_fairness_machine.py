@@ -30,7 +30,7 @@ from tests.db.limits_model import FREE, SEPARATOR, Ledger, LimitedModel, Rule
 from tests.db.model import Outcome, Settlement
 from tests.db.play import LONG, PLAY, Play
 
-GAMES = settings(PLAY, max_examples=500 if LONG else 60, stateful_step_count=80 if LONG else 40)
+GAMES = settings(PLAY, max_examples=500 if LONG else 25, stateful_step_count=80 if LONG else 40)
 TTL = 60.0
 
 TENANTS = ["acme", "bob", "zoe"]
@@ -471,6 +471,6 @@ def test_the_same_play_finds_faults_that_are_put_in(
     play: Play, function: str, good: str, bad: str
 ) -> None:
     play.break_function(function, good, bad)
-    seek = settings(GAMES, phases=[Phase.generate], report_multiple_bugs=False)
+    seek = settings(GAMES, max_examples=100, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(lambda: FairQueue(play), settings=seek)

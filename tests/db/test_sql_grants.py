@@ -7,6 +7,7 @@ from random import Random
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.db.engine import NOON, Engine
 from tests.fixtures.database import Database
@@ -55,7 +56,7 @@ async def rows(engine: Engine) -> list[tuple[int, str, int, int]]:
     return [tuple(row) for row in await engine.connection.fetch(sql)]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def leases(engine: Engine) -> list[int]:
     engine.now = NOON
     await limit(engine, "model", 10)

@@ -29,7 +29,7 @@ from tests.db.play import LONG, PLAY, Play
 
 TTL = 60.0
 # To find a fault takes more games than to find none.
-GAMES = settings(PLAY, max_examples=1000 if LONG else 50)
+GAMES = settings(PLAY, max_examples=1000 if LONG else 25)
 
 EVERYTHING = """
 SELECT id, max_attempts, max_losses, state, attempt, failures, losses, lease, token, last_token

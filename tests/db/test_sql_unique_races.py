@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.db.engine import Engine
 from tests.db.test_sql_unique import holder, one, put, rule
@@ -17,7 +18,7 @@ from tests.fixtures.until import until
 CALLERS = 50
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def callers(database: Database) -> AsyncIterator[list[Engine]]:
     """Connections of so many who enqueue."""
     async with AsyncExitStack() as stack:

@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.db.engine import Engine
 from tests.db.flows import Flow, run, state
@@ -16,7 +17,7 @@ READY = ("ready", None, 0)
 BLOCKED = ("blocked", None, 1)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def flow(engine: Engine) -> Flow:
     return await Flow.new(engine)
 

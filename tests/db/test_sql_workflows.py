@@ -2,6 +2,7 @@
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.db.engine import Engine
 from tests.db.flows import Flow, run, state
@@ -12,7 +13,7 @@ CANCELLED = ("cancelled", "parent_failed", 0)
 STALLED = ("blocked", "parent_failed", 1)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def flow(engine: Engine) -> Flow:
     return await Flow.new(engine)
 

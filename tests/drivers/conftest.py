@@ -5,9 +5,10 @@ import pytest
 from penstock import Penstock
 from tests.drivers.callers import ASYNC, BLOCKING, Caller
 from tests.fixtures.database import Database
+from tests.fixtures.kept import database, kept
 from tests.fixtures.worker import app
 
-__all__ = ["app"]
+__all__ = ["app", "database", "kept"]
 
 
 @pytest.fixture(params=[*ASYNC, *BLOCKING], ids=lambda kind: kind.__name__)

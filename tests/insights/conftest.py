@@ -5,9 +5,10 @@ import pytest
 
 from penstock import Penstock
 from penstock.insights import Insights
+from tests.fixtures.kept import database, kept
 from tests.fixtures.worker import app
 
-__all__ = ["app"]
+__all__ = ["app", "database", "kept"]
 
 
 @pytest.fixture
