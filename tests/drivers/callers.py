@@ -1,6 +1,7 @@
 """Callers with a transaction of their own, one for each way into Postgres that users have."""
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import asyncpg
 import django
 import psycopg
+import pytest
 import sqlalchemy
 from django.conf import settings
 from django.db.utils import ConnectionHandler
@@ -37,6 +39,10 @@ class Caller(ABC):
     @abstractmethod
     async def transact(self, work: Work, *, commit: bool = True) -> Any: ...
 
+    @abstractmethod
+    async def close(self) -> None:
+        """Leave the connection that its transactions had."""
+
     async def enqueue(self, *args: Any, commit: bool = True, **kwargs: Any) -> Any:
         return await self.transact(lambda jobs: jobs.enqueue(*args, **kwargs), commit=commit)
 
@@ -63,45 +69,70 @@ class BlockingCaller(Caller):
 
 
 class Asyncpg(AsyncCaller):
+    _connection: Any = None
+
     async def begin(self, use: Callable[[Any], Awaitable[Any]], commit: bool) -> Any:
+        connection = self._connection = self._connection or await self._connect()
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            result = await use(connection)
+        except BaseException:
+            await transaction.rollback()
+            raise
+        await (transaction.commit() if commit else transaction.rollback())
+        return result
+
+    async def _connect(self) -> Any:
         connection = await asyncpg.connect(self.url)
         # As many applications do; it must make no difference.
         await connection.set_type_codec(
             "jsonb", encoder=repr, decoder=lambda text: {"changed": text}, schema="pg_catalog"
         )
-        transaction = connection.transaction()
-        await transaction.start()
-        try:
-            result = await use(connection)
-            await (transaction.commit() if commit else transaction.rollback())
-            return result
-        finally:
-            await connection.close()
+        return connection
+
+    async def close(self) -> None:
+        if self._connection:
+            await self._connection.close()
 
 
 class AsyncPsycopg(AsyncCaller):
+    _connection: Any = None
+
     async def begin(self, use: Callable[[Any], Awaitable[Any]], commit: bool) -> Any:
-        async with await psycopg.AsyncConnection.connect(self.url) as connection:
-            result = await use(connection)
-            await (connection.commit() if commit else connection.rollback())
-            return result
+        if self._connection is None:
+            self._connection = await psycopg.AsyncConnection.connect(self.url)
+        try:
+            result = await use(self._connection)
+        except BaseException:
+            await self._connection.rollback()
+            raise
+        await (self._connection.commit() if commit else self._connection.rollback())
+        return result
+
+    async def close(self) -> None:
+        if self._connection:
+            await self._connection.close()
 
 
 class _AsyncAlchemy(AsyncCaller):
     driver: str
 
+    def __init__(self, app: Penstock, url: str) -> None:
+        super().__init__(app, url)
+        self._engine = create_async_engine(alchemy_url(url, self.driver))
+
     async def begin(self, use: Callable[[Any], Awaitable[Any]], commit: bool) -> Any:
-        engine = create_async_engine(alchemy_url(self.url, self.driver))
-        try:
-            return await self.use(engine, use, commit)
-        finally:
-            await engine.dispose()
+        return await self.use(self._engine, use, commit)
 
     async def use(self, engine: Any, use: Callable[[Any], Awaitable[Any]], commit: bool) -> Any:
         async with engine.connect() as connection:
             result = await use(connection)
             await (connection.commit() if commit else connection.rollback())
             return result
+
+    async def close(self) -> None:
+        await self._engine.dispose()
 
 
 class AlchemyOnAsyncpg(_AsyncAlchemy):
@@ -123,28 +154,42 @@ class AlchemyAsyncSession(_AsyncAlchemy):
 
 
 class Psycopg(BlockingCaller):
+    _connection: Any = None
+
     def begin(self, use: Callable[[Any], Any], commit: bool) -> Any:
-        with psycopg.connect(self.url, cursor_factory=psycopg.ClientCursor) as connection:
-            result = use(connection)
-            _ = connection.commit() if commit else connection.rollback()
-            return result
+        if self._connection is None:
+            self._connection = psycopg.connect(self.url, cursor_factory=psycopg.ClientCursor)
+        try:
+            result = use(self._connection)
+        except BaseException:
+            self._connection.rollback()
+            raise
+        _ = self._connection.commit() if commit else self._connection.rollback()
+        return result
+
+    async def close(self) -> None:
+        if self._connection:
+            self._connection.close()
 
 
 class _Alchemy(BlockingCaller):
     driver = "psycopg"
 
+    def __init__(self, app: Penstock, url: str) -> None:
+        super().__init__(app, url)
+        self._engine = sqlalchemy.create_engine(alchemy_url(url, self.driver))
+
     def begin(self, use: Callable[[Any], Any], commit: bool) -> Any:
-        engine = sqlalchemy.create_engine(alchemy_url(self.url, self.driver))
-        try:
-            return self.use(engine, use, commit)
-        finally:
-            engine.dispose()
+        return self.use(self._engine, use, commit)
 
     def use(self, engine: Any, use: Callable[[Any], Any], commit: bool) -> Any:
         with engine.connect() as connection:
             result = use(connection)
             _ = connection.commit() if commit else connection.rollback()
             return result
+
+    async def close(self) -> None:
+        self._engine.dispose()
 
 
 class AlchemyOnPsycopg(_Alchemy):
@@ -171,6 +216,8 @@ class Django(BlockingCaller):
             _ = connection.commit() if commit else connection.rollback()
             return result
 
+    async def close(self) -> None: ...
+
 
 ASYNC = (
     Asyncpg,
@@ -180,6 +227,15 @@ ASYNC = (
     AlchemyAsyncSession,
 )
 BLOCKING = (Psycopg, AlchemyOnPsycopg, AlchemyOnPsycopg2, AlchemySession, Django)
+# Where what a library is used through makes no difference: one of each library and kind. The long
+# form has all of them.
+FEW = (Asyncpg, AsyncPsycopg, AlchemyAsyncSession, Psycopg, AlchemyOnPsycopg2, Django)
+few = pytest.mark.parametrize(
+    "caller",
+    [*ASYNC, *BLOCKING] if "PENSTOCK_LONG" in os.environ else FEW,
+    indirect=True,
+    ids=lambda kind: kind.__name__,
+)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The app that the callers enqueue with, and each caller in turn."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from penstock import Penstock
@@ -12,8 +14,12 @@ __all__ = ["app", "database", "kept"]
 
 
 @pytest.fixture(params=[*ASYNC, *BLOCKING], ids=lambda kind: kind.__name__)
-def caller(request: pytest.FixtureRequest, app: Penstock, database: Database) -> Caller:
-    return request.param(app, database.url)
+async def caller(
+    request: pytest.FixtureRequest, app: Penstock, database: Database
+) -> AsyncIterator[Caller]:
+    caller = request.param(app, database.url)
+    yield caller
+    await caller.close()
 
 
 @pytest.fixture

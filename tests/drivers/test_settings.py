@@ -5,9 +5,10 @@ import pytest
 from penstock import Penstock, Windows
 from penstock.client import Limit, QueueSettings
 from penstock.errors import ConfigError
-from tests.drivers.callers import Caller
+from tests.drivers.callers import Caller, few
 
 
+@few
 async def test_settings_are_changed_and_read_with_the_transaction(
     app: Penstock, caller: Caller
 ) -> None:
@@ -29,6 +30,7 @@ async def test_settings_are_changed_and_read_with_the_transaction(
     assert await caller.transact(lambda jobs: jobs.open_bucket("openai"))
 
 
+@few
 async def test_what_only_the_database_refuses_is_said_in_words(
     app: Penstock, caller: Caller
 ) -> None:

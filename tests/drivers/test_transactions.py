@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Penstock, Unique
 from penstock.errors import IdempotencyMismatch, JobNotFound
-from tests.drivers.callers import Caller
+from tests.drivers.callers import Caller, few
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.worker import worker_of
@@ -50,6 +50,7 @@ async def test_many_jobs_are_stored_in_order_with_all_their_options(
     assert (three.run_at, three.subject, three.deadline, three.timeout) == (due, "s:1", due, 1.5)
 
 
+@few
 async def test_a_unique_job_is_the_one_that_is_there(app: Penstock, caller: Caller, greet) -> None:
     rule = Unique(key="greet:{name}", on_conflict="replace")
     requests = [greet.options(unique=rule).prepare(name) for name in ("Ada", "Bo", "Ada")]
@@ -63,6 +64,7 @@ async def test_a_unique_job_is_the_one_that_is_there(app: Penstock, caller: Call
     assert (await app.get(first)).state == "ready"
 
 
+@few
 async def test_a_thousand_jobs_go_in_one_statement(app: Penstock, caller: Caller, greet) -> None:
     requests = [greet.prepare(str(number)) for number in range(1000)]
     stored = await caller.transact(lambda jobs: jobs.enqueue_many(requests))
@@ -88,6 +90,7 @@ async def test_a_transaction_sees_its_own_jobs_and_changes_them(
     assert await app.find(job) is None
 
 
+@few
 async def test_a_queue_can_be_paused_and_resumed(app: Penstock, caller: Caller) -> None:
     await caller.transact(lambda jobs: jobs.pause("mail"))
     assert await app.paused() == ["mail"]
@@ -96,6 +99,7 @@ async def test_a_queue_can_be_paused_and_resumed(app: Penstock, caller: Caller) 
     assert await app.paused() == []
 
 
+@few
 async def test_errors_come_in_words_of_the_domain(caller: Caller, greet) -> None:
     keyed = greet.options(idempotency_key="order-1")
     first = await caller.enqueue(keyed, "Ada")
@@ -107,6 +111,7 @@ async def test_errors_come_in_words_of_the_domain(caller: Caller, greet) -> None
         await caller.transact(lambda jobs: jobs.cancel("999999"))
 
 
+@few
 async def test_one_transaction_sends_one_notification(
     app: Penstock, caller: Caller, greet, database
 ) -> None:
