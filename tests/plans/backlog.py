@@ -72,14 +72,15 @@ async def prepare(connection: asyncpg.Connection) -> None:
     await connection.execute(FIRES)
 
 
-async def load(connection: asyncpg.Connection, jobs: int) -> None:
-    """Replace the backlog."""
+async def load(connection: asyncpg.Connection, jobs: int, ended: int | None = None) -> None:
+    """Replace the backlog; a tenth as many have ended, if nothing else is said."""
     await connection.execute("TRUNCATE penstock.job RESTART IDENTITY")
     await connection.execute("DELETE FROM penstock.job_history; DELETE FROM penstock.progress")
     if jobs:
         await connection.execute(LOAD, jobs)
-        await connection.execute(LOAD_HISTORY, jobs // 10)
-        await connection.execute(LOAD_PROGRESS, jobs // 10)
+        ended = jobs // 10 if ended is None else ended
+        await connection.execute(LOAD_HISTORY, ended)
+        await connection.execute(LOAD_PROGRESS, ended)
 
 
 def token(id: int) -> UUID:

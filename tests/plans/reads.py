@@ -62,6 +62,20 @@ async def reads_of(
     )
 
 
+async def undone(
+    connection: asyncpg.Connection, call: Callable[[asyncpg.Connection], Awaitable[object]]
+) -> None:
+    """The call alone; what it writes is rolled back."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        with suppress(asyncpg.PostgresError):
+            async with connection.transaction():
+                await call(connection)
+    finally:
+        await transaction.rollback()
+
+
 async def _counters(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
     rows = await connection.fetch(COUNTERS)
     return {(row["name"], row["kind"]): row["read"] for row in rows}
