@@ -47,6 +47,13 @@ parameters = {{ "path.id" = {{ dictionary = "workflows", probability = 0.8 }} }}
 include-path-regex = "/schedule(/.*)?$"
 parameters = {{ "query.name" = {{ dictionary = "schedules", probability = 0.8 }} }}
 """
+# All operations are asked by chance; the long form also goes over every edge of each schema, of
+# which there are thousands. The short one does so for a few that differ: a list, a body, an id.
+FEW = """
+[[operations]]
+exclude-path-regex = "/dead$|/limits$|/batches/"
+phases = { coverage = { enabled = false } }
+"""
 
 
 async def furnished(app: Penstock, connection: asyncpg.Connection) -> str:
@@ -76,11 +83,12 @@ async def furnished(app: Penstock, connection: asyncpg.Connection) -> str:
     return CONFIG.format(dictionaries="\n".join(lines))
 
 
-@pytest.mark.timeout(900 if IS_LONG else 120)
+@pytest.mark.timeout(900 if IS_LONG else 300)
 async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
     app: Penstock, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    (tmp_path / "schemathesis.toml").write_text(await furnished(app, connection))
+    config = await furnished(app, connection)
+    (tmp_path / "schemathesis.toml").write_text(config if IS_LONG else config + FEW)
     # Nobody works here, which would be a 503 of its health before the end.
     patient = Thresholds(unserved=3600, error_rate_least=1_000_000)
 
