@@ -111,8 +111,9 @@ async def test_a_service_whose_database_is_silent_is_not_ready(
 
 
 async def test_the_database_is_asked_once_however_many_probe(
-    proxy: Proxy, database: Database
+    proxy: Proxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(probing, "KEPT", 60.0)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         assert await ready(http)
         proxy.refuse()
