@@ -2,9 +2,11 @@
 
 import asyncpg
 import httpx
+import pytest
 
-from penstock.service import Service
-from tests.fixtures.service import asked
+from penstock import Penstock
+from penstock.service import Service, operations
+from tests.fixtures.service import asked, document, service_of
 from tests.insights.rows import lease, put
 
 
@@ -36,12 +38,14 @@ async def test_a_queue_that_is_down_is_a_503_with_the_same_document(
 
 
 async def test_health_is_kept_for_a_moment(
-    http: httpx.AsyncClient, connection: asyncpg.Connection
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = await http.get("/health")
-    await put(connection, age=60)
+    monkeypatch.setattr(operations, "HEALTH_KEPT", 60.0)
+    async with service_of(app) as service, asked(service.asgi) as http:
+        first = await http.get("/health")
+        await put(connection, age=60)
 
-    assert (await http.get("/health")).json() == first.json()
+        assert (await http.get("/health")).json() == first.json()
 
 
 async def test_health_is_not_for_a_caller_of_one_tenant(service: Service) -> None:
@@ -51,9 +55,8 @@ async def test_health_is_not_for_a_caller_of_one_tenant(service: Service) -> Non
         assert (await http.get("/health")).status_code == 403
 
 
-async def test_health_is_described(http: httpx.AsyncClient) -> None:
-    document = (await http.get("/openapi.json")).json()
-    answers = document["paths"]["/api/v1/health"]["get"]["responses"]
+def test_health_is_described() -> None:
+    answers = document()["paths"]["/api/v1/health"]["get"]["responses"]
 
     assert set(answers) >= {"200", "401", "403", "503"}
     assert set(answers["503"]["content"]) == {"application/json", "application/problem+json"}

@@ -13,9 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock import Penstock
-from penstock.service import Service
-from penstock_apps.knowledge.knowledge import Knowledge
+from tests.knowledge.http.conftest import document
 from tests.knowledge.scene import Scene
 
 IS_LONG = bool(os.environ.get("PENSTOCK_LONG"))
@@ -74,8 +72,5 @@ async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
 
 
 def test_all_that_the_document_refers_to_is_in_it() -> None:
-    app = Penstock("postgresql://nowhere/x")
-    Knowledge(app)
-    document = Service(app).asgi.openapi()
-    named = re.findall(r"#/components/schemas/([^\"]+)", json.dumps(document))
-    assert set(named) <= set(document["components"]["schemas"])
+    named = re.findall(r"#/components/schemas/([^\"]+)", json.dumps(document()))
+    assert set(named) <= set(document()["components"]["schemas"])

@@ -15,6 +15,7 @@ from penstock.service import Service
 from penstock_apps.knowledge.knowledge import Knowledge
 from tests.fixtures.database import Database
 from tests.fixtures.service import API
+from tests.knowledge.http.conftest import document
 from tests.knowledge.scene import Scene
 from tests.service.access.conftest import asking
 
@@ -69,10 +70,10 @@ CALLS: dict[tuple[str, str], Call] = {
 }
 
 
-def routes(service: Service) -> set[tuple[str, str]]:
+def routes() -> set[tuple[str, str]]:
     return {
         (verb.upper(), path.removeprefix(API))
-        for path, verbs in service.asgi.openapi()["paths"].items()
+        for path, verbs in document()["paths"].items()
         for verb, told in verbs.items()
         if "knowledge" in told.get("tags", ())
     }
@@ -116,7 +117,7 @@ async def test_a_key_of_a_tenant_crosses_on_no_route(app: Penstock, scene: Scene
     assert len(before) > 6
     made = await app.create_key("acme", scopes=["read", "enqueue", "operate"], tenant="acme")
     async with Service(app) as service, asking(service, made.secret) as client:
-        assert routes(service) == set(CALLS)
+        assert routes() == set(CALLS)
         for (verb, path), call in CALLS.items():
             where = API + path.format(**{name: theirs[key] for name, key in call.path.items()})
             query = {name: theirs.get(value, value) for name, value in call.query.items()}

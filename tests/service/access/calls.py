@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import Penstock, Workflow
-from penstock.service import Service
+from tests.fixtures.service import document
 
 MARK = "s3cret"
 API = "/api/v1"
@@ -170,10 +170,9 @@ UNNOTED = {
 
 def routes() -> set[tuple[str, str]]:
     """Verb and path of every route that OpenAPI describes."""
-    document = Service(Penstock("postgresql://nowhere/x")).asgi.openapi()
     return {
         (verb.upper(), path.removeprefix(API) if path.startswith(API) else path.lstrip("/"))
-        for path, verbs in document["paths"].items()
+        for path, verbs in document()["paths"].items()
         for verb in verbs
     }
 
