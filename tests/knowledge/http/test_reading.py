@@ -113,7 +113,9 @@ async def test_a_base_is_cut_anew_when_it_is_changed(scene: Scene, http: httpx.A
     assert wrong.status_code == 422
 
 
-async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClient) -> None:
+async def test_what_is_in_documents_is_found_and_a_link_opens_its_file_without_a_key(
+    scene: Scene, server: str, http: httpx.AsyncClient
+) -> None:
     source = await brought(scene, http)
     for query in ("", "&base=plant", f"&source={source}", "&tag=new", "&mode=words"):
         answer = await http.get(f"/search?q=turbine&k=1{query}")
@@ -132,47 +134,31 @@ async def test_what_is_in_documents_is_found(scene: Scene, http: httpx.AsyncClie
         assert (await http.get(f"/search?q=turbine&{nowhere}")).status_code == 404
     assert (await http.get("/search?q=turbine&tenant=other")).json() == {"hits": []}
 
-
-@pytest.mark.parametrize(
-    ("verb", "path", "known"),
-    [
-        (
-            "GET",
-            "/search?q=turbine&bogus=1",
-            SEARCH,
-        ),
-        ("GET", "/search?bogus=1", SEARCH),
-        ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
-        ("GET", "/knowledge-bases?bogus=", "tenant"),
-        ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),
-        ("POST", "/upload/documents?bogus=1", "base, metadata, name, source, tags, tenant"),
-    ],
-)
-async def test_a_parameter_that_is_not_known_is_refused(
-    http: httpx.AsyncClient, verb: str, path: str, known: str
-) -> None:
-    answer = await http.request(verb, path)
-    assert answer.status_code == 422
-    assert answer.json()["detail"] == f"There is no parameter 'bogus'; there are: {known}."
-    assert [each["field"] for each in answer.json()["fields"]] == ["query.bogus"]
-
-
-async def test_a_link_opens_a_file_without_a_key(
-    scene: Scene, server: str, http: httpx.AsyncClient
-) -> None:
-    await brought(scene, http)
-    [found] = [
-        each
-        for each in (await http.get("/documents")).json()["documents"]
-        if each["path"] == "pumps.md"
-    ]
-    link = (await http.get(f"/documents/{found['id']}/link")).json()
+    link = (await http.get(f"/documents/{document}/link")).json()
     assert link["expires_in"] == 3600
     answer = await http.get(f"{server}{link['url']}", headers={"x-scopes": ""})
     assert answer.text == TEXTS["pumps.md"]
     assert answer.headers["content-disposition"] == "attachment"
     for changed in (link["url"][:-3] + "AAA", "/api/v1/files/nothing"):
         assert (await http.get(f"{server}{changed}")).status_code == 403
+
+
+BOGUS = [
+    ("GET", "/search?q=turbine&bogus=1", SEARCH),
+    ("GET", "/search?bogus=1", SEARCH),
+    ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
+    ("GET", "/knowledge-bases?bogus=", "tenant"),
+    ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),
+    ("POST", "/upload/documents?bogus=1", "base, metadata, name, source, tags, tenant"),
+]
+
+
+async def test_a_parameter_that_is_not_known_is_refused(http: httpx.AsyncClient) -> None:
+    for verb, path, known in BOGUS:
+        answer = await http.request(verb, path)
+        assert answer.status_code == 422, path
+        assert answer.json()["detail"] == f"There is no parameter 'bogus'; there are: {known}."
+        assert [each["field"] for each in answer.json()["fields"]] == ["query.bogus"]
 
 
 async def test_only_what_failed_is_tried_again(scene: Scene, http: httpx.AsyncClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock import Penstock
 from penstock_apps.knowledge.http.inline import share_of
 from tests.fixtures.until import until
-from tests.knowledge.scene import worker_of
+from tests.knowledge.scene import Scene, worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
 
 COUNTED = ("pending", "processing", "completed", "failed", "cancelled")
@@ -82,17 +82,13 @@ async def test_a_large_upload_is_answered_at_once(server: str, http: httpx.Async
 
 @pytest.mark.usefixtures("quick")
 async def test_what_is_on_its_way_is_not_told_as_what_is_there(
-    app: Penstock, http: httpx.AsyncClient
+    scene: Scene, http: httpx.AsyncClient
 ) -> None:
-    async with worker_of(app):
-        first = (await http.post("/upload/documents", files=files(2))).json()
-        [source] = first["knowledgeSourceIds"]
-
-        async def is_there() -> bool:
-            progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
-            return bool(progress["completed"] == 2)
-
-        await until(is_there, what="two documents")
+    first = (await http.post("/upload/documents", files=files(2))).json()
+    [source] = first["knowledgeSourceIds"]
+    await scene.drain()
+    progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
+    assert progress["completed"] == 2
     await http.post("/upload/documents", files=files(5))
     told = (await http.post("/upload/documents", files=files(6))).json()
     assert (told["jobCount"], told["pending"], told["unchanged"]) == (1, 3, 2)

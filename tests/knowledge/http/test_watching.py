@@ -84,14 +84,14 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("url", SEEN)
 async def test_an_address_that_can_be_seen_to_be_refused_is_so_at_once(
-    http: httpx.AsyncClient, url: str
+    http: httpx.AsyncClient,
 ) -> None:
-    answer = await http.post("/upload/url", json={"url": url})
-    assert answer.status_code == 422
-    assert SEEN[url] in answer.json()["detail"]
-    assert [each["field"] for each in answer.json()["fields"]] == ["url"]
+    for url, words in SEEN.items():
+        answer = await http.post("/upload/url", json={"url": url})
+        assert answer.status_code == 422, url
+        assert words in answer.json()["detail"]
+        assert [each["field"] for each in answer.json()["fields"]] == ["url"]
     assert (await http.get("/knowledge-bases")).json()["bases"] == []
 
 

@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 
-from penstock import Penstock
-from penstock.service import Service
 from penstock.service.wording import words_for
-from penstock_apps.knowledge.knowledge import Knowledge
+from tests.knowledge.http.conftest import document
 
 
 def patterns_in(document: Any) -> Iterator[str]:
@@ -24,9 +21,7 @@ def patterns_in(document: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_the_api_has_words() -> None:
-    app = Penstock("postgresql://nowhere/x")
-    Knowledge(app)
-    found = set(patterns_in(Service(app).asgi.openapi()))
+    found = set(patterns_in(document()))
     assert len(found) > 10
     assert {each for each in found if words_for(each) is None} == set()
 
@@ -39,15 +34,12 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("path", ASKED)
-async def test_a_text_of_another_form_is_told_in_words(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.get(path)
-    assert answer.status_code == 422
-    assert ASKED[path] in answer.json()["detail"]
-    assert "^" not in answer.text
-
-
-async def test_an_address_that_is_none_is_told_in_words(http: httpx.AsyncClient) -> None:
+async def test_a_text_of_another_form_is_told_in_words(http: httpx.AsyncClient) -> None:
+    for path, words in ASKED.items():
+        answer = await http.get(path)
+        assert answer.status_code == 422, path
+        assert words in answer.json()["detail"]
+        assert "^" not in answer.text
     answer = await http.post("/upload/url", json={"url": "ftp://example.org"})
     assert "begins with http:// or https://" in answer.json()["detail"]
 
@@ -60,12 +52,12 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "field", "words"), UNFIT)
 async def test_a_recipe_that_does_not_fit_says_where_and_what_is_allowed(
-    http: httpx.AsyncClient, settings: dict[str, Any], field: str, words: str
+    http: httpx.AsyncClient,
 ) -> None:
-    answer = await http.post("/knowledge-bases", json={"name": "x", **settings})
-    assert answer.status_code == 422
-    [told] = answer.json()["fields"]
-    assert told["field"] == field
-    assert words in told["problem"]
+    for settings, field, words in UNFIT:
+        answer = await http.post("/knowledge-bases", json={"name": "x", **settings})
+        assert answer.status_code == 422, settings
+        [told] = answer.json()["fields"]
+        assert told["field"] == field
+        assert words in told["problem"]
