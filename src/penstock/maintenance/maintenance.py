@@ -98,6 +98,11 @@ class Maintenance:
         """Whether this worker leads what the version before it did not know."""
         return self.director.leads
 
+    def stand_back(self) -> None:
+        """Lead nothing, from the start."""
+        leading = (self.elector, self.director)
+        self.services = [each for each in self.services if each not in leading]
+
     def elect(self) -> None:
         """A leader has gone: stand for election at once."""
         self.elector.wake()

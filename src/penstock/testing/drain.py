@@ -20,6 +20,8 @@ from penstock.testing.ground import expect_ground
 from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
+from penstock.worker.crew import Crew
+from penstock.worker.quota import Quota
 
 MOST = 1000
 AT_ONCE = 10_000
@@ -69,8 +71,21 @@ async def drain(
     return draining.tally
 
 
+class _Hand(Worker):
+    """A worker that leads nothing: what a leader does for jobs, a drain does itself.
+
+    It comes and goes at every drain: to be elected and to look after everything at once would be
+    a third of what that costs.
+    """
+
+    def _hire(self, quota: Quota) -> Crew:
+        crew = super()._hire(quota)
+        crew.maintenance.stand_back()
+        return crew
+
+
 class _Draining:
-    """One drain: rounds of a worker, each over the queues that have something ready."""
+    """One drain: rounds of a worker, each until nothing is ready."""
 
     def __init__(
         self,
@@ -103,7 +118,7 @@ class _Draining:
             left = self._limit - self._watch.calls.total()
             if left <= 0:
                 raise self._endless()
-            worker = self._worker(ready)
+            worker = self._worker(ready | await self._likely())
             if self._raises:
                 self._watch.on_raise = worker.ask_to_stop
             await worker.drain(limit=left)
@@ -112,7 +127,7 @@ class _Draining:
 
     def _worker(self, queues: set[str]) -> Worker:
         app = self._app
-        worker = Worker(
+        worker = _Hand(
             app._link,
             self._tasks,
             app.events,
@@ -129,6 +144,11 @@ class _Draining:
         )
         worker.tally = self.tally
         return worker
+
+    async def _likely(self) -> set[str]:
+        """The queues that more may come into meanwhile: else it would take one worker more."""
+        queues = self._served({task.defaults.queue for task in self._app.tasks})
+        return queues - set(await self._app.paused())
 
     async def _ready(self) -> list[Job]:
         """The ready jobs, after what the leader would do first."""
