@@ -74,8 +74,8 @@ async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight
     victim.kill()
     in_flight = Counter(text for call in models.calls[1:] for text in call.texts)
     models.resume()
-    start("heir")
-    await scene.ended(library, receipt)
+    async with worker_of(scene.app):
+        await scene.ended(library, receipt)
     assert (await library.progress()).completed == 2
     twice = Counter(models.texts)
     twice.subtract(set(models.texts))
