@@ -11,6 +11,8 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import GROUPS, counted, crew_of, worker_of
 from tests.worker.meter import Meter
 
+pytestmark = pytest.mark.usefixtures("led_elsewhere")
+
 # Where nothing is looked for unasked, only what was told can be the reason.
 DEAF: dict[str, Any] = {"rescan": 3600, "poll": 3600}
 

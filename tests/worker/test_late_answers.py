@@ -16,7 +16,7 @@ from tests.fixtures.worker import crew_of, worker_of
 from tests.worker.meter import Meter
 from tests.worker.test_limits import rules_known
 
-pytestmark = pytest.mark.told
+pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere")]
 
 SLOTS = {"default": 20}
 

@@ -21,7 +21,7 @@ from tests.fixtures.worker import crew_of, worker_of
 from tests.worker.meter import Meter, expect_nothing_counted
 
 # How long one waits to be told is not the question here, nor is it worth the time.
-pytestmark = pytest.mark.told
+pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere")]
 
 SLOTS = {"default": 20}
 

@@ -25,6 +25,8 @@ from penstock import (
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, reaches, worker_of
 
+pytestmark = pytest.mark.usefixtures("led_elsewhere")
+
 # So long that a group which is sent was full, or it would not have been.
 LONG = 30.0
 

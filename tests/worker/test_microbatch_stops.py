@@ -12,6 +12,8 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, ghost, reaches, worker_of
 from tests.worker.test_microbatch import LONG, Calls
 
+pytestmark = pytest.mark.usefixtures("led_elsewhere")
+
 
 class Held:
     """A task whose calls go on when they are told to."""

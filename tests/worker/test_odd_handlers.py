@@ -9,6 +9,8 @@ import pytest
 from penstock import Cancel, Context, Discard, Penstock, Retry
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.usefixtures("led_elsewhere")
+
 
 async def test_an_exception_given_as_the_error_of_a_retry_is_its_text(app: Penstock) -> None:
     @app.task(max_attempts=2)
