@@ -4,13 +4,13 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import asyncpg
 import pytest
 
 from penstock.embedded import Server
+from tests.fixtures.forking import forker
 
 SCHEMAS = "SELECT array_agg(nspname ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^(pg_|i)'"
 
@@ -31,14 +31,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def penstock(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "penstock.cli", *arguments],
-        env=os.environ | {"PENSTOCK_DATA_DIR": str(server.data_dir), "PENSTOCK_DATABASE_URL": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = {"PENSTOCK_DATA_DIR": str(server.data_dir), "PENSTOCK_DATABASE_URL": ""}
+    folder = server.data_dir.parent
+    return forker().run(list(arguments), folder, os.environ | environment, stdin="")
 
 
 async def schemas(server: Server) -> list[str]:

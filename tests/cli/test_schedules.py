@@ -3,26 +3,24 @@
 import asyncio
 import json
 from collections.abc import Callable
+from subprocess import CompletedProcess
 from typing import Any
 
 import asyncpg
 import pytest
-from typer.testing import CliRunner, Result
 
 from penstock import Penstock
-from penstock.cli import app
+from tests.cli.command import Commands
 from tests.fixtures.database import Database
 
+Result = CompletedProcess[str]
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(database: Database) -> Run:
-    """Runs a command in this process."""
-
+def run(penstock: Commands) -> Run:
     def run(line: str, *more: str) -> Result:
-        environment = {"PENSTOCK_DATABASE_URL": database.url, "NO_COLOR": "1"}
-        return CliRunner().invoke(app, ["schedules", *line.split(), *more], env=environment)
+        return penstock.run("schedules", *line.split(), *more, NO_COLOR="1")
 
     return run
 
@@ -41,12 +39,12 @@ def nightly(database: Database) -> None:
 
 
 def said(done: Result, code: int = 0) -> str:
-    assert done.exit_code == code, done.output
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout.strip() if code == 0 else done.stderr.strip()
 
 
 def document(done: Result) -> Any:
-    assert done.exit_code == 0, done.output
+    assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
 
@@ -140,7 +138,7 @@ def test_what_makes_no_sense_is_said(
     run: Run, line: str, more: tuple[str, ...], code: int, told: str
 ) -> None:
     done = run(line, *more)
-    assert done.exit_code == code, done.output
+    assert done.returncode == code, done.stdout + done.stderr
     assert told in " ".join(done.stderr.split())
 
 
