@@ -33,14 +33,12 @@ LOOKS = (
 )
 
 
-@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
-def test_the_answer_is_one_json_document_and_nothing_else(
-    penstock: Commands, command: list[str]
-) -> None:
-    done = penstock.run(*command, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert isinstance(json.loads(done.stdout), dict)
-    assert done.stdout.count("\n") == 1
+def test_the_answer_is_one_json_document_and_nothing_else(penstock: Commands) -> None:
+    for command in LOOKS:
+        done = penstock.run(*command, "--json")
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert isinstance(json.loads(done.stdout), dict), command
+        assert done.stdout.count("\n") == 1, command
 
 
 @pytest.mark.parametrize(
@@ -86,12 +84,12 @@ def test_an_address_that_is_none_is_refused_in_words_and_in_json(bare: Commands,
     assert json.loads(done.stdout)["error"]["kind"] == "config_error"
 
 
-@pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
-def test_tables_that_are_not_there_are_named(penstock: Commands, command: list[str]) -> None:
-    done = penstock.run(*command, "--schema", "elsewhere", "--json")
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["error"]["kind"] == "schema_missing"
-    assert "Run `penstock migrate --schema elsewhere` first." in done.stderr
+def test_tables_that_are_not_there_are_named(penstock: Commands) -> None:
+    for command in LOOKS[:5]:
+        done = penstock.run(*command, "--schema", "elsewhere", "--json")
+        assert done.returncode == 1, command
+        assert json.loads(done.stdout)["error"]["kind"] == "schema_missing", command
+        assert "Run `penstock migrate --schema elsewhere` first." in done.stderr, command
 
 
 @pytest.mark.parametrize("command", LOOKS[:5], ids=" ".join)
@@ -149,17 +147,20 @@ def test_an_error_that_nobody_expects_is_a_message_and_a_document_too(name: str)
     assert json.loads(done.stdout)["error"]["kind"] == "unexpected"
 
 
-@pytest.mark.parametrize(
-    "command", ["doctor --list", "doctor --list --json", "db url", "jobs show 1 --json", "stats"]
-)
-def test_an_answer_that_cannot_be_written_is_an_error_in_words(
-    penstock: Commands, command: str
-) -> None:
-    done = penstock.shell(f"penstock {command} > /dev/full")
-    assert done.returncode in (1, 3)
-    assert done.stderr.count("\n") == 1
-    expected = "There is no job 1" if "show" in command else "Standard output cannot be written to"
-    assert done.stderr.startswith(expected)
+def test_an_answer_that_cannot_be_written_is_an_error_in_words(penstock: Commands) -> None:
+    for command in (
+        "doctor --list",
+        "doctor --list --json",
+        "db url",
+        "jobs show 1 --json",
+        "stats",
+    ):
+        done = penstock.shell(f"penstock {command} > /dev/full")
+        assert done.returncode in (1, 3), command
+        assert done.stderr.count("\n") == 1, command
+        unwritten = "Standard output cannot be written to"
+        expected = "There is no job 1" if "show" in command else unwritten
+        assert done.stderr.startswith(expected), command
 
 
 async def test_ctrl_c_ends_any_command_quietly(
