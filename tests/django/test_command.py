@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import call_command, execute_from_command_line
 
 from penstock.integrations.django import DjangoPenstock, enqueue
 from tests.django.bakery.jobs import add, bake
@@ -19,6 +19,13 @@ from tests.django.manage import ROOT, manage
 from tests.fixtures.database import Database
 
 WORK = ("penstock", "work", "--drain")
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command sets for its own process is taken back."""
+    for name in ("PENSTOCK_DATABASE_URL", "PENSTOCK_SCHEMA", "PYTHONPATH"):
+        monkeypatch.setenv(name, "is restored after the test")
 
 
 def test_a_worker_runs_the_projects_jobs(app: DjangoPenstock, database: Database) -> None:
@@ -46,19 +53,28 @@ def test_djangos_own_options_go_along(app: DjangoPenstock, database: Database) -
 def test_the_other_commands_have_the_projects_database(
     app: DjangoPenstock, database: Database
 ) -> None:
-    ended = manage(database.url, "penstock", "migrate", "--status", "--json")
-    assert json.loads(ended.stdout)["due"] == []
     manage(database.url, "penstock", "enqueue", bake.name, '{"name": "rye"}')
     ended = manage(database.url, "penstock", "jobs", "list", "--json")
     assert [job["task"] for job in json.loads(ended.stdout)["jobs"]] == [bake.name]
-    assert "Run the jobs of an app" in manage(database.url, "penstock").stdout
-    assert "Run the jobs of an app" in manage(database.url, "penstock", "--help").stdout
-    assert "Run the jobs of an app" in manage(database.url, "help", "penstock").stdout
-    assert "--queue" in manage(database.url, "penstock", "work", "--help").stdout
 
 
-def test_what_is_wrong_is_the_exit_code(database: Database) -> None:
-    assert "No such command" in manage(database.url, "penstock", "bake", code=2).stderr
+@pytest.mark.usefixtures("restored")
+def test_it_has_the_help_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    for line, told in (
+        ("penstock", "Run the jobs of an app"),
+        ("penstock --help", "Run the jobs of an app"),
+        ("help penstock", "Run the jobs of an app"),
+        ("penstock work --help", "--queue"),
+    ):
+        execute_from_command_line(["manage.py", *line.split()])
+        assert told in capfd.readouterr().out, line
+
+
+@pytest.mark.usefixtures("restored")
+def test_what_is_wrong_is_the_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        execute_from_command_line(["manage.py", "penstock", "bake"])
+    assert (ended.value.code, "No such command" in capfd.readouterr().err) == (2, True)
     assert "cannot be reached" in manage("host=/nowhere dbname=x", *WORK, code=1).stderr
 
 
@@ -70,12 +86,14 @@ def test_a_wrong_setting_stops_the_project(tmp_path: Path, database: Database) -
     assert 'The setting PENSTOCK["QUEUES"] is' in ended.stderr
 
 
+@pytest.mark.usefixtures("restored")
 def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PENSTOCK_DATABASE_URL", "PENSTOCK_SCHEMA", "PYTHONPATH"):
-        monkeypatch.setenv(name, "is restored after the test")
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status")
     assert "0001_engine  applied" in said.getvalue()
+    monkeypatch.setattr(sys, "stdout", said := io.StringIO())
+    call_command("penstock", "migrate", "--status", "--json")
+    assert json.loads(said.getvalue())["due"] == []
 
 
 async def test_further_processes_find_the_project(database: Database) -> None:

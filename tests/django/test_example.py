@@ -97,7 +97,14 @@ async def shop(database: Database, tmp_path: Path) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def test_an_order_is_stored_with_its_jobs_which_a_worker_runs(shop: Shop) -> None:
+async def test_a_refused_order_leaves_nothing_and_one_that_is_stored_has_jobs_which_a_worker_runs(
+    shop: Shop, database: Database
+) -> None:
+    assert await shop.ask("/orders", item="dragon") == (409, {"error": "out of stock"})
+    async with database.connect() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM shop_order") == 0
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
+
     with shop.started("penstock", "work") as worker:
         status, placed = await shop.ask("/orders", item="kettle")
         assert status == 202
@@ -110,12 +117,3 @@ async def test_an_order_is_stored_with_its_jobs_which_a_worker_runs(shop: Shop) 
 
         await until(is_thanked, timeout=30, what="the receipt")
     assert worker.returncode == 0, shop.log("penstock")
-
-
-async def test_a_refused_order_leaves_neither_a_row_nor_a_job(
-    shop: Shop, database: Database
-) -> None:
-    assert await shop.ask("/orders", item="dragon") == (409, {"error": "out of stock"})
-    async with database.connect() as connection:
-        assert await connection.fetchval("SELECT count(*) FROM shop_order") == 0
-        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
