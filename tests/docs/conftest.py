@@ -25,7 +25,7 @@ async def follow(
             monkeypatch.delenv(name, raising=False)
         if url:
             monkeypatch.setenv("PENSTOCK_DATABASE_URL", url)
-        readers.append(Reader(tmp_path, url))
+        readers.append(Reader(tmp_path, url, database.admin_url))
         await readers[-1].follow(page)
 
     yield follow

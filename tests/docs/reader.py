@@ -13,9 +13,9 @@ from tests.docs.shell import Shell, commands_of
 class Reader:
     """Follows a page in a folder, from top to bottom."""
 
-    def __init__(self, folder: Path, url: str | None) -> None:
+    def __init__(self, folder: Path, url: str | None, admin_url: str) -> None:
         self._folder = folder
-        self._shell = Shell(folder, url)
+        self._shell = Shell(folder, url, admin_url)
         self._module = PageModule(folder)
 
     async def follow(self, page: Page) -> None:

@@ -9,10 +9,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.embedded import Hold, Server
 from penstock.embedded.binaries import Binaries
+from pytest_penstock import RUNNING_SERVER
 from tests.docs.page import Block
 from tests.docs.said import ANYTHING, agrees, expect
 from tests.fixtures.forking import forker
+from tests.fixtures.pythons import pythons
 from tests.fixtures.until import until
 
 # These go on until they are stopped: with `^C` in the page, or at its end.
@@ -98,20 +101,27 @@ class Running:
 class Shell:
     """Runs commands in a folder: `penstock`, `python` and `psql` are those of this test run."""
 
-    def __init__(self, folder: Path, url: str | None) -> None:
+    def __init__(self, folder: Path, url: str | None, admin_url: str) -> None:
         self._folder = folder
         kept = {name: value for name, value in os.environ.items() if "PENSTOCK" not in name}
-        programs = (forker().programs, Path(sys.executable).parent, Binaries.find().bin_dir)
+        forked = (forker().programs, pythons().programs)
+        programs = (*forked, Path(sys.executable).parent, Binaries.find().bin_dir)
         self._environment = kept | {
             "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "100",
             "NO_COLOR": "1",
             "TERM": "dumb",
+            # Where the page has tests of its own, they need not start a server.
+            RUNNING_SERVER: admin_url,
+            # Installed here for other tests, and slow to load.
+            "PYTEST_ADDOPTS": "-p no:schemathesis",
         }
         if url:
             self._environment["PENSTOCK_DATABASE_URL"] = url
         self._running: list[Running] = []
+        self._server = None if url else Server(folder / ".penstock")
+        self._hold: Hold | None = None
 
     async def run(self, command: Command) -> None:
         """Run a command and compare what it says, on stdout or else on stderr, with the page."""
@@ -121,6 +131,7 @@ class Shell:
         ended = await asyncio.to_thread(self._ended, ["/bin/sh", "-c", command.text])
         told = f"{command.place}: {command.text} ended with {ended.returncode}:"
         assert ended.returncode == command.code, f"{told}\n{ended.stdout}{ended.stderr}"
+        await self._keep_server()
         if command.shown.strip():
             expect(command.place, ended.stdout or ended.stderr, command.shown)
 
@@ -140,6 +151,13 @@ class Shell:
         finally:
             for running in self._running:
                 running.kill()
+            if self._hold:
+                await asyncio.to_thread(self._hold.release)
+
+    async def _keep_server(self) -> None:
+        """Let the server that a first command has made run on, for those that follow."""
+        if self._server and not self._hold and self._server.data_dir.exists():
+            self._hold = await asyncio.to_thread(self._server.acquire)
 
     async def _start(self, command: Command) -> None:
         running = Running(command, self._folder, self._environment)

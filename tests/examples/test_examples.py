@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import penstock
 from penstock.embedded import Server
 from tests.fixtures.database import Database, connected
+from tests.fixtures.pythons import pythons
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -138,14 +137,8 @@ def run(*command: str, folder: Path = EXAMPLES, **environment: str) -> str:
     """Run Python with a command in a folder; what it said on stdout."""
     cleared = {key: value for key, value in os.environ.items() if "PENSTOCK" not in key}
     source = str(Path(penstock.__file__).parents[1])
-    ended = subprocess.run(
-        [sys.executable, "-B", *command],
-        cwd=folder,
-        env=cleared | {"PYTHONPATH": source, "PYTHONIOENCODING": "utf-8"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    settled = {"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = pythons().run([*command], folder, cleared | settled | environment, stdin="")
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from penstock import Penstock
 from tests.examples.test_examples import EXAMPLES
 from tests.fixtures.database import Database
+from tests.fixtures.pythons import pythons
 from tests.fixtures.until import until
 
 STARTED = "Application startup complete"
@@ -35,9 +35,14 @@ def log(tmp_path: Path) -> Path:
 def server(database: Database, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-B", "fastapi_shop.py"],
+            [*pythons().command, "fastapi_shop.py"],
             cwd=EXAMPLES,
-            env={**os.environ, "PENSTOCK_DATABASE_URL": database.url, "PORT": str(port)},
+            env={
+                **os.environ,
+                "PENSTOCK_DATABASE_URL": database.url,
+                "PORT": str(port),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -57,9 +62,14 @@ async def shop(server: subprocess.Popen[bytes], port: int, log: Path):
         yield shop
 
 
-async def test_an_order_is_stored_with_its_job_which_runs_in_the_same_process(
-    shop: httpx.AsyncClient,
+async def test_an_order_is_stored_with_its_job_and_a_refused_one_leaves_neither(
+    shop: httpx.AsyncClient, database: Database
 ) -> None:
+    assert (await shop.post("/orders", json={"item": "dragon"})).status_code == 409
+    async with database.connect() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM shop_order") == 0
+        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
+
     answer = await shop.post("/orders", json={"item": "kettle"})
     assert answer.status_code == 202
     job = answer.json()["job"]
@@ -72,15 +82,6 @@ async def test_an_order_is_stored_with_its_job_which_runs_in_the_same_process(
     assert result.json() == "order 1 is packed"
     assert (await shop.get(f"/jobs/{job}")).json()["state"] == "completed"
     assert (await shop.get("/jobs/999")).status_code == 404
-
-
-async def test_a_refused_order_leaves_neither_a_row_nor_a_job(
-    shop: httpx.AsyncClient, database: Database
-) -> None:
-    assert (await shop.post("/orders", json={"item": "dragon"})).status_code == 409
-    async with database.connect() as connection:
-        assert await connection.fetchval("SELECT count(*) FROM shop_order") == 0
-        assert await connection.fetchval("SELECT count(*) FROM penstock.job_all") == 0
 
 
 async def test_a_server_that_is_stopped_finishes_the_job_it_runs(

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 import pytest_penstock
 from penstock.testing.place import place_for
+from tests.fixtures.pythons import pythons
 from tests.fixtures.server import PostgresServer
 
 APP = """
@@ -98,8 +99,10 @@ def run(project: pytest.Pytester, postgres: PostgresServer, monkeypatch: pytest.
     """Run the project's tests in a process of their own, on the server of this session."""
     monkeypatch.setenv(pytest_penstock.RUNNING_SERVER, postgres.admin_url)
 
-    def run(*options: str, plugins: tuple[str, ...] = ()) -> pytest.RunResult:
-        return run_project(project, monkeypatch, *options, plugins=plugins)
+    def run(
+        *options: str, plugins: tuple[str, ...] = (), python: Sequence[str] = ()
+    ) -> pytest.RunResult:
+        return run_project(project, monkeypatch, *options, plugins=plugins, python=python)
 
     return run
 
@@ -109,6 +112,7 @@ def run_project(
     monkeypatch: pytest.MonkeyPatch,
     *options: str,
     plugins: tuple[str, ...] = (),
+    python: Sequence[str] = (),
 ) -> pytest.RunResult:
     # Named one by one: what else is installed here is not the user's.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -116,12 +120,12 @@ def run_project(
     named = [f"-p{name}" for name in ("pytest_penstock", *plugins)]
     if ASYNCIO in plugins:
         named.append("-oasyncio_default_fixture_loop_scope=function")
-    return project.runpytest_subprocess("-rA", *named, *options)
+    folder = f"--basetemp={project.path / 'base'}"
+    python = python or pythons().command
+    return project.run(*python, "-m", "pytest", folder, "-rA", *named, *options)
 
 
-@pytest.mark.parametrize(
-    ("mode", "mark"), [("strict", "@pytest.mark.asyncio"), ("auto", ""), ("session", "")]
-)
+@pytest.mark.parametrize(("mode", "mark"), [("strict", "@pytest.mark.asyncio"), ("session", "")])
 def test_tests_that_await_with_pytest_asyncio(
     project: pytest.Pytester, run: Run, mode: str, mark: str
 ) -> None:
@@ -167,11 +171,6 @@ def test_tests_that_await_in_the_standard_library_s_way(project: pytest.Pytester
     run().assert_outcomes(passed=1)
 
 
-def test_tests_that_block(project: pytest.Pytester, run: Run) -> None:
-    project.makepyfile(test_shop=BLOCKING)
-    run().assert_outcomes(passed=4)
-
-
 def test_tests_that_await_and_tests_that_block_share_an_app(
     project: pytest.Pytester, run: Run
 ) -> None:
@@ -179,7 +178,9 @@ def test_tests_that_await_and_tests_that_block_share_an_app(
     run("--asyncio-mode=auto", plugins=(ASYNCIO,)).assert_outcomes(passed=7)
 
 
-def test_the_template_can_have_tables_of_one_s_own(project: pytest.Pytester, run: Run) -> None:
+def test_the_template_can_have_tables_and_the_owner_s_extensions(
+    project: pytest.Pytester, run: Run
+) -> None:
     project.makeconftest(
         """
         import psycopg
@@ -188,10 +189,12 @@ def test_the_template_can_have_tables_of_one_s_own(project: pytest.Pytester, run
         made = []
 
         @pytest.fixture(scope="session")
-        def penstock_template(penstock_template):
+        def penstock_template(penstock_server, penstock_template):
             made.append(True)
             with psycopg.connect(penstock_template) as connection:
                 connection.execute("CREATE TABLE invoice (number int)")
+            with psycopg.connect(penstock_server.as_admin(penstock_template)) as connection:
+                assert connection.execute("SHOW is_superuser").fetchone() == ("on",)
             return penstock_template
         """
     )
@@ -229,23 +232,6 @@ def test_a_template_in_use_is_told(project: pytest.Pytester, run: Run) -> None:
     told = run()
     told.assert_outcomes(errors=1)
     told.stdout.fnmatch_lines(["*Close every connection and pool that the penstock_template*"])
-
-
-def test_the_server_s_owner_can_add_an_extension(project: pytest.Pytester, run: Run) -> None:
-    project.makeconftest(
-        """
-        import psycopg
-        import pytest
-
-        @pytest.fixture(scope="session")
-        def penstock_template(penstock_server, penstock_template):
-            with psycopg.connect(penstock_server.as_admin(penstock_template)) as connection:
-                assert connection.execute("SHOW is_superuser").fetchone() == ("on",)
-            return penstock_template
-        """
-    )
-    project.makepyfile("def test_url(penstock_url): ...")
-    run().assert_outcomes(passed=1)
 
 
 def test_an_app_can_be_led_by_a_fixture_of_one_s_own(project: pytest.Pytester, run: Run) -> None:
@@ -288,7 +274,17 @@ def test_an_app_that_is_not_found_is_told(
     project: pytest.Pytester, run: Run, setting: str, told: str
 ) -> None:
     project.makeini(f"[pytest]\npenstock_app = {setting}\n")
-    project.makepyfile("def test_app(penstock_app): ...")
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def penstock_url():
+            return "postgresql://nobody@nowhere/tests"
+
+        def test_app(penstock_app): ...
+        """
+    )
     result = run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([told])
@@ -305,7 +301,8 @@ def test_whoever_does_not_use_it_pays_nothing(project: pytest.Pytester, run: Run
             assert not {"penstock", "asyncpg", "asyncio"} & sys.modules.keys()
         """
     )
-    run("-pno:asyncio", "-pno:anyio").assert_outcomes(passed=1)
+    fresh = [sys.executable]
+    run("-pno:asyncio", "-pno:anyio", python=fresh).assert_outcomes(passed=1)
 
 
 def test_without_a_server_an_embedded_one_lives_as_long_as_the_tests(
@@ -352,7 +349,7 @@ def test_processes_of_one_run_share_a_server(
 
 
 def start(project: pytest.Pytester, folder: Path, name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pytest", "-s", "-ppytest_penstock"]
+    command = [*pythons().command, "-m", "pytest", "-s", "-ppytest_penstock"]
     return subprocess.Popen(
         [*command, f"--basetemp={folder / name}"],
         cwd=project.path,
