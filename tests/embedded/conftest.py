@@ -35,6 +35,14 @@ async def server(made: Path) -> AsyncIterator[Server]:
     await until(lambda: not has_owner(made / "watcher"), what="the watcher to leave")
 
 
+@pytest.fixture(scope="module")
+def running(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that runs, for tests that only look at it."""
+    server = Server(shutil.copytree(made, tmp_path_factory.mktemp("running") / "penstock"))
+    with server.hold():
+        yield server
+
+
 @pytest.fixture
 def expendable(made: Path, tmp_path: Path, server_on: Callable[[Path], Server]) -> Server:
     """A server that does not run, with files of its own."""

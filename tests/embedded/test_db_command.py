@@ -3,15 +3,14 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-import penstock
 from penstock.cli.db import app
 from penstock.embedded import Server
+from tests.fixtures.forking import forker
 from tests.fixtures.until import until
 
 
@@ -25,12 +24,21 @@ def data_dir(server: Server, monkeypatch: pytest.MonkeyPatch) -> Path:
     return server.data_dir
 
 
-def test_start_leaves_the_server_running_until_stop(server: Server) -> None:
+def test_start_leaves_the_server_running_until_stop_and_json_is_one_document(
+    server: Server,
+) -> None:
     started = db("start")
     assert started.exit_code == 0
     assert server.url() in started.stdout
     assert server.status().running
     assert db("status").exit_code == 0
+    again = json.loads(db("start", "--json").stdout)
+    assert again["url"] == server.url()
+    status = json.loads(db("status", "--json").stdout)
+    assert status == {key: value for key, value in again.items() if key != "url"}
+    assert status["running"] is True
+    assert status["data_dir"] == str(server.data_dir)
+    assert json.loads(db("url", "--json").stdout) == {"url": server.url()}
     assert "has stopped" in db("stop").stdout
     assert not server.status().running
 
@@ -39,16 +47,6 @@ def test_status_says_by_its_exit_code_that_no_server_runs(data_dir: Path) -> Non
     status = db("status")
     assert status.exit_code == 3
     assert status.stdout == f"No server runs in {data_dir}.\n"
-
-
-def test_json_is_one_document_for_start_status_and_url(server: Server) -> None:
-    started = json.loads(db("start", "--json").stdout)
-    assert started["url"] == server.url()
-    status = json.loads(db("status", "--json").stdout)
-    assert status == {key: value for key, value in started.items() if key != "url"}
-    assert status["running"] is True
-    assert status["data_dir"] == str(server.data_dir)
-    assert json.loads(db("url", "--json").stdout) == {"url": server.url()}
 
 
 def test_url_of_a_server_that_does_not_run_says_so_beside_it(server: Server) -> None:
@@ -93,23 +91,15 @@ async def test_psql_starts_the_server_and_holds_it_as_long_as_it_runs(server: Se
     await until(lambda: not server.status().running, what="the server to stop after psql")
 
 
-def test_psql_passes_its_exit_code_on() -> None:
-    failed = _psql("--set=ON_ERROR_STOP=1", "-c", "SELECT nonsense")
+def test_psql_passes_its_exit_code_on_and_can_open_a_server_of_ones_own(server: Server) -> None:
+    with server.hold():
+        shown = _psql("-Atc", "SELECT current_user", "--database-url", server.admin_url())
+        assert shown.stdout == "postgres\n"
+        failed = _psql("--set=ON_ERROR_STOP=1", "-c", "SELECT nonsense")
     assert failed.returncode == 1
     assert "nonsense" in failed.stderr
 
 
-def test_psql_can_open_a_server_of_ones_own(server: Server) -> None:
-    with server.hold():
-        shown = _psql("-Atc", "SELECT current_user", "--database-url", server.admin_url())
-        assert shown.stdout == "postgres\n"
-
-
 def _psql(*arguments: str) -> subprocess.CompletedProcess[str]:
     # psql replaces the process that runs it, so it needs one of its own.
-    return subprocess.run(
-        [sys.executable, "-c", "from penstock.cli.db import app; app()", "psql", *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(penstock.__file__).parents[1])},
-    )
+    return forker().run(["db", "psql", *arguments], Path.cwd(), dict(os.environ), stdin="")

@@ -24,25 +24,16 @@ def test_the_folder_is_the_argument_else_the_environments_else_dot_penstock(
     assert Server("argument").data_dir == tmp_path / "argument"
 
 
-def test_git_ignores_the_folder_and_only_its_owner_may_enter(server: Server) -> None:
-    with server.hold():
-        assert (server.data_dir / ".gitignore").read_text() == "*\n"
-    assert server.data_dir.stat().st_mode & 0o777 == 0o700
+def test_git_ignores_the_folder_and_only_its_owner_may_enter(made: Path) -> None:
+    assert (made / ".gitignore").read_text() == "*\n"
+    assert made.stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_folder_may_be_deeper_than_a_sockets_path_may_be_long(
+async def test_a_folder_may_be_deeper_than_a_sockets_path_and_named_as_a_shell_would_not_like(
     made: Path, tmp_path: Path, server_on: ServerOn
 ) -> None:
-    deep = tmp_path.joinpath(*["a folder with a long name"] * 8)
+    deep = tmp_path.joinpath(*['"$(touch x)`é with a long name'] * 8)
     server = server_on(shutil.copytree(made, deep))
-    with server.hold() as url:
-        assert await value(url, "SELECT 1") == 1
-
-
-async def test_a_folders_name_may_have_characters_that_a_shell_would_interpret(
-    made: Path, tmp_path: Path, server_on: ServerOn
-) -> None:
-    server = server_on(shutil.copytree(made, tmp_path / '"$(touch x)`é'))
     with server.hold() as url:
         assert await value(url, "SELECT 1") == 1
 
@@ -113,21 +104,17 @@ def test_missing_binaries_are_named_with_the_remedy(
     assert not (tmp_path / "penstock").exists()
 
 
-def test_a_socket_folder_that_another_user_has_put_there_is_refused(server: Server) -> None:
+def test_a_stopped_server_leaves_nothing_in_tmp_and_refuses_what_another_user_puts_there(
+    server: Server,
+) -> None:
     with server.hold():
         path = server.status().socket_dir
-    assert path is not None
+        assert path is not None
+        assert path.stat().st_mode & 0o777 == 0o700
+    assert not path.exists()
     path.symlink_to(server.data_dir)
     try:
         with pytest.raises(EmbeddedError, match="another user has put something else there"):
             server.acquire()
     finally:
         path.unlink()
-
-
-def test_a_stopped_server_leaves_nothing_in_tmp(server: Server) -> None:
-    with server.hold():
-        path = server.status().socket_dir
-        assert path is not None
-        assert path.stat().st_mode & 0o777 == 0o700
-    assert not path.exists()

@@ -20,37 +20,34 @@ from tests.embedded.query import value
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
-async def test_the_applications_role_owns_its_database_but_is_no_superuser(server: Server) -> None:
-    with server.hold() as url:
-        connection = await asyncpg.connect(url)
-        role = await connection.fetchrow(
-            "SELECT rolsuper, rolbypassrls, rolcreatedb FROM pg_roles WHERE rolname = current_user"
-        )
-        assert role is not None
-        assert set(role.values()) == {False}
-        # It may create roles, and do with those alone what it likes.
-        await connection.execute("CREATE ROLE of_its_own; DROP ROLE of_its_own")
-        for role_of_others in ("pg_read_all_data", "postgres"):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await connection.execute(f"GRANT {role_of_others} TO penstock")
-        await connection.execute("CREATE SCHEMA of_its_own")
+async def test_the_applications_role_owns_its_database_but_is_no_superuser(running: Server) -> None:
+    connection = await asyncpg.connect(running.url())
+    role = await connection.fetchrow(
+        "SELECT rolsuper, rolbypassrls, rolcreatedb FROM pg_roles WHERE rolname = current_user"
+    )
+    assert role is not None
+    assert set(role.values()) == {False}
+    # It may create roles, and do with those alone what it likes.
+    await connection.execute("CREATE ROLE of_its_own; DROP ROLE of_its_own")
+    for role_of_others in ("pg_read_all_data", "postgres"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.execute("CREATE DATABASE another")
-        await connection.close()
+            await connection.execute(f"GRANT {role_of_others} TO penstock")
+    await connection.execute("CREATE SCHEMA of_its_own")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.execute("CREATE DATABASE another")
+    await connection.close()
 
 
-async def test_the_admin_is_a_superuser(server: Server) -> None:
-    with server.hold():
-        assert await value(server.admin_url(), "SHOW is_superuser") == "on"
+async def test_the_admin_is_a_superuser(running: Server) -> None:
+    assert await value(running.admin_url(), "SHOW is_superuser") == "on"
 
 
-async def test_the_extension_vector_is_there_for_the_application(server: Server) -> None:
-    with server.hold() as url:
-        assert await value(url, "SELECT vector_dims('[1,2,3]'::vector)") == 3
+async def test_the_extension_vector_is_there_for_the_application(running: Server) -> None:
+    assert await value(running.url(), "SELECT vector_dims('[1,2,3]'::vector)") == 3
 
 
 async def test_what_was_committed_is_on_the_disk_and_nothing_listens_on_the_network(
-    server: Server,
+    running: Server,
 ) -> None:
     expected = {
         "fsync": "on",
@@ -60,26 +57,25 @@ async def test_what_was_committed_is_on_the_disk_and_nothing_listens_on_the_netw
         "listen_addresses": "",
         "max_prepared_transactions": "0",
     }
-    with server.hold() as url:
-        assert {name: await value(url, f"SHOW {name}") for name in expected} == expected
+    url = running.url()
+    assert {name: await value(url, f"SHOW {name}") for name in expected} == expected
 
 
 @only_root
-def test_roots_server_runs_under_an_unprivileged_account(server: Server) -> None:
-    with server.hold():
-        owner = Path(f"/proc/{server.status().pid}").stat().st_uid
-        assert owner != 0
-        assert pwd.getpwuid(owner).pw_name != "nobody"
-        assert (server.data_dir / "postgres").stat().st_uid == owner
+def test_roots_server_runs_under_an_unprivileged_account(running: Server) -> None:
+    owner = Path(f"/proc/{running.status().pid}").stat().st_uid
+    assert owner != 0
+    assert pwd.getpwuid(owner).pw_name != "nobody"
+    assert (running.data_dir / "postgres").stat().st_uid == owner
 
 
 @only_root
 def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
-    tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+    expendable: Server, tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "CACHE", open_folder / "cache")
     hidden = _hidden_copy(Binaries.find(), tmp_path / "hidden")
-    server = Server(tmp_path / "penstock", bin_dir=hidden)
+    server = Server(expendable.data_dir, bin_dir=hidden)
     server.start()  # a hold would bring a watcher, which does not know of this cache
     try:
         program = Path(f"/proc/{server.status().pid}/exe").readlink()
@@ -89,7 +85,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
 
 
 @only_root
-def test_an_ordinary_user_has_a_server_that_root_may_join(
+def test_an_ordinary_user_has_a_server_that_root_may_join_and_may_join_one_that_root_started(
     open_folder: Path, holder: Callable[..., Holder], server_on: Callable[[Path], Server]
 ) -> None:
     nobody = _nobody()
@@ -103,43 +99,32 @@ def test_an_ordinary_user_has_a_server_that_root_may_join(
     assert server.status().holders == (theirs.pid,)
     theirs.end()
     assert not server.status().running
-
-
-@only_root
-def test_an_ordinary_user_may_join_the_server_that_root_started_on_their_files(
-    open_folder: Path, holder: Callable[..., Holder], server_on: Callable[[Path], Server]
-) -> None:
-    nobody = _nobody()
-    os.chown(open_folder, nobody.uid, nobody.gid)
-    maker = holder(open_folder / "penstock", through=_as(nobody))
-    maker.url()
-    maker.end()
-    server = server_on(open_folder / "penstock")
     with server.hold() as url:
         assert holder(open_folder / "penstock", through=_as(nobody)).url() == url
 
 
 @only_root
-def test_another_user_cannot_connect(server: Server) -> None:
-    with server.hold():
-        psql = Binaries.find().usable_by(_nobody()).program("psql")
-        assert provision(psql, server.admin_url())
-        refused = _nobody().run([psql, server.admin_url(), "-c", "SELECT 1"])
-        assert "Permission denied" in refused.stderr
+def test_another_user_cannot_connect(running: Server) -> None:
+    psql = Binaries.find().usable_by(_nobody()).program("psql")
+    assert provision(psql, running.admin_url())
+    refused = _nobody().run([psql, running.admin_url(), "-c", "SELECT 1"])
+    assert "Permission denied" in refused.stderr
 
 
 @only_root
-def test_the_servers_own_account_is_known_to_postgres_by_the_kernels_word(server: Server) -> None:
+def test_the_servers_own_account_is_known_to_postgres_by_the_kernels_word(running: Server) -> None:
     """Nobody has to keep a password, and nobody can claim another account's name."""
-    with server.hold():
-        path = server.status().socket_dir
-        assert path is not None
-        psql = Binaries.find().usable_by(_nobody()).program("psql")
-        path.chmod(0o711)
-        refused = _nobody().run([psql, server.admin_url(), "-c", "SELECT 1"])
-        assert "Peer authentication failed" in refused.stderr
-        account = account_for(server.data_dir / "postgres")
-        assert account.run([psql, server.admin_url(), "-c", "SELECT 1"]).returncode == 0
+    path = running.status().socket_dir
+    assert path is not None
+    psql = Binaries.find().usable_by(_nobody()).program("psql")
+    path.chmod(0o711)
+    try:
+        refused = _nobody().run([psql, running.admin_url(), "-c", "SELECT 1"])
+    finally:
+        path.chmod(0o700)
+    assert "Peer authentication failed" in refused.stderr
+    account = account_for(running.data_dir / "postgres")
+    assert account.run([psql, running.admin_url(), "-c", "SELECT 1"]).returncode == 0
 
 
 @pytest.fixture
