@@ -1,6 +1,6 @@
 """Jobs that crash, eat all memory or never end cost one child process each, and nobody else.
 
-A parser in C is played by `ctypes`, `os.abort` and an endless loop. The worker and its other jobs
+A parser in C is played by `ctypes`, `os.abort` and an endless sleep. The worker and its other jobs
 do not notice; each job says what killed it, and after two such deaths it is given up as poison.
 
 Run it with `python examples/isolation.py`.
@@ -9,13 +9,14 @@ Run it with `python examples/isolation.py`.
 import asyncio
 import ctypes
 import os
+import time
 
 from penstock import Fixed, NotRetryable, Penstock, Process
 
 app = Penstock()
 
 
-@app.task(isolate=Process(memory="256MB", time=1, deaths=2), retry=Fixed(0), queue="parsing")
+@app.task(isolate=Process(memory="256MB", time=4, deaths=2), retry=Fixed(0), queue="parsing")
 def parse(document: str) -> int:
     match document:
         case "null.pdf":
@@ -25,8 +26,7 @@ def parse(document: str) -> int:
         case "bomb.zip":
             return len([b"x" * 2**20 for _ in range(2**20)])
         case "endless.xml":
-            while True:
-                pass
+            time.sleep(10**6)
         case "rude.xls":
             os._exit(3)
         case "empty.txt":
