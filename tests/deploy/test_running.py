@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import yaml
 from tests.cli.command import Commands
 from tests.deploy.files import DEPLOY, as_list, command_of, compose, instructions
 from tests.fixtures.database import Database
+from tests.fixtures.pythons import pythons
 from tests.fixtures.until import until
 from tests.insights.rows import lease, put, run
 
@@ -38,10 +37,15 @@ def test_the_service_of_the_image_answers_its_own_health_check(deployed: Command
 
     [check] = instructions("HEALTHCHECK")
     _, *probe = as_list(check.partition("CMD ")[2].replace("8420", port))
-    assert subprocess.run([sys.executable, *probe]).returncode == 0
+    assert asked(probe) == 0
     service.send(signal.SIGTERM)
     assert service.end() == 0
-    assert subprocess.run([sys.executable, *probe], stderr=subprocess.DEVNULL).returncode == 1
+    assert asked(probe) == 1
+
+
+def asked(probe: list[str]) -> int:
+    """The exit code of Python with these arguments."""
+    return pythons().run(probe, DEPLOY, dict(os.environ), stdin="").returncode
 
 
 def test_the_migrations_of_compose_and_systemd_run(deployed: Commands) -> None:

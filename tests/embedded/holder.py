@@ -1,6 +1,7 @@
 """Another process that holds a server, until it is told to let go or is killed."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,20 +9,32 @@ from pathlib import Path
 
 import penstock
 from penstock.embedded import Server
+from tests.fixtures.forking import Forked
+from tests.fixtures.pythons import pythons
+
+PROGRAM = ("-m", "tests.embedded.holder")
 
 
 class Holder:
     def __init__(self, data_dir: Path, *, through: Sequence[str] = ()) -> None:
         """`through` is a program that starts the process, as another user for example."""
         sources = [Path(penstock.__file__).parents[1], Path(__file__).parents[2]]
-        self._process = subprocess.Popen(
-            [*through, sys.executable, "-m", "tests.embedded.holder", data_dir],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sources))},
-        )
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, sources))}
+        self._process: subprocess.Popen[str] | Forked
+        if through:
+            self._process = subprocess.Popen(
+                [*through, sys.executable, *PROGRAM, data_dir],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd="/",
+                env=environment,
+            )
+        else:
+            arguments = [*PROGRAM, str(data_dir)]
+            self._process = pythons().start(
+                arguments, Path("/"), environment, stdin=None, stdout=None, stderr=2
+            )
 
     @property
     def pid(self) -> int:
@@ -44,16 +57,20 @@ class Holder:
 
     def end(self) -> None:
         """Let it end in the ordinary way: it leaves its hold to the end of the interpreter."""
-        self._process.communicate()
-        assert self._process.returncode == 0
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(60) == 0
 
     def kill(self) -> None:
         """End it with SIGKILL; harmless if it has ended."""
-        self._process.kill()
-        self._process.wait()
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(60)
 
     def close(self) -> None:
         self.kill()
+        if isinstance(self._process, Forked):
+            self._process.close()
+            return
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

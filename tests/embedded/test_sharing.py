@@ -15,11 +15,11 @@ from tests.fixtures.until import until
 StartHolder = Callable[[Path], Holder]
 
 
-async def test_six_processes_that_race_for_a_fresh_folder_share_one_server(
+async def test_four_processes_that_race_for_a_fresh_folder_share_one_server(
     tmp_path: Path, server_on: Callable[[Path], Server], holder: StartHolder
 ) -> None:
     server = server_on(tmp_path / "fresh")
-    holders = [holder(server.data_dir) for _ in range(6)]
+    holders = [holder(server.data_dir) for _ in range(4)]
     urls = {each.url() for each in holders}
     assert urls == {server.url()}
     assert await value(server.url(), "SELECT current_user::text") == "penstock"
