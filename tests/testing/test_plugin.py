@@ -125,15 +125,9 @@ def run_project(
     return project.run(*python, "-m", "pytest", folder, "-rA", *named, *options)
 
 
-@pytest.mark.parametrize(("mode", "mark"), [("strict", "@pytest.mark.asyncio"), ("session", "")])
-def test_tests_that_await_with_pytest_asyncio(
-    project: pytest.Pytester, run: Run, mode: str, mark: str
-) -> None:
-    project.makepyfile(test_shop=AWAITING.format(mark=mark))
-    options = [f"--asyncio-mode={'auto' if mode == 'session' else mode}"]
-    if mode == "session":
-        options.append("-oasyncio_default_test_loop_scope=session")
-    run(*options, plugins=(ASYNCIO,)).assert_outcomes(passed=3)
+def test_tests_that_await_with_pytest_asyncio(project: pytest.Pytester, run: Run) -> None:
+    project.makepyfile(test_shop=AWAITING.format(mark="@pytest.mark.asyncio"))
+    run("--asyncio-mode=strict", plugins=(ASYNCIO,)).assert_outcomes(passed=3)
 
 
 def test_tests_that_await_with_anyio(project: pytest.Pytester, run: Run) -> None:
@@ -171,11 +165,12 @@ def test_tests_that_await_in_the_standard_library_s_way(project: pytest.Pytester
     run().assert_outcomes(passed=1)
 
 
-def test_tests_that_await_and_tests_that_block_share_an_app(
+def test_tests_that_await_in_one_loop_and_tests_that_block_share_an_app(
     project: pytest.Pytester, run: Run
 ) -> None:
     project.makepyfile(test_blocking=BLOCKING, test_awaiting=AWAITING.format(mark=""))
-    run("--asyncio-mode=auto", plugins=(ASYNCIO,)).assert_outcomes(passed=7)
+    options = ("--asyncio-mode=auto", "-oasyncio_default_test_loop_scope=session")
+    run(*options, plugins=(ASYNCIO,)).assert_outcomes(passed=7)
 
 
 def test_the_template_can_have_tables_and_the_owner_s_extensions(
