@@ -18,6 +18,7 @@ TRAVEL = "# Travel\n\nBook trains four weeks ahead; the cheapest seat is the rig
 def penstock(tmp_path: Path, knowledge_database: Database, objects: Path) -> Iterator[Commands]:
     """The command, with a database that has the tables of knowledge."""
     commands = Commands(tmp_path, knowledge_database.url)
+    commands.environment["PENSTOCK_KNOWLEDGE_STORAGE"] = str(objects)
     yield commands
     commands.close()
 
