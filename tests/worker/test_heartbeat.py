@@ -254,6 +254,23 @@ async def test_a_claim_under_the_lease_before_does_not_cost_the_worker_its_new_o
     assert len(taken) == 2
 
 
+async def test_a_lease_that_is_given_back_is_not_told_as_lost(
+    app: Penstock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = app.store.close_lease
+
+    async def slow(*args: Any) -> int:
+        released: int = await close(*args)
+        [heartbeat] = (one for one in threading.enumerate() if "heartbeat" in one.name)
+        await until(lambda: not heartbeat.is_alive(), what="a beat that finds no lease")
+        return released
+
+    monkeypatch.setattr(app.store, "close_lease", slow)
+    async with worker_of(app, heartbeat=0.05):
+        pass
+    assert "lost" not in caplog.text
+
+
 STALLED = """
 import asyncio, sys, time
 from penstock import Liveness, Penstock

@@ -71,8 +71,13 @@ class Heartbeat(threading.Thread):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
         self._stopping = False
+        self._leaving = False
 
     # Called from the worker's loop
+
+    def leave(self) -> None:
+        """The lease is given back now: it is no news that it is gone."""
+        self._leaving = True
 
     def soon(self) -> None:
         """Beat now: there may be a signal to fetch."""
@@ -154,7 +159,7 @@ class Heartbeat(threading.Thread):
         """Whether the lease is lost, or so near its end that it must be taken for lost."""
         if time.monotonic() < self._deadline:
             return False
-        if self._stopping:
+        if self._stopping or self._leaving:
             return True
         logger.warning(
             "Lease %d is lost (%s); its jobs are stopped here.",

@@ -130,6 +130,8 @@ class Session(Service):
         lease, self.lease = self.lease, None
         released = 0
         self._last_heartbeat = heartbeat
+        if heartbeat is not None:
+            heartbeat.leave()
         if lease is not None:
             released = await self._store.close_lease(self._pool, lease)
         return released
