@@ -1,8 +1,8 @@
 """Limits that workers share: how many run at once, how many start in a second."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, Process
+from penstock.store import Attempt
 from penstock.store.limits import Limits
 from penstock.worker import Worker
 from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
-from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, worker_of
 from tests.worker.meter import Meter, expect_nothing_counted
@@ -417,24 +417,18 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
 # Rates
 
 
-@asynccontextmanager
-async def starts(
-    app: Penstock, database: Database, **options: Any
-) -> AsyncIterator[tuple[Any, asyncpg.Pool]]:
-    """A task that writes down by the database's clock when it starts."""
-    async with asyncpg.create_pool(database.direct_url, min_size=4, max_size=4) as pool:
-        await pool.execute("CREATE TABLE start (at timestamptz DEFAULT clock_timestamp())")
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When jobs start, as limits count them; their handlers may be kept waiting by the machine."""
+    at: list[float] = []
+    begin = Limiter.begin
 
-        @app.task(name="start", **options)
-        async def start() -> None:
-            await pool.execute("INSERT INTO start DEFAULT VALUES")
+    def noted(self: Limiter, attempt: Attempt) -> None:
+        at.append(time.monotonic())
+        begin(self, attempt)
 
-        yield start, pool
-
-
-async def times(pool: asyncpg.Pool) -> list[float]:
-    rows = await pool.fetch("SELECT extract(epoch FROM at)::float8 AS at FROM start ORDER BY at")
-    return [row["at"] for row in rows]
+    monkeypatch.setattr(Limiter, "begin", noted)
+    return at
 
 
 def most_at_once(times: Iterable[float], rate: float) -> float:
@@ -445,25 +439,20 @@ def most_at_once(times: Iterable[float], rate: float) -> float:
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_no_more_start_than_the_burst_and_what_runs_in(
-    app: Penstock, database: Database, workers: int
+    app: Penstock, starts: list[float], workers: int
 ) -> None:
     rate, burst, jobs = 40.0, 5, 45
+    meter = Meter(app, limits="openai")
     await app.set_limit("openai", rate=rate, burst=burst)
-    async with starts(app, database, limits="openai") as (start, pool):
-        await app.enqueue_many(start.prepare() for _ in range(jobs))
-        crowd = [worker_of(app, SLOTS) for _ in range(workers)]
-        for worker in crowd:
-            await worker.start()
-        await until(lambda: started(pool, jobs), what="all to start")
-        await asyncio.gather(*(worker.stop() for worker in crowd))
-        at = await times(pool)
-    # What a start takes to be written down by another connection is the test's own.
-    assert most_at_once(at, rate) <= burst + rate * 0.1
-    assert at[-1] - at[0] <= 2 * (jobs - burst) / rate, "half of the rate at least is used"
-
-
-async def started(pool: asyncpg.Pool, count: int) -> bool:
-    return bool(await pool.fetchval("SELECT count(*) FROM start") >= count)
+    await app.enqueue_many(meter.task.prepare() for _ in range(jobs))
+    crowd = [worker_of(app, SLOTS) for _ in range(workers)]
+    for worker in crowd:
+        await worker.start()
+    await meter.ended(jobs)
+    await asyncio.gather(*(worker.stop() for worker in crowd))
+    # A token is good for a tenth of a second.
+    assert most_at_once(starts, rate) <= burst + rate * 0.1
+    assert starts[-1] - starts[0] <= 10 * (jobs - burst) / rate, "most of the rate is not used"
 
 
 async def test_tokens_that_are_not_used_at_once_go_back(
