@@ -10,6 +10,6 @@ async def test_a_hundred_listeners_cost_little_and_all_hear_the_end(database: Da
 
     assert found["ended"]["one_end_each"]
     assert found["ended"]["events"] == 200
-    # One look for all, not one each: four a second at most, and some for the measurement itself.
-    assert found["idle"]["transactions_a_second"] < 20
+    # One look for all is four a second, and some for the measurement itself; one each were 400.
+    assert found["idle"]["transactions_a_second"] < 100
     assert found["memory_kib_a_listener"] < 400
