@@ -11,7 +11,7 @@ def length(seconds: float) -> str:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
+    whole = max(int(seconds), 60)
     for unit, size, lower, step in (("d", 86_400, "h", 3600), ("h", 3600, "m", 60)):
         if whole >= size:
             return f"{whole // size}{unit} {whole % size // step:02}{lower}"
