@@ -13,6 +13,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from tests.cli.command import Commands
 from tests.fixtures.forking import forker
 
@@ -85,6 +87,17 @@ class Terminal:
         while text not in self.text:
             assert time.monotonic() < deadline, f"{text!r} never came; last:\n{self.text[-3000:]}"
             self._read(0.1)
+
+    def wait_for_question(self, text: str) -> None:
+        """Read until it has asked this, and waits for keys.
+
+        Python loses a Ctrl-C that comes between its question and its read, until the next key.
+        """
+        self.wait_for(text)
+        process, deadline = psutil.Process(self._process.pid), time.monotonic() + PATIENCE
+        while process.status() != psutil.STATUS_SLEEPING:
+            assert time.monotonic() < deadline, f"it reads nothing; last:\n{self.text[-3000:]}"
+            self._read(0.01)
 
     def end(self) -> int:
         """Read until it has ended; the exit code."""

@@ -111,7 +111,7 @@ async def test_where_nobody_can_answer_nothing_is_changed(penstock: Commands, sh
 async def test_ctrl_c_at_the_question(penstock: Commands, shop: Shop) -> None:
     await failed(shop, 1)
     with Terminal(penstock, "jobs", "delete", "--state", "failed") as terminal:
-        terminal.wait_for("Go on?")
+        terminal.wait_for_question("Go on? [y/N]: ")
         terminal.press("\x03")
         assert terminal.end() == 130
 
