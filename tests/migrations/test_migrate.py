@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import suppress
+from datetime import timedelta
 from importlib.resources import files
 
 import asyncpg
@@ -11,10 +12,12 @@ import pytest
 from penstock import sql
 from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import check, migrate, plan, sql_text, status
+from penstock.migrate.ledger import lock
 from penstock.sql import migrations, quote
 from tests.db.engine import Engine
 from tests.db.flows import Flow
 from tests.fixtures.database import Database, connected
+from tests.fixtures.until import until
 from tests.rls.seeds import SEEDS, values
 
 ALL = [name for _, name in migrations()]
@@ -45,6 +48,11 @@ async def fill(connection: asyncpg.Connection) -> None:
                 await connection.execute(seed.format(**values("a", 1000)))
 
 
+WAITS_LONGER = """
+    SELECT 1 FROM pg_locks
+    JOIN pg_database ON pg_database.oid = database AND datname = current_database()
+    WHERE NOT granted AND waitstart < clock_timestamp() - $1::interval
+"""
 LEDGER = {"relation migration", "relation migration_pkey", "type migration", "type _migration"}
 
 
@@ -73,11 +81,14 @@ async def test_a_process_that_waited_sees_what_the_other_did_at_any_isolation(
 
 
 async def test_a_limit_on_statements_does_not_stop_the_wait(empty: Database) -> None:
-    async with empty.connect() as connection:
-        await connection.execute(f"ALTER DATABASE {empty.name} SET statement_timeout = '1ms'")
-        await connection.execute(f"ALTER DATABASE {empty.name} SET lock_timeout = '1ms'")
-    applied = await asyncio.gather(*(migrate(empty.url) for _ in range(3)))
-    assert sorted(applied) == [[]] * 2 + [ALL]
+    async with empty.connect() as other, empty.connect() as watcher:
+        for limit in ("statement_timeout", "lock_timeout"):
+            await other.execute(f"ALTER DATABASE {empty.name} SET {limit} = '1s'")
+        async with asyncio.TaskGroup() as group, other.transaction():
+            await lock(other, "penstock")
+            migrating = group.create_task(migrate(empty.url))
+            await until(lambda: watcher.fetchval(WAITS_LONGER, timedelta(seconds=1.2)))
+        assert migrating.result() == ALL
 
 
 @pytest.mark.parametrize("number", [number for number, _ in migrations()])
