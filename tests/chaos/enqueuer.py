@@ -7,6 +7,7 @@ tried until they are acknowledged; the others are given up when an answer is los
 import asyncio
 import logging
 import random
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,7 @@ def run(told: str) -> None:
     """All of the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     uvloop.run(main(msgspec.json.decode(told, type=Settings)))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1])

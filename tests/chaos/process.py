@@ -2,47 +2,35 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 import penstock
-from tests.chaos.forked import Forked
-from tests.chaos.mother import MODULES
+from tests.fixtures.pythons import pythons
 from tests.fixtures.until import until
 
 START_UP = 60.0
 
 
-def started(module: str, told: str, words: IO[bytes]) -> subprocess.Popen[bytes]:
-    """An interpreter of its own."""
-    sources = [Path(penstock.__file__).parents[1], Path(__file__).parents[2]]
-    return subprocess.Popen(
-        [sys.executable, "-m", module, told],
-        stdin=subprocess.DEVNULL,
-        stdout=words,
-        stderr=words,
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sources))},
-    )
-
-
 class Process:
-    """One of the modules with its settings in a process group of its own.
-
-    Those that are often started are forks; the others are `python -m <module> <settings as JSON>`.
-    """
+    """`python -m <module> <settings as JSON>` in a process group of its own."""
 
     def __init__(self, module: str, settings: dict[str, Any]) -> None:
         self.name: str = settings["name"]
         self._folder = Path(settings["folder"])
         told = msgspec.json.encode(settings).decode()
-        start = Forked if module in MODULES else started
-        with self.words_path.open("ab") as words:
-            self._process: Forked | subprocess.Popen[bytes] = start(module, told, words)
+        sources = [Path(penstock.__file__).parents[1], Path(__file__).parents[2]]
+        with self.words_path.open("ab") as words, Path(os.devnull).open() as nothing:
+            self._process = pythons().start(
+                ["-m", module, told],
+                Path.cwd(),
+                os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sources))},
+                stdin=nothing.fileno(),
+                stdout=words.fileno(),
+                stderr=words.fileno(),
+            )
 
     @property
     def words_path(self) -> Path:

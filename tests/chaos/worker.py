@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import sys
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -105,3 +106,7 @@ def run(told: str) -> None:
     """All of the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     uvloop.run(main(msgspec.json.decode(told, type=Settings)))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1])

@@ -5,11 +5,13 @@ otherwise. The counters cannot drift: they say how many entries of which index w
 many rows of a table that was read from end to end.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import asyncpg
+
+from tests.plans.calls import Call
 
 # In the order that is cheap: the tables, then what hangs on each. Asked twice around every call.
 COUNTERS = """
@@ -41,20 +43,12 @@ class Reads:
         return max([*self.rows.values(), *self.entries.values()], default=0)
 
 
-async def reads_of(
-    connection: asyncpg.Connection, call: Callable[[asyncpg.Connection], Awaitable[object]]
-) -> Reads:
+async def reads_of(connection: asyncpg.Connection, call: Call) -> Reads:
     """What the call reads; what it writes is rolled back."""
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
+    async with _rolled_back(connection):
         before = await _counters(connection)
-        with suppress(asyncpg.PostgresError):  # A fence in vain has looked as well.
-            async with connection.transaction():
-                await call(connection)
+        await _tried(connection, call)
         after = await _counters(connection)
-    finally:
-        await transaction.rollback()
     read = {key: after[key] - before[key] for key in after}
     return Reads(
         rows={name: n for (name, kind), n in read.items() if kind == "r" and n},
@@ -62,18 +56,26 @@ async def reads_of(
     )
 
 
-async def undone(
-    connection: asyncpg.Connection, call: Callable[[asyncpg.Connection], Awaitable[object]]
-) -> None:
+async def undone(connection: asyncpg.Connection, call: Call) -> None:
     """The call alone; what it writes is rolled back."""
+    async with _rolled_back(connection):
+        await _tried(connection, call)
+
+
+@asynccontextmanager
+async def _rolled_back(connection: asyncpg.Connection) -> AsyncIterator[None]:
     transaction = connection.transaction()
     await transaction.start()
     try:
-        with suppress(asyncpg.PostgresError):
-            async with connection.transaction():
-                await call(connection)
+        yield
     finally:
         await transaction.rollback()
+
+
+async def _tried(connection: asyncpg.Connection, call: Call) -> None:
+    with suppress(asyncpg.PostgresError):  # A fence in vain has looked as well.
+        async with connection.transaction():
+            await call(connection)
 
 
 async def _counters(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
