@@ -60,6 +60,7 @@ async def test_whoever_changes_more_than_rows_has_had_it_alone(
     assert await kept.database() != database
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_connection_that_is_left_fails_the_test(kept: Kept, test: pytest.Item) -> None:
     left = await asyncpg.connect((await kept.database()).url)
     with pytest.raises(pytest.fail.Exception, match="left behind"):

@@ -14,6 +14,7 @@ def outcome_of(pytester: pytest.Pytester, test: str) -> pytest.RunResult:
     return pytester.runpytest("-p", "tests.fixtures.leftovers")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_task_that_is_left_is_named(pytester: pytest.Pytester):
     test = """
 async def test_it():
@@ -24,6 +25,7 @@ async def test_it():
     result.stdout.fnmatch_lines(["The test left behind:", "*Task pending name='forgotten'*"])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_thread_that_is_left_is_named(pytester: pytest.Pytester):
     test = """
 release = threading.Event()
@@ -58,6 +60,7 @@ async def test_it():
     outcome_of(pytester, test).assert_outcomes(failed=1)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_connection_that_is_left_is_named_with_its_locks(
     postgres: PostgresServer, database: Database, connection: asyncpg.Connection
 ):

@@ -1,0 +1,9 @@
+"""What the tests of the fixtures use beside them."""
+
+import pytest
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left for good need not be waited for as long as what is ending."""
+    monkeypatch.setattr("tests.fixtures.leftovers.GRACE", 0.2)
