@@ -1,14 +1,17 @@
 """Waking the workers: at once when it is quiet, together when it is busy."""
 
+import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
 
 from penstock import Penstock
-from penstock.client.wake import INTERVAL
+from penstock.client.wake import INTERVAL, ON_THE_WAY
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
+from tests.fixtures.until import until
 
 
 @pytest.fixture
@@ -50,6 +53,47 @@ async def test_the_last_of_a_burst_is_announced_too(
         ready = [job.ready_at.timestamp() for job in jobs if job.ready_at]
         assert begins[0] <= ready[0]
         assert begins[1] <= ready[1]
+
+
+async def test_word_that_was_long_on_its_way_is_sent_again(
+    app: Penstock, note, database: Database
+) -> None:
+    """Or workers would begin to look behind the jobs it stands for."""
+    announce, ages = app.store.announce, []
+
+    async def slow_at_first(on: Any, lines: Any, age: float) -> None:
+        ages.append(age)
+        await asyncio.sleep(2 * ON_THE_WAY if len(ages) == 1 else 0)
+        await announce(on, lines, age)
+
+    app.store.announce = slow_at_first  # type: ignore[method-assign]
+    async with hearing(database) as heard:
+        jobs = await asyncio.gather(*(app.enqueue(note) for _ in range(8)))
+        ready = [(await app.get(job)).ready_at for job in jobs]
+        await until(lambda: len(ages) > 1, what="the word to be sent again")
+        await app.close()
+        begins = [float(json.loads(payload)[3]) for payload in await heard.all(3)]
+        assert ages[1] > ages[0] + 2 * ON_THE_WAY
+        assert min(begins[1:]) <= min(moment.timestamp() for moment in ready if moment)
+
+
+async def test_word_whose_sending_a_close_breaks_off_is_sent_all_the_same(
+    app: Penstock, note, database: Database
+) -> None:
+    announce, under_way, told = app.store.announce, asyncio.Event(), []
+
+    async def stuck_at_first(on: Any, lines: Any, age: float) -> None:
+        if not under_way.is_set():
+            under_way.set()
+            await asyncio.Event().wait()
+        await announce(on, lines, age)
+        told.extend(lines)
+
+    app.store.announce = stuck_at_first  # type: ignore[method-assign]
+    await asyncio.gather(*(app.enqueue(note) for _ in range(8)))
+    await under_way.wait()
+    await app.close()
+    assert told == [("default", "", 0)]
 
 
 async def test_each_line_is_announced(app: Penstock, note, database: Database) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.client.link import Link
 from penstock.store import failures
@@ -19,7 +19,8 @@ from penstock.store.enqueue import AnyRequest, Stored
 logger = logging.getLogger("penstock.wake")
 
 INTERVAL = 0.005
-# How long the shared notification may take to reach the server, at most and with room to spare.
+# How long the shared notification takes to reach the server, with room to spare. One that took
+# longer is sent again: what it says of when the jobs came was too late.
 ON_THE_WAY = 0.25
 
 # Queue, lane and priority; no lane stands for many.
@@ -87,15 +88,24 @@ class Wake:
     async def _send(self) -> None:
         lines, self._pending = self._pending, set()
         due, self._due = self._due, None
-        pool = await self._link.pool()
-        now = time.monotonic()
-        age = now - self._since + ON_THE_WAY
+        since = self._since
+        try:
+            await self._tell(lines, due, since)
+        except asyncio.CancelledError:
+            # Whoever closes sends it with the rest.
+            self._pending |= lines
+            self._due = min((each for each in (due, self._due) if each is not None), default=None)
+            self._since = since
+            raise
+
+    async def _tell(self, lines: set[Line], due: float | None, since: float) -> None:
+        pool, store = await self._link.pool(), self._link.store
         told: set[Line] = {(queue, "", priority) for queue, _, priority in lines}
-        self._remember(told if due is None else told | {LATER}, now)
+        self._remember(told if due is None else told | {LATER}, time.monotonic())
         if lines:
-            await self._link.store.announce(pool, _summary(lines), age)
+            await _in_time(since, lambda age: store.announce(pool, _summary(lines), age))
         if due is not None:
-            await self._link.store.announce_due(pool, due - age)
+            await _in_time(since, lambda age: store.announce_due(pool, due - age))
 
     async def close(self) -> None:
         """Send what is pending, now."""
@@ -108,6 +118,18 @@ class Wake:
                 await self._send()
             except Exception as error:
                 logger.debug("The last notification was not sent: %s", error)
+
+
+async def _in_time(since: float, tell: Callable[[float], Awaitable[None]]) -> None:
+    """Tell how long ago it was at most; again, as long as that was on its way for longer."""
+    on_the_way = ON_THE_WAY
+    while True:
+        began = time.monotonic()
+        await tell(began - since + on_the_way)
+        taken = time.monotonic() - began
+        if taken <= on_the_way:
+            return
+        on_the_way = 2 * taken
 
 
 def _lines(
