@@ -10,7 +10,7 @@ from tests.db.orchestration_model import Request, Unique
 # A call that does not end is a fault. One partition for all of history: the clock may go far, and
 # each look into it is quick.
 STAGE = """
-SET statement_timeout = '5s';
+SET statement_timeout = '30s';
 DO $$
 DECLARE v_name text;
 BEGIN

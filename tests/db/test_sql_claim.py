@@ -145,7 +145,7 @@ async def test_what_another_transaction_is_claiming_is_passed_over_without_waiti
     mine, theirs = await engine.lease(), await other.lease()
     async with other.connection.transaction():
         taken = await other.claim(theirs, 4)
-        await engine.connection.execute("SET statement_timeout = '5s'")
+        await engine.connection.execute("SET statement_timeout = '30s'")
         assert ids(await engine.claim(mine)) == jobs[4:]
     assert ids(taken) == jobs[:4]
 

@@ -57,7 +57,7 @@ async def test_more_due_than_the_limit_means_go_on_at_once(engine: Engine) -> No
 
 async def test_two_promoters_do_not_wait_for_each_other(engine: Engine, other: Engine) -> None:
     await engine.enqueue(4, delays=1.0)
-    await engine.connection.execute("SET statement_timeout = '5s'")
+    await engine.connection.execute("SET statement_timeout = '30s'")
     async with other.connection.transaction():
         assert (await promote(other, after(5), limit=3))["promoted"] == 3
         assert (await promote(engine, after(5)))["promoted"] == 1
@@ -210,7 +210,7 @@ ANALYZE penstock.progress;
 INSERT INTO penstock.progress (job, done, updated_at)
 SELECT n, 1, CASE WHEN n > 20 THEN timestamptz '2999-01-01' ELSE '1999-01-01' END
   FROM generate_series(1, 20000) AS n;
-SET statement_timeout = '5s';
+SET statement_timeout = '30s';
 """
 
 

@@ -1,14 +1,17 @@
 """History's partitions come and go under readers and settles, and none of them waits."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
 import pytest
 
 from penstock.sql import statement
 from tests.db.engine import NOON, Engine
+from tests.fixtures.until import until
 
 TODAY = NOON.date()
 PARTITIONS = """
@@ -33,20 +36,32 @@ async def expired(engine: Engine, now: datetime) -> list[asyncpg.Record]:
     )
 
 
-async def rotate(engine: Engine, now: datetime) -> list[str]:
-    """One round of taking expired partitions away, as far as readers let it; the steps it took."""
+async def rotate(engine: Engine, now: datetime, reader: Engine | None = None) -> list[str]:
+    """One round of taking expired partitions away, as far as a reader lets it; its steps."""
     steps = []
     for _ in range(100):
         found = await expired(engine, now)
         if not found:
             return steps
         step = "finalize" if found[0]["pending"] else "detach" if found[0]["attached"] else "drop"
-        try:
-            await engine.connection.execute(found[0][step], timeout=0.3)
-            steps.append(step)
-        except TimeoutError:
+        taking = asyncio.create_task(engine.connection.execute(found[0][step]))
+        if reader is not None and await is_kept_waiting(taking, by=reader):
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
             return [*steps, f"{step} waits"]
+        await taking
+        steps.append(step)
     raise AssertionError(f"There is no end of it: {steps}")
+
+
+async def is_kept_waiting(task: asyncio.Task[Any], by: Engine) -> bool:
+    """Whether a statement waits for somebody, once it is done or does so."""
+
+    async def waits() -> bool:
+        return task.done() or await by.keeps_waiting()
+
+    await until(waits, what="the statement to end, or to wait")
+    return not task.done()
 
 
 @asynccontextmanager
@@ -61,7 +76,7 @@ async def settle_without_waiting(engine: Engine, **columns: object) -> int:
     """A whole life of a job in which no statement waits for a lock."""
     async with engine.connection.transaction():
         await engine.connection.execute(
-            "SET LOCAL lock_timeout = '50ms'; SET LOCAL statement_timeout = '5s'"
+            "SET LOCAL lock_timeout = '50ms'; SET LOCAL statement_timeout = '30s'"
         )
         attempt = await engine.attempt()
         assert await engine.settle([attempt], **columns) == {}
@@ -72,7 +87,7 @@ async def test_partitions_reach_a_week_beyond_the_longest_retention(engine: Engi
     found = await partitions(engine)
     assert found == [partition(day) for day in range(len(found))]
     assert len(found) == 1 + 30 + 7 + 1
-    assert await engine.value("ensure_partitions_v2") == 0
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 0
     tomorrow = NOON + timedelta(days=1)
     assert await engine.value("ensure_partitions_v2", now=tomorrow) == 1
     await engine.connection.execute(
@@ -150,7 +165,7 @@ async def test_rotation_under_a_held_reader_stops_no_settle_and_ends_after_the_r
     async with held_reader(other):
         rounds = []
         for _ in range(3):
-            rounds.append(await rotate(engine, later))
+            rounds.append(await rotate(engine, later, other))
             await settle_without_waiting(engine)
         assert rounds == [["detach waits"], ["finalize waits"], ["finalize waits"]]
         [pending, attached] = await expired(engine, later)
@@ -165,7 +180,7 @@ async def test_rotation_under_a_held_reader_stops_no_settle_and_ends_after_the_r
 
 async def test_no_settle_waits_while_a_detach_waits(engine: Engine, other: Engine) -> None:
     async with held_reader(other):
-        assert await rotate(engine, NOON + timedelta(days=1)) == ["detach waits"]
+        assert await rotate(engine, NOON + timedelta(days=1), other) == ["detach waits"]
         await settle_without_waiting(engine)
         assert await engine.value("ensure_partitions_v2", now=NOON + timedelta(days=1)) == 1
     assert await rotate(engine, NOON + timedelta(days=1)) == ["finalize", "drop"]

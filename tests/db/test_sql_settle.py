@@ -245,7 +245,7 @@ async def test_a_row_that_an_open_transaction_holds_is_busy_and_its_neighbours_a
         "states": states,
         "results": ['"one"', '"two"', None],
     }
-    await engine.connection.execute("SET statement_timeout = '5s'")
+    await engine.connection.execute("SET statement_timeout = '30s'")
     async with other.connection.transaction():
         await other.connection.execute("SELECT FROM penstock.job WHERE id = $1 FOR UPDATE", held)
         rows = await engine.call("settle_v2", **columns)
