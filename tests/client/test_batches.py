@@ -104,7 +104,7 @@ async def test_a_failure_calls_back_once_and_a_retry_of_what_failed_brings_succe
         index.mended.update((-1, -2))  # type: ignore[attr-defined]
         assert (await batch.retry()).number == 2
         await until(lambda: len(called) == 3)
-        status = await batch.wait(timedelta(seconds=10))
+        status = await batch.wait(timedelta(seconds=30))
     assert called[2] == ("success", 3, 0)
     assert (status.completed, status.failed, status.state) == (3, 0, "finished")
 
@@ -142,7 +142,7 @@ async def test_a_block_that_raises_cancels_the_batch_and_success_never_comes(
         with pytest.raises(ZeroDivisionError):
             await slip()
         [broken] = (await app.batches()).batches
-        status = await app.wait_batch(broken, 10)
+        status = await app.wait_batch(broken, 30)
         await until(lambda: called)
     assert called == [("end", 1, 0)]
     assert (status.success_job, status.cancelled_at is not None) == (None, True)

@@ -176,7 +176,7 @@ async def test_resuming_wakes_the_workers(
     held = await app.enqueue(note, "held")
     async with worker_of(app, rescan=3600, poll=3600):
         await app.resume("default")
-        assert await app.wait(held, timeout=timedelta(seconds=5)) == "held"
+        assert await app.wait(held, timeout=timedelta(seconds=30)) == "held"
 
 
 async def test_what_runs_goes_on_when_its_queue_is_paused(app: Penstock) -> None:

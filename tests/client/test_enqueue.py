@@ -13,7 +13,7 @@ from tests.fixtures.worker import worker_of
 
 # One call takes as many as one likes; the long form a hundred thousand.
 VERY_MANY = 100_000 if "PENSTOCK_LONG" in os.environ else 20_000
-SOON = datetime.now(UTC).replace(microsecond=123456) + timedelta(hours=1)
+SOON = datetime.now(UTC).replace(microsecond=123456) + timedelta(days=1)
 
 
 @pytest.fixture

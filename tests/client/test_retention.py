@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -21,10 +20,12 @@ async def kept_for(app: Penstock, connection: asyncpg.Connection, **options: str
 
     job = await app.enqueue(note.options(**options))
     await app.cancel(job)
-    day = await connection.fetchval(
-        "SELECT expires_on FROM penstock.job_history WHERE id = $1", int(job.id)
+    days: int = await connection.fetchval(
+        "SELECT expires_on - (finished_at AT TIME ZONE 'UTC')::date FROM penstock.job_history"
+        " WHERE id = $1",
+        int(job.id),
     )
-    return (day - datetime.now(UTC).date()).days - 1
+    return days - 1
 
 
 async def test_a_rule_holds_for_jobs_that_end_from_then_on(

@@ -257,7 +257,7 @@ async def test_a_fan_of_ten_thousand_is_started_cancelled_and_retried_at_once(
     status = await app.get_workflow(started)
     assert (status.total, status["last"].pending) == (10_002, 10_000)
     # A plan that walks through all of it for each job takes minutes.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await app.cancel_workflow(started) == 10_002
         assert await app.retry_workflow(started) == 10_002
     assert (await app.get_workflow(started)).counts == {"ready": 1, "blocked": 10_001}
