@@ -37,7 +37,7 @@ async def test_a_tenant_has_its_own_batches_alone(ground: Ground, app: Penstock)
         with pytest.raises(BatchNotFound):
             await call(batch.id)
     async with Penstock(ground.worker_url, include=[work]) as worker, worker_of(worker):
-        status = await a.wait_batch(batch.id, 10)
+        status = await a.wait_batch(batch.id, 30)
     assert (status.completed, status.pending) == (2, 0)
     assert (await a.get(status.end_job or "")).tenant == "a"
 

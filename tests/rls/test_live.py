@@ -59,7 +59,7 @@ async def test_who_is_bound_to_a_tenant_hears_of_its_own_subjects_alone(ground: 
             for subject in strange:
                 assert (await heard(subject)).status == 404, subject
             # A ticket names what it likes: its bearer sees what the caller does who asked for it.
-            async with httpx.AsyncClient(verify=False) as http:
+            async with httpx.AsyncClient(verify=False, timeout=30) as http:
                 asked = {"subjects": [f"job/{own.id}", f"job/{other.id}"]}
                 headers = {"x-caller": "ada@acme"}
                 answer = await http.post(f"{server.live}/tickets", json=asked, headers=headers)
