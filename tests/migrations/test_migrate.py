@@ -83,11 +83,11 @@ async def test_a_process_that_waited_sees_what_the_other_did_at_any_isolation(
 async def test_a_limit_on_statements_does_not_stop_the_wait(empty: Database) -> None:
     async with empty.connect() as other, empty.connect() as watcher:
         for limit in ("statement_timeout", "lock_timeout"):
-            await other.execute(f"ALTER DATABASE {empty.name} SET {limit} = '1s'")
+            await other.execute(f"ALTER DATABASE {empty.name} SET {limit} = '4s'")
         async with asyncio.TaskGroup() as group, other.transaction():
             await lock(other, "penstock")
             migrating = group.create_task(migrate(empty.url))
-            await until(lambda: watcher.fetchval(WAITS_LONGER, timedelta(seconds=1.2)))
+            await until(lambda: watcher.fetchval(WAITS_LONGER, timedelta(seconds=4.2)))
         assert migrating.result() == ALL
 
 
