@@ -22,7 +22,10 @@ def told(health: Health) -> list[tuple[str, str]]:
 
 
 async def looked(insights: Insights, **thresholds: Any) -> Health:
-    return await insights.health(Thresholds(**thresholds))
+    # Of a busy machine nothing is to be told, unless that is the question.
+    return await insights.health(
+        Thresholds(**{"latency_degraded": 60.0, "latency_down": 60.0, **thresholds})
+    )
 
 
 async def fail(connection: asyncpg.Connection, number: int) -> None:
@@ -56,7 +59,7 @@ async def test_the_numbers(insights: Insights, connection: asyncpg.Connection) -
     assert health.per_hour == pytest.approx(101, abs=1)
     assert health.last_processed is not None
     assert datetime.now(UTC) - health.last_processed < timedelta(minutes=1)
-    assert 0 < health.latency < 5
+    assert 0 < health.latency < 60
 
 
 async def test_without_any_worker_ready_jobs_mean_down(
@@ -83,7 +86,7 @@ async def test_a_queue_that_no_worker_serves_is_degraded(
 @pytest.mark.parametrize(
     ("age", "causes"),
     [
-        (299, []),
+        (240, []),
         (301, [("oldest-ready", "degraded")]),
         (3601, [("oldest-ready", "down")]),
     ],
@@ -182,7 +185,7 @@ async def test_a_real_worker_makes_it_healthy(insights: Insights, app: Penstock)
 
     await app.enqueue(work)
     async with worker_of(app):
-        await app.wait(await app.enqueue(work), timeout=10)
+        await app.wait(await app.enqueue(work), timeout=30)
         health = await looked(insights)
 
     assert (health.status, health.workers) == ("healthy", 1)

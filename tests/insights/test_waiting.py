@@ -97,7 +97,7 @@ async def test_its_worker_runs_another_alone(
         )
         assert wait.message.startswith(f"It waits until job {lost.id} has ended")
         go.set()
-        await app.wait(second, timeout=10)
+        await app.wait(second, timeout=30)
 
 
 async def test_it_is_due_later(app: Penstock, insights: Insights) -> None:
