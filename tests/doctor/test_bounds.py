@@ -1,6 +1,6 @@
 """A doctor must not hurt a sick database, and one check must not stop the next."""
 
-import time
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,29 +14,37 @@ from penstock.sql import statement
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
 
 
 async def test_a_check_that_takes_too_long_is_given_up_and_the_others_go_on(
     database: Database, examined: Examined
 ) -> None:
+    async def given_up_alone() -> Report | None:
+        report = await examined.report("clock", "workers", "overdue-jobs", reading=0.5)
+        verdicts = {result.check.name: result.verdict for result in report.results}
+        alone = {"clock": OK, "workers": WARNING, "overdue-jobs": OK}
+        return report if verdicts == alone else None
+
     async with connected(database.url) as migration:
         await migration.execute("BEGIN")
         await migration.execute("LOCK TABLE penstock.lease IN ACCESS EXCLUSIVE MODE")
-        report = await examined.report("clock", "workers", "overdue-jobs", reading=0.5)
-    verdicts = {result.check.name: result.verdict for result in report.results}
-    assert verdicts == {"clock": OK, "workers": WARNING, "overdue-jobs": OK}
+        # A busy machine may now and then keep another one as long.
+        report = await until(given_up_alone, what="one check alone to take too long")
     assert "no answer within 500 ms" in report.results[1].findings[0].seen
 
 
 async def test_a_database_that_falls_silent_does_not_keep_the_doctor(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.store.bounded.SILENCE", 0.2)
-    began = time.monotonic()
-    report = await _examined_while(proxy, proxy.swallow)
+    def fall_silent() -> None:
+        monkeypatch.setattr("penstock.store.bounded.SILENCE", 0.2)
+        proxy.swallow()
+
+    async with asyncio.timeout(60):
+        report = await _examined_while(proxy, fall_silent)
     proxy.heal()
     assert [result.verdict for result in report.results[-2:]] == [ERROR, SKIPPED]
-    assert time.monotonic() - began < 10
 
 
 async def test_a_connection_that_breaks_is_told_and_the_rest_is_skipped(proxy: Proxy) -> None:

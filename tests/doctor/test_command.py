@@ -54,7 +54,7 @@ async def test_a_healthy_queue_with_a_living_worker_is_all_ok(
 ) -> None:
     penstock.start("work", "shop", "--heartbeat", "500ms", "--lease", "60s")
     await serving(connection)
-    await shop.app.wait(await shop.app.enqueue(shop.greet, "Ada"), timeout=10)
+    await shop.app.wait(await shop.app.enqueue(shop.greet, "Ada"), timeout=30)
     run = penstock.run("doctor", "--json", "--strict", "--app", "shop")
     assert set(verdicts(run).values()) == {"ok"}, run.stdout
     assert list(verdicts(run)) == [check.name for check in CHECKS]
@@ -66,7 +66,7 @@ async def test_what_a_killed_worker_leaves_is_told(
     penstock: Commands, connection: asyncpg.Connection, shop: Shop, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
-    work = penstock.start("work", "shop", "--lease", "2s", "--queue", "mail")
+    work = penstock.start("work", "shop", "--lease", "60s", "--queue", "mail")
     await shop.app.enqueue(shop.send, str(started), 600)
     await until(started.exists, 30, what="the job to run")
     work.send(signal.SIGKILL)

@@ -97,7 +97,7 @@ async def held_by(examined: Examined, holder: str) -> Finding:
         findings = await examined("snapshots", **OLD)
         return next((finding for finding in findings if holder in finding.seen), None)
 
-    return await until(found, 20, what=f"a finding about the {holder}")
+    return await until(found, 60, what=f"a finding about the {holder}")
 
 
 async def nothing_held_by(examined: Examined, holder: str) -> None:
