@@ -27,6 +27,9 @@ from tests.db.engine import NOON
 from tests.db.model import Model, Outcome, Settlement
 from tests.db.play import LONG, PLAY, Play
 
+# A long game, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(3600 if LONG else 300)
+
 TTL = 60.0
 # To find a fault takes more games than to find none.
 GAMES = settings(PLAY, max_examples=1000 if LONG else 25)
