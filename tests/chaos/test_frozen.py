@@ -19,7 +19,7 @@ async def reclaimed(scene: Scene) -> tuple[int, Process, Process]:
     await frozen.frozen()
     scene.close_gate("work")
     other = scene.worker("other")
-    await scene.effect(job=job, what="start", process="other", attempt=2)
+    await scene.effect(job=job, what="start", process="other")
     return job, frozen, other
 
 
