@@ -17,8 +17,6 @@ TENANTS = [f"tenant-{number}" for number in range(6)]
 ROUNDS = 10 if LONG else 1
 JOBS = 120 if LONG else 80
 LONG_JOBS = 24
-# Long enough that a worker which waits for a processor does not lose its lease.
-SHORT_LIVED: dict[str, Any] = {"lease": 3.0, "heartbeat": 0.3}
 
 LIVE = "SELECT count(*) FROM penstock.lease WHERE expires_at > clock_timestamp()"
 HELD = """
@@ -36,13 +34,14 @@ async def test_a_limit_is_never_exceeded_and_nothing_of_it_is_lost_with_workers_
     enqueued, crowd = 0, 0
     for _ in range(ROUNDS):
         enqueued += await enqueue(scene, JOBS, 0.01)
-        workers = [scene.worker(f"worker-{crowd + n}", **SHORT_LIVED) for n in range(WORKERS)]
+        workers = [scene.worker(f"worker-{crowd + n}") for n in range(WORKERS)]
         crowd += WORKERS
         for worker in workers:
             await worker.ready()
         await scene.done(enqueued - JOBS * 3 // 4)
         for victim in workers[::2]:
             await kill(scene, victim, deaths)
+        await scene.bury()
         # When the leases of the dead are over, the living have all that there is.
         await until(lambda: leases_are(scene, WORKERS // 2), 15, what="the leases to be over")
         after = await scene.value("SELECT clock_timestamp()")
