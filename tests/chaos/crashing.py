@@ -11,6 +11,9 @@ from penstock.embedded import Server
 from penstock.migrate import migrate
 from tests.fixtures.database import connected
 from tests.fixtures.server import BINARIES, _fast_folder
+from tests.fixtures.until import until
+
+IS_WRITTEN = "SELECT pg_current_wal_flush_lsn() > $1::text::pg_lsn"
 
 
 class CrashingServer:
@@ -26,6 +29,14 @@ class CrashingServer:
         await asyncio.to_thread(self._server.stop, "immediate")
         await asyncio.sleep(away)
         await asyncio.to_thread(self._server.start)
+
+    async def write_log(self) -> None:
+        """Let the log be written now: by itself the server does not do so for ten seconds then."""
+        async with connected(self.admin_url) as admin:
+            before = await admin.fetchval("SELECT pg_current_wal_insert_lsn()::text")
+            await admin.execute("SELECT pg_logical_emit_message(true, 'chaos', '')")
+            await admin.execute("SELECT pg_reload_conf()")
+            await until(lambda: admin.fetchval(IS_WRITTEN, before), what="the log to be written")
 
 
 @asynccontextmanager

@@ -41,6 +41,7 @@ async def test_without_durable_commits_the_checker_finds_what_a_crash_has_lost(
     crashing_scene: Scene, server: CrashingServer
 ) -> None:
     await let_acknowledged_work_be_lost(server.url)
+    await server.write_log()
     jobs = await crashing_scene.enqueue("note", count=10)
     await server.crash(away=0)
     verdict = await crashing_scene.verdict()
