@@ -66,7 +66,7 @@ async def test_whatever_breaks_every_job_ends_once_and_nothing_stale_is_written(
         await faults.ended(producer)
         faults.hire()  # one that no failpoint waits for
         await scene.drained(60.0)
-        verdict = await scene.expect_promises_kept()
+        verdict = await scene.expect_promises_kept(patience=60)
         faults.replace_the_dead()
         scene.end()
     with capsys.disabled():
