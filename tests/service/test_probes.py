@@ -20,6 +20,7 @@ from tests.fixtures.until import until
 async def service(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
     """A service to which nobody is let in; its readiness is looked at anew each time."""
     monkeypatch.setattr(probing, "KEPT", 0.0)
+    monkeypatch.setattr(probing, "PATIENCE", 60.0)
     async with Service(Penstock(database.url)) as service:
         yield service
 
@@ -82,6 +83,7 @@ async def test_a_service_whose_database_is_gone_is_not_ready_but_lives(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "KEPT", 0.0)
+    monkeypatch.setattr(probing, "PATIENCE", 60.0)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.refuse()
         refused = await http.get("/readyz")
@@ -115,6 +117,7 @@ async def test_the_database_is_asked_once_however_many_probe(
     proxy: Proxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "KEPT", 60.0)
+    monkeypatch.setattr(probing, "PATIENCE", 60.0)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         assert await ready(http)
         proxy.refuse()
