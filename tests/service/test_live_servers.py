@@ -57,7 +57,7 @@ class Programs:
                 os.kill(pid, signal.SIGKILL)
         assert self._mother.stdin
         self._mother.stdin.close()
-        self._mother.wait(10)
+        self._mother.wait(30)
         assert self._mother.stdout
         self._mother.stdout.close()
 
@@ -72,22 +72,25 @@ def programs(database: Database) -> Iterator[Programs]:
 
 
 async def answers(port: int) -> bool:
-    async with httpx.AsyncClient(verify=False) as http:
+    async with httpx.AsyncClient(timeout=30, verify=False) as http:
         with suppress(httpx.HTTPError):
             return (await http.get(f"http://127.0.0.1:{port}/livez")).status_code == 200
     return False
 
 
 @pytest.fixture
-def free_ports() -> tuple[int, int]:
-    """Two ports that nobody listens at; a server that is started again has the same."""
+def free_ports() -> Iterator[tuple[int, int]]:
+    """Two ports that nobody listens at; a server that is started again has the same.
+
+    They are bound here, so that the system gives them to nobody else.
+    """
     with listening_at("127.0.0.1", 0) as one, listening_at("127.0.0.1", 0) as two:
-        return one.getsockname()[1], two.getsockname()[1]
+        yield one.getsockname()[1], two.getsockname()[1]
 
 
 async def all_answer(ports: tuple[int, int]) -> None:
     for port in ports:
-        await until(partial(answers, port), 30, what="a server to answer")
+        await until(partial(answers, port), what="a server to answer")
 
 
 async def test_every_client_sees_the_same_end_over_kills_and_restarts(
@@ -110,17 +113,17 @@ async def test_every_client_sees_the_same_end_over_kills_and_restarts(
           for heard, order in zip(of_batch, orders, strict=True)),
     )  # fmt: skip
     everybody = of_job + of_batch
-    await until(lambda: all(heard.events for heard in everybody), 20, what="all to hear something")
+    await until(lambda: all(heard.events for heard in everybody), what="all to hear something")
 
     programs.send(killed, signal.SIGKILL)
     programs.send(stopped, signal.SIGTERM)
     for each in (killed, stopped):
-        await until(lambda each=each: programs.is_gone(each), 10, what="a server to end")
+        await until(lambda each=each: programs.is_gone(each), what="a server to end")
     for port in free_ports:
         programs.start("serve", port)
     await all_answer(free_ports)
     (tmp_path / "go").touch()
-    await asyncio.wait_for(clients, 30)
+    await asyncio.wait_for(clients, 60)
 
     for heard in everybody:
         assert [event["final"] for event in heard.events].count(True) == 1
