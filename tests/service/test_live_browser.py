@@ -91,7 +91,7 @@ async def sees(page: Page, *states: str) -> list[list[Any]]:
         found = await page.run("seen")
         return found if [state for _, state, _ in found] == list(states) else None
 
-    found: list[list[Any]] = await until(seen, 20, what=f"the page to see {states}")
+    found: list[list[Any]] = await until(seen, what=f"the page to see {states}")
     return found
 
 
@@ -138,13 +138,13 @@ async def test_a_page_watches_over_breaks_by_events_a_socket_and_polling(
                 f"const all = live.connect(options); all.watch('job/{job.id}', options);"
                 f"all.watch('batch/{batch.id}', options)",
             )
-            await until(lambda: page.run("seen.length === 2"), 20)
+            await until(lambda: page.run("seen.length === 2"))
             assert hub.listeners == 1
         async with app:
             await app.cancel(job)
             await batch.close()
         async with site(app, port):
-            await until(lambda: page.run("seen.length >= 4"), 20)
+            await until(lambda: page.run("seen.length >= 4"))
             found = await page.run("seen")
             assert [f"job/{job.id}", "cancelled", True] in found
             assert found.count([f"job/{job.id}", "cancelled", True]) == 1
@@ -159,7 +159,7 @@ async def test_a_page_of_another_origin_watches_with_a_ticket(
         away = f"http://localhost:{port}"
         async with site(app, others=f"{away} ws://localhost:{port}") as (here, _):
             await page.go(f"http://127.0.0.1:{here}/")
-            async with httpx.AsyncClient(verify=False) as http:
+            async with httpx.AsyncClient(timeout=30, verify=False) as http:
                 answer = await http.post(
                     f"{away}/queue/api/v1/live/tickets",
                     json={"subjects": [f"job/{job.id}"]},
@@ -175,7 +175,7 @@ async def test_a_page_of_another_origin_watches_with_a_ticket(
 
 
 async def test_the_module_may_be_kept_and_imported_anywhere(app: Penstock) -> None:
-    async with site(app) as (port, _), httpx.AsyncClient(verify=False) as http:
+    async with site(app) as (port, _), httpx.AsyncClient(timeout=30, verify=False) as http:
         url = f"http://127.0.0.1:{port}/queue/static/penstock-live.js"
         answer = await http.get(url)
         again = await http.get(url, headers={"if-none-match": answer.headers["etag"]})

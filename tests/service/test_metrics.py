@@ -126,14 +126,14 @@ async def test_metrics_are_closed_even_to_this_machine_unless_they_are_opened(
     async with (
         Service(app) as shut,
         serving(shut) as url,
-        httpx.AsyncClient(base_url=url) as http,
+        httpx.AsyncClient(base_url=url, timeout=30) as http,
     ):
         assert (await http.get("/metrics")).status_code == 401
 
 
 async def test_metrics_that_are_opened_are_so_for_this_machine_alone(app: Penstock) -> None:
     async with Service(app, open_metrics=True) as service:
-        async with serving(service) as url, httpx.AsyncClient(base_url=url) as http:
+        async with serving(service) as url, httpx.AsyncClient(base_url=url, timeout=30) as http:
             assert (await http.get("/metrics")).status_code == 200
         elsewhere = httpx.ASGITransport(service.asgi, client=("192.0.2.7", 1234))
         async with httpx.AsyncClient(transport=elsewhere, base_url="http://localhost") as http:
@@ -145,7 +145,7 @@ async def test_who_comes_through_a_proxy_of_this_machine_is_not_this_machine(app
     async with (
         Service(app, entry=entry, open_metrics=True) as service,
         serving(service) as url,
-        httpx.AsyncClient(base_url=url) as http,
+        httpx.AsyncClient(base_url=url, timeout=30) as http,
     ):
         forwarded = await http.get("/metrics", headers={"x-forwarded-for": "192.0.2.7"})
         assert forwarded.status_code == 401

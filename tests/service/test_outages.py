@@ -30,7 +30,7 @@ async def test_behind_a_silent_database_few_wait_and_all_others_are_told_to_come
     async with (
         service,
         serving(service) as url,
-        httpx.AsyncClient(base_url=f"{url}/api/v1", timeout=20) as http,
+        httpx.AsyncClient(base_url=f"{url}/api/v1", timeout=60) as http,
     ):
         assert (await http.post("/jobs", json=GREET)).status_code == 202
         proxy.swallow()
@@ -54,7 +54,7 @@ async def test_without_a_database_enqueues_are_refused_and_its_return_is_noticed
     async with (
         service,
         serving(service) as url,
-        httpx.AsyncClient(base_url=f"{url}/api/v1", timeout=20) as http,
+        httpx.AsyncClient(base_url=f"{url}/api/v1", timeout=60) as http,
     ):
         proxy.refuse()
         answers = await asyncio.gather(*(http.post("/jobs", json=GREET) for _ in range(20)))
