@@ -46,7 +46,7 @@ async def test_it_is_drawn_anew_until_q_is_pressed(penstock: Commands, shop: Sho
 async def test_it_fits_its_terminal(penstock: Commands, shop: Shop) -> None:
     for number in range(40):
         await shop.app.pause(f"queue-{number}")
-    with Terminal(penstock, "top", columns=80, rows=24) as terminal:
+    with Terminal(penstock, "top", "--every", "1h", columns=80, rows=24) as terminal:
         terminal.wait_for("Nothing has failed.")
         terminal.press("q")
         assert terminal.end() == 0
