@@ -3,12 +3,14 @@
 import json
 import signal
 import socket
+from collections.abc import Iterator
 from datetime import timedelta
 
 import asyncpg
 import httpx
 import pytest
 
+from penstock.service.server import listening_at
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.fixtures.until import until
@@ -66,11 +68,10 @@ def test_a_threshold_that_is_none_is_refused(penstock: Commands) -> None:
 
 
 @pytest.fixture
-def port() -> int:
-    """One that is free, or was a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
-    return number
+def port() -> Iterator[int]:
+    """One that nobody listens at; it is bound here, so that the system gives it to nobody else."""
+    with listening_at("127.0.0.1", 0) as free:
+        yield free.getsockname()[1]
 
 
 async def test_a_worker_tells_prometheus_what_it_did(
@@ -80,7 +81,7 @@ async def test_a_worker_tells_prometheus_what_it_did(
     await shop.app.wait(await shop.app.enqueue(shop.greet, "Ada"), timeout=30)
 
     async def counted() -> bool:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=30) as http:
             answer = await http.get(f"http://127.0.0.1:{port}/metrics")
         wanted = (
             'penstock_jobs_finished_total{outcome="completed",queue="default",task="shop.greet"} 1'
