@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 import pytest
 import pytest_asyncio
 import typer
@@ -18,6 +17,7 @@ from penstock import Workflow
 from penstock.cli import app
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
+from tests.cli.test_serve import is_ready
 from tests.fixtures.database import Database, copied, create, drop
 from tests.fixtures.forking import forker
 from tests.fixtures.server import PostgresServer
@@ -169,18 +169,18 @@ async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, sho
     named = re.search(r"--queue (\w+)", line)
     greet = shop.greet.options(queue=named[1] if named else "default", tenant="acme")
     job = await shop.app.enqueue(greet, "Ada")
-    assert await shop.app.wait(job, timeout=30) == "Hello, Ada"
+    assert await shop.app.wait(job, timeout=60) == "Hello, Ada"
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
 
 
 @pytest.mark.parametrize("line", SERVING)
-def test_a_service_of_the_examples_answers(line: str, penstock: Commands) -> None:
+async def test_a_service_of_the_examples_answers(line: str, penstock: Commands) -> None:
     # Of a port that is given twice the last one counts.
     service = penstock.start(*line.split()[1:], "--port", "0", "--json")
     assert service.process.stdout is not None
     address = json.loads(service.process.stdout.readline())["address"]
-    assert httpx.get(f"{address}/readyz").status_code == 200
+    await until(lambda: is_ready(address), what="the service to be ready")
     service.send(signal.SIGTERM)
     assert service.end() == 0
 

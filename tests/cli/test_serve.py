@@ -32,13 +32,25 @@ def started(penstock: Commands, *arguments: str) -> tuple[Run, dict[str, Any]]:
     return run, told(run)
 
 
+async def asked(url: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    async with httpx.AsyncClient(headers=headers, timeout=30) as http:
+        return await http.get(url)
+
+
+async def is_ready(address: str) -> bool:
+    """Not at once, where the database has to wait its turn."""
+    return bool((await asked(f"{address}/readyz")).json() == {"status": "ready"})
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_answers_until_it_is_told_to_stop(penstock: Commands, number: signal.Signals) -> None:
+async def test_serve_answers_until_it_is_told_to_stop(
+    penstock: Commands, number: signal.Signals
+) -> None:
     run, said = started(penstock, "serve", "shop")
 
-    assert httpx.get(f"{said['address']}/livez").json() == {"status": "alive"}
-    assert httpx.get(f"{said['address']}/readyz").json() == {"status": "ready"}
-    assert httpx.get(said["openapi"]).status_code == 401
+    assert (await asked(f"{said['address']}/livez")).json() == {"status": "alive"}
+    await until(lambda: is_ready(said["address"]))
+    assert (await asked(said["openapi"])).status_code == 401
     assert said["app"] == "shop"
     assert said["worker"] is None
 
@@ -50,7 +62,7 @@ def test_serve_answers_until_it_is_told_to_stop(penstock: Commands, number: sign
 def test_serve_is_closed_to_whom_it_does_not_know(penstock: Commands) -> None:
     run, said = started(penstock, "serve", "shop")
 
-    assert httpx.get(f"{said['api']}/jobs").status_code == 401
+    assert httpx.get(f"{said['api']}/jobs", timeout=30).status_code == 401
     run.send(signal.SIGTERM)
     assert run.end() == 0
 
@@ -118,8 +130,7 @@ async def test_up_migrates_works_and_serves_in_one(
     run, said = started(penstock, "up", "shop")
 
     assert said["queues"] == ["default", "mail"]
-    async with httpx.AsyncClient() as http:
-        assert (await http.get(f"{said['address']}/readyz")).status_code == 200
+    await until(lambda: is_ready(said["address"]))
     job = await shop.app.enqueue(shop.greet, "Ada")
     await reaches(shop.app, job, "completed")
 
@@ -137,7 +148,8 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
     assert "Without knowledge: Vectors need the extension pgvector" in run.log
 
     assert told_before["key"] is None  # what it says goes into a log
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {said['key']}"}) as http:
+    key = {"authorization": f"Bearer {said['key']}"}
+    async with httpx.AsyncClient(headers=key, timeout=30) as http:
         answer = await http.post(
             f"{told_again['api']}/jobs", json={"task": "shop.greet", "args": {"name": "Ada"}}
         )
@@ -159,7 +171,7 @@ async def test_a_stop_ends_live_connections_before_the_worker(
     await until(began.exists, what="the job to begin")
     headers = {"authorization": f"Bearer {said['key']}", "accept": "text/event-stream"}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=20) as http,
+        httpx.AsyncClient(headers=headers, timeout=60) as http,
         http.stream("GET", f"{said['api']}/live/job/{job.id}") as stream,
     ):
         lines = stream.aiter_lines()
@@ -204,7 +216,7 @@ async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
     assert (await shop.app.get(job)).state == "ready"
 
 
-def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_without_an_app(
+async def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_without_an_app(
     bare: Commands,
 ) -> None:
     run, said = started(bare, "up")
@@ -215,9 +227,9 @@ def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_wi
             *("knowledge-large", "knowledge-small"),
         ]
         assert said["database"].startswith("embedded Postgres")
-        assert httpx.get(f"{said['address']}/readyz").status_code == 200
+        await until(lambda: is_ready(said["address"]))
         key = {"authorization": f"Bearer {said['key']}"}
-        assert httpx.get(f"{said['api']}/jobs", headers=key).json()["jobs"] == []
+        assert (await asked(f"{said['api']}/jobs", key)).json()["jobs"] == []
     finally:
         run.send(signal.SIGTERM)
         assert run.end() == 0
@@ -228,7 +240,8 @@ def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_wi
 def test_the_access_log_names_paths_and_no_queries(penstock: Commands) -> None:
     run, said = started(penstock, "serve", "shop", "--access-log")
 
-    assert httpx.get(f"{said['api']}/live/job/1?ticket=secret").status_code in (401, 403)
+    answer = httpx.get(f"{said['api']}/live/job/1?ticket=secret", timeout=30)
+    assert answer.status_code in (401, 403)
     run.send(signal.SIGTERM)
     assert run.end() == 0
     assert '"GET /api/v1/live/job/1 HTTP/1.1" 40' in run.log
