@@ -42,7 +42,7 @@ async def test_a_tick_that_does_not_end_is_broken_off(monkeypatch: pytest.Monkey
     service = Ticking(asyncio.Event().wait)
     service.start()
     await service.began.wait()
-    await asyncio.wait_for(service.stop(), 5)
+    await asyncio.wait_for(service.stop(), 30)
     assert service.done == 0
 
 

@@ -50,7 +50,7 @@ async def test_async_functions_run_on_the_loop_and_others_in_threads() -> None:
         assert pool.submit(on_loop, "a", loud=True)
         assert pool.submit(in_thread, "b", loud=False)
         assert seen.get("loop") is None  # it is only begun
-        await pool.idle(5)
+        await pool.idle(30)
     here = threading.current_thread(), asyncio.get_running_loop()
     assert seen["loop"] == ("a", True, *here)
     assert seen["thread"] == ("b", False, "penstock track")
@@ -82,7 +82,7 @@ async def test_whatever_can_be_called_is_taken() -> None:
             pool.submit(fn)
         pool.submit(job, "task")
         pool.submit(seen.append, "built-in")
-        await pool.idle(5)
+        await pool.idle(30)
     assert sorted(seen) == ["built-in", "method", "object", "partial", "task"]
 
 
@@ -95,9 +95,9 @@ async def test_so_many_run_at_once_and_so_many_wait_and_the_rest_is_dropped(work
             assert pool.counts == PoolCounts(
                 submitted=workers + 8, dropped=3, waiting=5, running=workers
             )
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.submit(int)
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.counts == PoolCounts(submitted=workers + 9, done=workers + 6, dropped=3)
 
 
@@ -112,7 +112,7 @@ async def test_both_kinds_share_the_workers_and_go_in_order() -> None:
             for number in range(20):
                 pool.submit(later if number % 3 else order.append, number)
             assert pool.counts.waiting == 20
-        await pool.idle(5)
+        await pool.idle(30)
     assert order == list(range(20))
 
 
@@ -120,7 +120,7 @@ async def test_with_no_slots_only_what_can_begin_is_taken() -> None:
     async with LocalPool(workers=1, slots=0) as pool:
         with all_busy(pool):
             assert not pool.submit(int)
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.submit(int)
 
 
@@ -147,7 +147,7 @@ async def test_eight_threads_never_wait_though_nothing_moves() -> None:
             assert counts == PoolCounts(
                 submitted=80_016, dropped=79_900, waiting=100, running=pool.workers
             )
-        await pool.idle(5)
+        await pool.idle(30)
     assert sum_of(pool.counts) == pool.counts.submitted == 80_016
     assert pool.counts.done == 116
 
@@ -175,7 +175,7 @@ async def test_counts_add_up_at_any_moment() -> None:
         await until(lambda: len(seen) > 300)
         stop.set()
         await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
-        await pool.idle(5)
+        await pool.idle(30)
         seen.append(pool.counts)
     assert all(sum_of(counts) == counts.submitted for counts in seen)
     assert all(counts.running <= 4 and counts.waiting <= 8 for counts in seen)
@@ -190,7 +190,7 @@ async def test_the_lock_is_free_while_others_code_runs() -> None:
     def ask_in_a_thread(*_: object) -> None:
         thread = threading.Thread(target=lambda: seen.append(bool(pool.counts.submitted)))
         thread.start()
-        thread.join(5)
+        thread.join(30)
 
     handler = logging.Handler()
     handler.emit = ask_in_a_thread  # type: ignore[method-assign]
@@ -201,7 +201,7 @@ async def test_the_lock_is_free_while_others_code_runs() -> None:
         async with pool:
             with all_busy(pool):
                 pool.submit(int)
-            await pool.idle(5)
+            await pool.idle(30)
             pool.submit(ask_in_a_thread)
     finally:
         logger.removeHandler(handler)
@@ -216,7 +216,7 @@ async def test_a_signal_handler_may_submit_in_the_middle_of_a_submit() -> None:
                 signal.raise_signal(signal.SIGUSR1)
         finally:
             signal.signal(signal.SIGUSR1, before)
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.counts.done == 1
 
 
@@ -237,7 +237,7 @@ async def test_context_variables_go_along() -> None:
                 USER.set(name)
                 pool.submit(on_loop)
                 pool.submit(in_thread)
-        await pool.idle(5)
+        await pool.idle(30)
     assert seen == [(kind, name) for name in ("ada", "bob") for kind in ("loop", "thread")]
     assert USER.get() == "bob"
 
@@ -266,9 +266,9 @@ async def test_what_is_raised_is_logged_by_its_type_and_counted(
     with caplog.at_level(logging.INFO, "penstock"):
         async with LocalPool("track") as pool:
             assert pool.submit(call, error)
-            await pool.idle(5)
+            await pool.idle(30)
             assert pool.submit(int)  # the next one is none the worse
-            await pool.idle(5)
+            await pool.idle(30)
     assert pool.counts == PoolCounts(submitted=2, done=1, failed=1)
     assert call.__name__ in caplog.text
     assert type(error).__name__ in caplog.text

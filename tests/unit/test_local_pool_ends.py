@@ -67,7 +67,7 @@ async def test_a_task_that_will_not_stop_is_left_behind(monkeypatch: pytest.Monk
     await asyncio.sleep(0)
     began = time.monotonic()
     assert await pool.drain(0.05) == 1
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     release.set()
 
 
@@ -89,7 +89,7 @@ async def test_idle_says_when_it_takes_too_long() -> None:
         with pytest.raises(TimeoutError):
             await pool.idle(0.01)
         go_on.set()
-        await pool.idle(5)
+        await pool.idle(30)
 
 
 async def test_idle_waits_also_for_what_calls_submit() -> None:
@@ -99,7 +99,7 @@ async def test_idle_waits_also_for_what_calls_submit() -> None:
 
     async with LocalPool(workers=1) as pool:
         pool.submit(again, 5)
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.counts.done == 6
 
 
@@ -115,11 +115,11 @@ def test_calls_on_a_loop_that_ends_are_dropped_with_it() -> None:
 
     async def come_back() -> None:
         assert pool.submit(asyncio.sleep, 0)
-        await pool.idle(5)
+        await pool.idle(30)
 
     asyncio.run(leave())
-    assert done.wait(5)
-    pool.sync.idle(5)
+    assert done.wait(30)
+    pool.sync.idle(30)
     assert pool.counts == PoolCounts(submitted=6, done=1, dropped=5)
     asyncio.run(come_back())
     assert pool.counts == PoolCounts(submitted=7, done=2, dropped=5)
@@ -140,7 +140,7 @@ async def test_a_call_that_is_cancelled_alone_takes_no_other_with_it() -> None:
         await until(lambda: pool.counts.done == 1, what="the one that waited")
         assert pool.counts == PoolCounts(submitted=3, done=1, dropped=1, running=1)
         go_on.set()
-        await pool.idle(5)
+        await pool.idle(30)
         assert pool.counts == PoolCounts(submitted=3, done=2, dropped=1)
 
 
@@ -181,7 +181,7 @@ def test_a_program_without_a_loop_has_one_started() -> None:
     with LocalPool() as pool:
         for _ in range(50):
             assert pool.submit(where)
-        pool.sync.idle(5)
+        pool.sync.idle(30)
         assert pool.counts == PoolCounts(submitted=50, done=50)
     assert len(set(loops)) == 1
     assert not pool.submit(where)
@@ -198,7 +198,7 @@ def test_where_no_loop_can_be_started_calls_are_dropped_and_nobody_waits(
         with LocalPool(workers=1) as pool:
             for _ in range(3):
                 pool.submit(asyncio.sleep, 0)
-            assert pool.sync.drain(5) == 0
+            assert pool.sync.drain(30) == 0
     assert pool.counts == PoolCounts(submitted=3, dropped=3)
     assert "Too many open files" in caplog.text
 
@@ -209,27 +209,28 @@ def test_a_pool_can_be_drained_while_its_loop_is_started(monkeypatch: pytest.Mon
 
     def slow() -> asyncio.AbstractEventLoop:
         asked.set()
-        go_on.wait(5)
+        go_on.wait(30)
         return make()
 
     monkeypatch.setattr("asyncio.runners.events.new_event_loop", slow)
     pool = LocalPool()
     pool.submit(asyncio.sleep, 0)
-    assert asked.wait(5)
+    assert asked.wait(30)
     began = time.monotonic()
     assert pool.sync.drain(0) == 1
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     go_on.set()
     for thread in threading.enumerate():
         if thread.name == "penstock local loop":
-            thread.join(5)
+            thread.join(30)
             assert not thread.is_alive()
 
 
 def test_a_program_without_a_loop_ends_in_time() -> None:
-    cancelled = threading.Event()
+    began, cancelled = threading.Event(), threading.Event()
 
     async def stuck() -> None:
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -237,8 +238,9 @@ def test_a_program_without_a_loop_ends_in_time() -> None:
 
     pool = LocalPool()
     pool.submit(stuck)
+    assert began.wait(30)
     assert pool.sync.drain(0.05) == 1
-    assert cancelled.wait(5)
+    assert cancelled.wait(30)
 
 
 def test_idle_for_code_that_blocks_says_when_it_takes_too_long() -> None:
@@ -248,7 +250,7 @@ def test_idle_for_code_that_blocks_says_when_it_takes_too_long() -> None:
         with pytest.raises(TimeoutError):
             pool.sync.idle(0.01)
         release.set()
-        pool.sync.idle(5)
+        pool.sync.idle(30)
 
 
 @pytest.mark.parametrize("wait", [lambda pool: pool.sync.idle(), lambda pool: pool.sync.drain()])
@@ -262,9 +264,9 @@ async def test_a_signal_of_a_loop_is_heard_by_all_who_wait() -> None:
         go_on = threading.Event()
         pool.submit(go_on.wait)
         waits: list[Awaitable[None]] = [
-            pool.idle(5),
-            asyncio.to_thread(pool.sync.idle, 5),
-            pool.idle(5),
+            pool.idle(30),
+            asyncio.to_thread(pool.sync.idle, 30),
+            pool.idle(30),
         ]
         waiting = asyncio.gather(*waits)
         await until(lambda: len(pool._life.ledger._waits) == 3)
@@ -279,7 +281,7 @@ def run_script(text: str) -> str:
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout
@@ -315,10 +317,10 @@ with pool._life.ledger._lock:
 if not child:
     assert pool.counts.submitted == 0
     pool.submit(print, "of the child", flush=True)
-    pool.sync.drain(5)
+    pool.sync.drain(30)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 release.set()
-pool.sync.drain(5)
+pool.sync.drain(30)
 """)
     assert said.splitlines() == ["of the child", "of the parent"]
