@@ -150,7 +150,7 @@ async def test_a_worker_that_runs_is_told(app: Penstock) -> None:
         await app.enqueue(remind.options(delay=3600))
         await until(lambda: worker.states["default"].marks._scanned)
         await advance(app, hours=1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await ran.wait()
 
 
