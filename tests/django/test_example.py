@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +18,7 @@ import django
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from penstock.service.server import listening_at
 from tests.django.manage import ROOT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -30,16 +30,14 @@ VARIABLES = {"dbname": "PGDATABASE", "user": "PGUSER", "host": "PGHOST", "port":
 class Shop:
     """The shop's `manage.py`, and its pages."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
+    def __init__(self, database: Database, folder: Path, port: int) -> None:
         given = conninfo_to_dict(database.url)
         cleared = {key: value for key, value in os.environ.items() if "DJANGO" not in key}
         self._environment = cleared | {
             variable: str(given[name]) for name, variable in VARIABLES.items() if name in given
         }
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{port}"
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -78,8 +76,15 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(database: Database, tmp_path: Path) -> AsyncIterator[Shop]:
-    shop = Shop(database, tmp_path)
+def port() -> Iterator[int]:
+    """One that nobody listens at; it is bound here, so that the system gives it to nobody else."""
+    with listening_at("127.0.0.1", 0) as free:
+        yield free.getsockname()[1]
+
+
+@pytest.fixture
+async def shop(database: Database, tmp_path: Path, port: int) -> AsyncIterator[Shop]:
+    shop = Shop(database, tmp_path, port)
     with shop.started("migrate") as migrate:
         assert await asyncio.to_thread(migrate.wait, 30) == 0, shop.log("migrate")
     with shop.started("runserver", "--noreload", shop.address) as server:

@@ -16,7 +16,7 @@ async def kept(postgres: PostgresServer, database: Database) -> AsyncIterator[Da
     """A database whose test database is dropped in the end, though Django keeps it."""
     yield database
     async with connected(postgres.admin_url) as admin:
-        await admin.execute(f"DROP DATABASE IF EXISTS test_{database.name}")
+        await admin.execute(f"DROP DATABASE IF EXISTS test_{database.name} WITH (FORCE)")
 
 
 def test_the_test_database_has_the_schema_and_jobs_come_and_go_with_their_tests(

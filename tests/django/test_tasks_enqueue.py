@@ -193,7 +193,7 @@ def test_without_use_tz_moments_are_local(app: DjangoPenstock) -> None:
         result = tasks.knead.using(run_after=later).enqueue()
         assert tasks.knead.get_result(result.id) == result
         assert result.task.run_after == later
-        assert abs(result.enqueued_at - timezone.now()) < timedelta(seconds=5)
+        assert abs(result.enqueued_at - timezone.now()) < timedelta(minutes=1)
         assert app.sync.get(result.id).run_at == datetime(2040, 7, 1, 3, tzinfo=UTC)
 
 

@@ -122,7 +122,7 @@ def test_behind_the_transaction_a_job_can_be_waited_for(app: DjangoPenstock, wor
     with transaction.atomic():
         job = enqueue(add, 1, 2)
     work()
-    assert app.sync.wait(job, timeout=5) == 3
+    assert app.sync.wait(job, timeout=30) == 3
 
 
 def test_moments_have_a_time_zone_even_where_django_has_none(
