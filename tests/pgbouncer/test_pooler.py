@@ -9,6 +9,7 @@ import pytest
 from penstock.store import Pool, connect, failures, hears, lends, open_pool, stands_between
 from tests.fixtures.database import Database, connected
 from tests.fixtures.pgbouncer import pgbouncer
+from tests.fixtures.until import until
 
 PREPARED = "SELECT count(*) FROM pg_prepared_statements"
 
@@ -81,7 +82,11 @@ async def test_a_statement_that_is_given_up_is_cancelled_at_the_server(database:
     async with pool_at(database.url) as pool, connected(database.admin_url) as admin:
         with pytest.raises(TimeoutError):
             await pool.execute(endless, timeout=0.2)
-        assert await admin.fetchval(running, endless) == 0
+        await until(lambda: has_ended(admin, running, endless), what="the statement to end")
+
+
+async def has_ended(admin: asyncpg.Connection, running: str, statement: str) -> bool:
+    return bool(await admin.fetchval(running, statement) == 0)
 
 
 async def test_a_statement_that_was_prepared_on_another_server_may_be_tried_again(

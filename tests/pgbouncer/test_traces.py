@@ -75,7 +75,7 @@ async def test_a_busy_worker_leaves_nothing_behind(few_servers: str) -> None:
                 for _ in range(25)
             )
             running = await app.enqueue(endless)
-            await asyncio.gather(*(app.wait(job, timeout=20) for job in jobs))
+            await asyncio.gather(*(app.wait(job, timeout=60) for job in jobs))
             assert await app.cancel(running)
         await app.pause("default")
         await app.resume("default")
