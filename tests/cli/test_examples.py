@@ -185,6 +185,8 @@ async def test_a_service_of_the_examples_answers(line: str, penstock: Commands) 
     assert service.end() == 0
 
 
+# Servers are made, started and stopped: a slow machine has its time.
+@pytest.mark.timeout(300)
 async def test_the_examples_of_the_embedded_server_work(bare: Commands) -> None:
     starts = [line for line in EMBEDDED if line.startswith("penstock db start")]
     stops = [line for line in EMBEDDED if line.startswith("penstock db stop")]
