@@ -49,9 +49,10 @@ class _Client(asyncio.Protocol):
         self._transport = transport
 
     def begin(self, until: float) -> None:
-        """Ask until then."""
+        """Ask once, and again until then."""
         self._until = until
-        self._ask()
+        self._since = time.perf_counter()
+        self._transport.write(REQUEST)
 
     def _ask(self) -> None:
         self._since = time.perf_counter()
