@@ -2,14 +2,20 @@
 
 import asyncio
 
+import pytest
+
 from penstock import Penstock
 from tests.fixtures.database import Database
 from tests.fixtures.pgbouncer import pgbouncer
 from tests.fixtures.worker import worker_of
 
 
-async def test_no_cancel_goes_through_pgbouncer_when_busy_workers_stop(database: Database) -> None:
+async def test_no_cancel_goes_through_pgbouncer_when_busy_workers_stop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PgBouncer 1.18 may end when the client behind a cancel goes at the wrong moment."""
+    # What takes longer than a second, as on a busy machine, would be broken off.
+    monkeypatch.setattr("penstock.lifecycle.FINISH", 30.0)
     ran = asyncio.Semaphore(0)
     async with pgbouncer(database.direct_url) as bouncer:
         async with Penstock(bouncer.url(database.direct_url)) as app:
