@@ -73,8 +73,9 @@ class Running:
         shown = self._command.shown.partition(STOP)[0] + ANYTHING
 
         def begun() -> bool:
-            said = self._log.read_text()
+            # In this order: what has ended has said all that it says.
             ended = self._process.poll() is not None
+            said = self._log.read_text()
             assert not ended, f"{self._command.place}: {self._command.text} ended:\n{said}"
             return bool(said) and agrees(said, shown)
 
