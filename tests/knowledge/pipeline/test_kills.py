@@ -19,6 +19,9 @@ from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import manual
 from tests.knowledge.scene import Scene, worker_of
 
+# Each process takes seconds to start.
+pytestmark = pytest.mark.timeout(400)
+
 Start = Callable[[str], Process]
 
 
@@ -67,13 +70,15 @@ async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight
     texts = {f"{number}.md": manual(number) for number in range(2)}
     receipt = await scene.add(library, texts, base=base)
     victim = start("victim")
-    await until(lambda: models.running, what="the first call")
+    await until(lambda: models.running, 90, what="the first call")
     gate.let_one_through()
-    await until(lambda: paid(scene, len(models.calls[0].texts)), what="its vectors")
-    await until(lambda: models.running, what="another call")
+    await until(lambda: paid(scene, len(models.calls[0].texts)), 90, what="its vectors")
+    await until(lambda: models.running, 90, what="another call")
     victim.kill()
-    in_flight = Counter(text for call in models.calls[1:] for text in call.texts)
     models.resume()
+    await until(lambda: not models._connections, what="all that it had sent")
+    in_flight = Counter(text for call in models.calls[1:] for text in call.texts)
+    await scene.miss_the_killed()
     async with worker_of(scene.app):
         await scene.ended(library, receipt)
     assert (await library.progress()).completed == 2
@@ -105,7 +110,7 @@ async def test_a_database_that_is_restarted_while_texts_are_embedded_loses_no_do
                 receipt = await scene.add(library, texts, base=base)
                 models.hang()
                 async with worker_of(app):
-                    await until(lambda: models.running, what="a call")
+                    await until(lambda: models.running, 90, what="a call")
                     await asyncio.to_thread(server.stop, "immediate")
                     models.resume()
                     await asyncio.to_thread(server.start)

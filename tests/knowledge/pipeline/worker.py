@@ -14,7 +14,7 @@ from tests.knowledge.scene import worker_of
 async def main(settings: dict[str, Any]) -> None:
     app = Penstock(settings["url"])
     Knowledge(app)
-    async with app, worker_of(app, liveness=Liveness(heartbeat=0.3, lease=1.5)):
+    async with app, worker_of(app, liveness=Liveness()):
         ready = Path(settings["folder"]) / "ready"
         ready.mkdir(exist_ok=True)
         (ready / settings["name"]).touch()

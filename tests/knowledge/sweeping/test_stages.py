@@ -71,6 +71,7 @@ def start(scene: Scene, tmp_path: Path) -> Iterator[Callable[[], Process]]:
         each.kill()
 
 
+@pytest.mark.timeout(400)  # Each process takes seconds to start.
 async def test_a_kill_in_any_stage_loses_no_document(
     scene: Scene, library: Library, stall: Stall, start: Callable[[], Process]
 ) -> None:
@@ -81,7 +82,7 @@ async def test_a_kill_in_any_stage_loses_no_document(
         async def counted() -> bool:
             return (await library.progress()).completed == number
 
-        await until(counted, what=f"{number} documents to be in")
+        await until(counted, 90, what=f"{number} documents to be in")
 
     await scene.add(library, {"fetch": "Fetched."}, base=base)
     if IS_LONG:
@@ -89,14 +90,16 @@ async def test_a_kill_in_any_stage_loses_no_document(
             victim = start()
             await until(lambda: scene.value(begun), what="the fetch")
             victim.kill()
+            await scene.miss_the_killed()
     victim = start()
     await is_in(1)
     for number, table in enumerate(TABLES, start=2):
         text = f"Kept waiting by a lock on {table}."
         async with stall.locked(table):
             await scene.add(library, {table: text}, base=base)
-            await until(stall.is_waited_for, what=f"somebody to wait for {table}")
+            await until(stall.is_waited_for, 90, what=f"somebody to wait for {table}")
             victim.kill()
+            await scene.miss_the_killed()
         victim = start()
         await is_in(number)
     left = await scene.left("acme")

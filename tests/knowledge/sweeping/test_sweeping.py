@@ -150,4 +150,4 @@ async def test_a_document_whose_child_process_dies_is_told_at_once(
         async def failed() -> bool:
             return (await library.progress(source=receipt.source)).failed == 1
 
-        await until(failed, what="the document to fail")
+        await until(failed, 90, what="the document to fail")

@@ -42,6 +42,7 @@ async def hired(knowledge_database: Database) -> AsyncIterator[str]:
         await admin.execute(f"DROP ROLE {LOGIN}")
 
 
+@pytest.mark.timeout(400)
 async def test_it_does_all_of_the_work(
     hired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,15 +57,15 @@ async def test_it_does_all_of_the_work(
             assert (await library.progress()).completed == len(PAGES)
             [hit] = await library.search(Query("page 4", k=1))
             assert hit.path == "4.md"
-            await until(lambda: has_index(shop), what="an index")
+            await until(lambda: has_index(shop), 90, what="an index")
 
             base = await library.base("handbook")
             await library.change_recipe(base, OTHER)
-            await until(lambda: is_switched(library), what="the other edition")
+            await until(lambda: is_switched(library), 90, what="the other edition")
             swept = await app.for_tenant("acme").enqueue(sweep)
             await app.for_tenant("acme").wait(swept, timeout=60)
             await library.delete_tenant()
-            await until(lambda: is_gone(scene), what="the end of a tenant")
+            await until(lambda: is_gone(scene), 90, what="the end of a tenant")
 
 
 async def has_index(shop: Workshop) -> bool:
