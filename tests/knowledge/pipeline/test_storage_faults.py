@@ -46,7 +46,7 @@ async def objects(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         monkeypatch.setenv(f"{place}_ENDPOINT", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv(f"{place}_ALLOW_HTTP", "true")
         monkeypatch.setenv(f"{place}_REGION", "us-east-1")
-        monkeypatch.setenv(f"{place}_PATIENCE", "2")
+        monkeypatch.setenv(f"{place}_PATIENCE", "30")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         yield "s3://bucket/files"

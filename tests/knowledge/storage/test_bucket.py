@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from penstock_apps.knowledge.storage import (
     StorageDown,
     object_name,
 )
+from penstock_apps.knowledge.storage.opened import Opened
+from tests.fixtures.until import until
 from tests.knowledge.storage.files import a_file
 from tests.knowledge.storage.relay import Relay
 from tests.knowledge.storage.s3_server import KEY, SECRET, S3Server, rclone
@@ -41,7 +44,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
 
 
-def storage_at(port: int, prefix: str, patience: float = 10) -> Storage:
+def storage_at(port: int, prefix: str, patience: float = 60) -> Storage:
     options = Options(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
     return Storage.of(f"s3://bucket/{prefix}", options)
 
@@ -88,7 +91,7 @@ async def test_a_damaged_file_is_found_out_and_leaves_no_copy(
     name = await storage.put("acme", *a_file(tmp_path, b"hello"))
     signed = await storage.signed_url(name, "PUT")
     assert signed is not None
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         (await client.put(signed, content=b"jello")).raise_for_status()
     with pytest.raises(ObjectDamaged):
         await storage.to_file(name, tmp_path / "copy")
@@ -98,7 +101,7 @@ async def test_a_damaged_file_is_found_out_and_leaves_no_copy(
 async def test_a_signed_link_opens_one_file_to_one_method(storage: Storage, tmp_path: Path) -> None:
     signed = await storage.signed_url(await storage.put("acme", *a_file(tmp_path, b"hello")))
     assert signed is not None
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         assert (await client.get(signed)).content == b"hello"
         assert (await client.delete(signed)).status_code == 403
 
@@ -142,7 +145,7 @@ async def test_a_server_killed_in_an_upload_leaves_no_half_file(tmp_path: Path) 
     path, digest = a_file(tmp_path, os.urandom(LARGE))
     with S3Server(tmp_path / "s3") as server:
         async with Relay(server.port) as relay:
-            storage = storage_at(relay.port, "files", patience=2)
+            storage = storage_at(relay.port, "files")
             upload = asyncio.create_task(storage.put("acme", path, digest))
             await relay.until(LARGE // 2)
             server.kill()
@@ -163,8 +166,15 @@ async def test_a_server_that_stops_in_a_download_is_too_slow(
     name = await storage_at(shared.port, tmp_path.name).put("acme", path, digest)
     async with Relay(shared.port) as relay:
         storage = storage_at(relay.port, tmp_path.name, patience=0.5)
-        opened = await storage.open(name)
-        await anext(opened)
+
+        async def begun() -> Opened | None:
+            with suppress(StorageDown):  # So little patience may end before it begins.
+                opened = await storage.open(name)
+                await anext(opened)
+                return opened
+            return None
+
+        opened = await until(begun, what="the first block")
         relay.hold()
         with pytest.raises(StorageDown):
             [block async for block in opened]

@@ -22,7 +22,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
-def storage_at(port: int, patience: float = 5) -> Storage:
+def storage_at(port: int, patience: float = 30) -> Storage:
     return Storage.of(
         "s3://bucket/files", Options(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
     )
@@ -86,7 +86,7 @@ async def test_a_bucket_that_never_answers_is_too_slow(tmp_path: Path) -> None:
         ):
             with pytest.raises(StorageDown):
                 await asking
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 30
 
 
 async def test_a_file_stored_a_moment_ago_is_not_sent_again(tmp_path: Path) -> None:
