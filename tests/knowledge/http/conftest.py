@@ -51,6 +51,12 @@ async def http(server: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small upload is waited for, also on a busy machine."""
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INLINE_SECONDS", "50")
+
+
+@pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No upload is waited for."""
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INLINE", "false")

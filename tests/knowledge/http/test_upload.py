@@ -35,6 +35,7 @@ def files(number: int, text: str = "A pump lifts water.") -> Files:
     ]
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_small_upload_is_answered_with_what_became_of_each_document(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:
@@ -111,7 +112,7 @@ async def test_what_arrived_before_the_connection_broke_stays(
     async def received() -> int:
         return int((await http.get("/knowledge-progress")).json()["total"])
 
-    async with httpx.AsyncClient(base_url=server) as client:
+    async with httpx.AsyncClient(base_url=server, timeout=60) as client:
         url = "/api/v1/upload/documents?name=valves"
         sending = asyncio.create_task(client.post(url, content=cut(), headers=FORM))
         await until(received, what="a group of files")

@@ -63,8 +63,9 @@ async def test_an_address_is_told_of_until_its_end(scene: Scene, http: httpx.Asy
     plain = await http.post("/upload/url", json=body, headers={"accept": "application/json"})
     assert (plain.status_code, plain.json()["jobCount"]) == (202, 1)
     telling = asyncio.create_task(heard(http, "POST", "/upload/url", json=body))
-    await asyncio.sleep(0.5)
-    await scene.drain()
+    while not telling.done():
+        await scene.drain()
+        await asyncio.sleep(0.05)
     events = await telling
     last = events[-1]["state"]
     # An address of this machine's own is not fetched.
@@ -106,6 +107,7 @@ async def test_an_address_inside_the_network_that_is_allowed_is_taken_in(
     assert answer.status_code == 202
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_text_is_taken_in(scene: Scene, http: httpx.AsyncClient) -> None:
     body = {"name": "note", "text": "The gate opens at nine.", "base": "notes"}
     sending = asyncio.create_task(http.post("/upload/text", json=body))
