@@ -172,12 +172,15 @@ async def test_a_page_that_trickles_is_given_up(site: Site, get: Get, tmp_path: 
 
 
 async def test_a_server_that_says_nothing_is_given_up(site: Site, get: Get) -> None:
+    given_up = asyncio.Event()
+
     async def nothing(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.5)
+        await given_up.wait()
 
     site.pages["/"] = nothing
     with pytest.raises(FetchFailed, match="does not answer in time"):
         await get(site.at("/"), Limits(read=0.2))
+    given_up.set()
 
 
 async def test_a_page_that_breaks_off_may_come_whole_another_time(
