@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock_apps.knowledge.storage import belongs_to, folder_of, object_name
@@ -33,12 +33,14 @@ def test_what_could_lead_astray_in_a_tenants_name_is_written_in_hex(
     assert folder_of(tenant) == folder
 
 
+@settings(deadline=None)
 @given(tenants)
 def test_every_tenant_has_a_folder_that_any_storage_takes(tenant: str) -> None:
     assert re.fullmatch(r"[a-z0-9_-]{1,100}", folder_of(tenant))
     assert belongs_to(object_name(tenant, DIGEST), tenant)
 
 
+@settings(deadline=None)
 @given(tenants, tenants)
 def test_no_two_tenants_share_a_folder(one: str, other: str) -> None:
     assert (folder_of(one) == folder_of(other)) == (one == other)
