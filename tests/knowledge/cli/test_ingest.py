@@ -177,7 +177,7 @@ async def test_the_same_command_goes_on_after_ctrl_c(
     waiting = "SELECT count(*) = 2 FROM k.document WHERE state = 'pending'"
     await until(lambda: scene.value(waiting), what="the documents to be written down")
     run.send(signal.SIGINT)
-    assert await asyncio.to_thread(run.end) == 130
+    assert await asyncio.to_thread(run.end, 90) == 130
     assert json.loads(run.output)["error"]["kind"] == "interrupted"
     assert "the same command goes on with the rest" in run.log
 
