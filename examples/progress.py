@@ -15,7 +15,7 @@ PAGES = 8
 async def index(ctx: Context, document: int) -> None:
     for page in range(PAGES):
         ctx.progress(page, PAGES, f"reading page {page + 1}")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
     ctx.progress(PAGES, PAGES, "indexed")
 
 
