@@ -1,10 +1,11 @@
 """The FastAPI example as its users see it: over a socket, stopped by a signal."""
 
 import os
+import re
 import signal
-import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -16,14 +17,7 @@ from tests.fixtures.database import Database
 from tests.fixtures.pythons import pythons
 from tests.fixtures.until import until
 
-STARTED = "Application startup complete"
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+STARTED = re.compile(r"running on (http://127\.0\.0\.1:\d+)")
 
 
 @pytest.fixture
@@ -32,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(database: Database, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def server(database: Database, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*pythons().command, "fastapi_shop.py"],
@@ -40,7 +34,7 @@ def server(database: Database, port: int, log: Path) -> Iterator[subprocess.Pope
             env={
                 **os.environ,
                 "PENSTOCK_DATABASE_URL": database.url,
-                "PORT": str(port),
+                "PORT": "0",
                 "PYTHONDONTWRITEBYTECODE": "1",
             },
             stdout=out,
@@ -52,28 +46,36 @@ def server(database: Database, port: int, log: Path) -> Iterator[subprocess.Pope
 
 
 @pytest.fixture
-async def shop(server: subprocess.Popen[bytes], port: int, log: Path):
-    def started() -> bool:
+async def shop(server: subprocess.Popen[bytes], log: Path):
+    def started() -> re.Match[str] | None:
         assert server.poll() is None, log.read_text()
-        return STARTED in log.read_text()
+        return STARTED.search(log.read_text())
 
-    await until(started, timeout=30, what="the server to start")
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as shop:
+    said = await until(started, 90, what="the server to start")
+    async with httpx.AsyncClient(base_url=said[1], timeout=60) as shop:
         yield shop
+
+
+@asynccontextmanager
+async def no_job_ends(database: Database) -> AsyncIterator[None]:
+    """What runs goes on until the end of the block, however late a look at it comes."""
+    async with database.connect() as connection, connection.transaction():
+        await connection.execute("LOCK TABLE penstock.job_history IN SHARE MODE")
+        yield
 
 
 async def test_an_order_is_stored_with_its_job_and_a_refused_one_leaves_neither(
     shop: httpx.AsyncClient, database: Database
 ) -> None:
-    answer = await shop.post("/orders", json={"item": "kettle"})
-    assert answer.status_code == 202
-    job = answer.json()["job"]
-
     async def under_way() -> bool:
         return (await shop.get(f"/jobs/{job}")).json()["message"] == "wrapping the kettle"
 
-    await until(under_way, what="progress")
-    result = await shop.get(f"/jobs/{job}/result", timeout=30)
+    async with no_job_ends(database):
+        answer = await shop.post("/orders", json={"item": "kettle"})
+        assert answer.status_code == 202
+        job = answer.json()["job"]
+        await until(under_way, what="progress")
+    result = await shop.get(f"/jobs/{job}/result")
     assert result.json() == "order 1 is packed"
     assert (await shop.get(f"/jobs/{job}")).json()["state"] == "completed"
     assert (await shop.get("/jobs/999")).status_code == 404
@@ -87,13 +89,14 @@ async def test_an_order_is_stored_with_its_job_and_a_refused_one_leaves_neither(
 async def test_a_server_that_is_stopped_finishes_the_job_it_runs(
     shop: httpx.AsyncClient, server: subprocess.Popen[bytes], database: Database
 ) -> None:
-    job = (await shop.post("/orders", json={"item": "kettle"})).json()["job"]
     async with Penstock(database.url) as app:
 
         async def runs() -> bool:
             return (await app.get(job)).state == "running"
 
-        await until(runs, what="the job to run")
-        server.send_signal(signal.SIGTERM)
-        await until(lambda: server.poll() is not None, timeout=30, what="the server to stop")
+        async with no_job_ends(database):
+            job = (await shop.post("/orders", json={"item": "kettle"})).json()["job"]
+            await until(runs, what="the job to run")
+            server.send_signal(signal.SIGTERM)
+        await until(lambda: server.poll() is not None, 90, what="the server to stop")
         assert (await app.get(job)).state == "completed"
