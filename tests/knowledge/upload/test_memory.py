@@ -1,5 +1,6 @@
 """However much comes, the memory it takes stays the same."""
 
+import gc
 import os
 import time
 import tracemalloc
@@ -22,6 +23,14 @@ def traced() -> Iterator[None]:
     tracemalloc.start()
     yield
     tracemalloc.stop()
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nobody looks for garbage meanwhile, in all that the tests before have left."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 async def one_of(size: int) -> AsyncIterator[bytes]:
@@ -65,6 +74,7 @@ async def test_nor_do_four_thousand_files(tmp_path: Path) -> None:
     assert most < 2 * MB
 
 
+@pytest.mark.usefixtures("uncollected")
 async def test_the_loop_is_not_held_up(tmp_path: Path) -> None:
     """Between two chunks nothing takes long: disk and hash are the business of a thread."""
     longest = 0.0
