@@ -23,7 +23,7 @@ STAYS = re.compile(r"penstock work (?!.*--drain)|penstock (?:serve|up)\b|uvicorn
 COMMAND = re.compile(r"^((?:.*\\\n)*.*\n)")
 CODE = re.compile(r"#.* exit code (\d+)")
 STOP = "^C"
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ PAGES = [Page.read(path) for path in (ROOT / "README.md", *sorted((ROOT / "docs"
 RUN = [page for page in PAGES if page.blocks and not page.is_generated]
 
 
+@pytest.mark.timeout(400)  # Some start one process after the other.
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.path.stem)
 async def test_a_page_can_be_followed(
     page: Page, follow: Callable[[Page], Awaitable[None]]
