@@ -18,7 +18,8 @@ SERVER = "SELECT pg_backend_pid()"
 # Lent in turn, our second look gets another server; the last one first, others get the one that we
 # had. Unless somebody comes between: then the next round shows it.
 LOOKS = 5
-ECHO_WAIT = 2.0
+# Meanwhile a worker looks for jobs, as one that is told nothing does; who gives up looks for long.
+ECHO_WAIT = 10.0
 
 
 async def stands_between(connection: Connection) -> bool:
@@ -66,6 +67,7 @@ async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) ->
         heard.set()
 
     await connection.add_listener(channel, hear)
+    connection.add_termination_listener(hear)
     await others.execute(f'NOTIFY "{channel}"')
     try:
         async with asyncio.timeout(ECHO_WAIT):
@@ -75,5 +77,6 @@ async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) ->
     if connection.is_closed():
         # It heard nothing because it was lost, which says nothing about the way.
         raise ConnectionResetError("The connection was lost while it waited for its echo.")
+    connection.remove_termination_listener(hear)
     await connection.remove_listener(channel, hear)
     return heard.is_set()
