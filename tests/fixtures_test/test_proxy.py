@@ -41,7 +41,7 @@ async def test_notifications_pass(through, database):
     await through.add_listener("news", lambda *args: heard.set_result(args[3]))
     async with database.connect() as direct:
         await direct.execute("NOTIFY news, 'hello'")
-    assert await asyncio.wait_for(heard, 5) == "hello"
+    assert await asyncio.wait_for(heard, 30) == "hello"
 
 
 async def test_a_query_can_be_cancelled_through_the_proxy(through):
