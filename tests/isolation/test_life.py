@@ -38,7 +38,7 @@ async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..
     started: list[Process] = []
 
     def start(name: str, **settings: Any) -> Process:
-        common = {"url": database.url, "name": name, "folder": str(tmp_path)}
+        common = {"url": database.url, "name": name, "folder": str(tmp_path), "lease": 60.0}
         started.append(Process("tests.isolation.program", common | settings))
         return started[-1]
 
@@ -48,7 +48,10 @@ async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..
 
 
 async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
-    app: Penstock, start: Callable[..., Process], tmp_path: Path
+    app: Penstock,
+    start: Callable[..., Process],
+    tmp_path: Path,
+    connection: asyncpg.Connection,
 ) -> None:
     gate, notes = tmp_path / "gate", [tmp_path / str(number) for number in range(3)]
     worker = start("first")
@@ -62,6 +65,7 @@ async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
     pids = (child, other, warden, *children_of(warden))
     worker.kill()
     await gone(*pids)
+    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
     for note in notes[:2]:
         note.unlink()
     await app.cancel_many([spinning.id, starting.id])
@@ -119,8 +123,8 @@ async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
         at_once = jobs.signs_and_waits.options(retry=Fixed(0))
         job = await app.enqueue(at_once, str(note), str(gate))
         child, warden = await signed(note), warden_of(worker)
-        gate.touch()
         os.kill(child, signal.SIGSTOP)
+        gate.touch()
         os.kill(warden, signal.SIGKILL)
         await gone(child, warden)
         assert await app.wait(job, timeout=30) != child
@@ -157,7 +161,7 @@ async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: 
         process, nursery._process = nursery._process, None
         assert process is not None
         nursery._control.close()
-        assert await asyncio.to_thread(process.wait, 10) == 0
+        assert await asyncio.to_thread(process.wait, 60) == 0
         await gone(other)
 
 

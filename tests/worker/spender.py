@@ -16,7 +16,7 @@ async def main(url: str) -> None:
             print("reserved", flush=True)
             await asyncio.sleep(60)
 
-    async with app, app.worker(liveness=Liveness(heartbeat=0.2, lease=1.0)):
+    async with app, app.worker(liveness=Liveness(heartbeat=0.2, lease=60.0)):
         await asyncio.sleep(60)
 
 

@@ -34,7 +34,7 @@ async def api() -> AsyncIterator[ModelApi]:
 
 
 async def ask(api: ModelApi) -> int:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
         response = await client.post(api.url)
         response.raise_for_status()
         return int(response.json()["tokens"])
@@ -85,7 +85,7 @@ async def test_what_was_not_needed_goes_back_and_what_was_too_little_is_charged(
 async def test_a_job_without_budget_gives_up_its_slot_and_uses_up_no_attempt(
     app: Penstock,
 ) -> None:
-    await app.set_limit("openai", rate=100, burst=100)
+    await app.set_limit("openai", rate=HARDLY, burst=100)
     ends: list[str] = []
 
     @app.task(max_attempts=1)
@@ -116,6 +116,8 @@ async def test_a_job_without_budget_gives_up_its_slot_and_uses_up_no_attempt(
             0,
             (),
         )
+        await app.set_limit("openai", rate=1000, burst=100)
+        await app.retry(waiting)
         assert await app.wait(waiting, timeout=30) > 1
     ended: Job = await app.get(waiting)
     assert (ended.failures, ended.errors) == (0, ())
@@ -164,7 +166,7 @@ async def test_a_start_in_vain_costs_its_keys_nothing(
         await until(is_back, what="all but one start to be given back")
 
 
-async def test_a_job_may_wait_in_its_slot(app: Penstock) -> None:
+async def test_a_job_may_wait_in_its_slot(app: Penstock, connection: asyncpg.Connection) -> None:
     await app.set_limit("openai", rate=200, burst=100)
 
     @app.task
@@ -177,6 +179,7 @@ async def test_a_job_may_wait_in_its_slot(app: Penstock) -> None:
         assert await app.wait(await app.enqueue(spend, 5), timeout=30) == 1
         # What would take longer than it may wait is not waited for at all.
         await app.set_limit("openai", rate=HARDLY, burst=100)
+        await connection.execute("UPDATE penstock.bucket SET level = 0")
         refused = await reaches(app, await app.enqueue(spend, 600), "scheduled")
         assert refused.attempt == 1
 
@@ -215,7 +218,7 @@ async def test_more_than_a_budget_ever_holds_fails_at_once(app: Penstock) -> Non
 
 
 async def test_a_budget_that_nobody_has_set_is_asked_for_again(app: Penstock) -> None:
-    @app.task(retry=Fixed(0.05), max_attempts=50)
+    @app.task(retry=Fixed(0.05), max_attempts=1000)
     async def spend(ctx: Context) -> int:
         async with ctx.budget("openai", units=1):
             return ctx.attempt
@@ -238,7 +241,7 @@ async def test_a_budget_that_nobody_has_set_is_asked_for_again(app: Penstock) ->
 
 
 async def test_sync_handlers_have_the_same(app: Penstock, connection: asyncpg.Connection) -> None:
-    await app.set_limit("openai", rate=100, burst=100)
+    await app.set_limit("openai", rate=HARDLY, burst=100)
 
     @app.task(max_attempts=1)
     def spend(ctx: Context, cost: float) -> int:
@@ -256,6 +259,8 @@ async def test_sync_handlers_have_the_same(app: Penstock, connection: asyncpg.Co
         waiting = await app.enqueue(spend, 0)
         job = await reaches(app, waiting, "scheduled")
         assert (job.failures, job.reason) == (0, "budget:openai")
+        await app.set_limit("openai", rate=1000, burst=100)
+        await app.retry(waiting)
         assert await app.wait(waiting, timeout=30) > 1
 
 
@@ -364,7 +369,7 @@ async def test_a_429_of_a_task_with_a_rate_closes_the_key_and_no_other(
     async def answer(ctx: Context) -> int:
         return await ask(api)
 
-    api.refuse(1, retry_after="1")
+    api.refuse(1, retry_after="3600")
     async with worker_of(app, {"default": 1}):
         first, second = await app.enqueue_many([answer.prepare(), answer.prepare()])
         assert (await reaches(app, first, "scheduled")).failures == 0
@@ -374,6 +379,7 @@ async def test_a_429_of_a_task_with_a_rate_closes_the_key_and_no_other(
             "SELECT key FROM penstock.bucket WHERE closed_until > now()"
         )
         assert [row["key"] for row in others] == ["openai"]
+        await app.open_bucket("openai")
         await app.wait(second, timeout=30)
     assert len(api.refused) == 1
 
@@ -463,6 +469,7 @@ async def test_a_worker_that_dies_has_spent_what_it_reserved(
         process.kill()
         await process.wait()
     assert await level(connection) == pytest.approx(40, abs=0.1)
+    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
     async with worker_of(app):
         await app.wait(job, timeout=30)
     assert attempts == [2]
@@ -490,19 +497,21 @@ async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> N
 
 async def test_a_worker_knows_what_share_is_spent_in_the_end(app: Penstock) -> None:
     budgets = Budgets(await app._link.pool(), app.store)
-    await app.set_limit("openai", rate=1, burst=10)
+    rate = 0.25  # What runs in while a busy machine stands still is less than what is compared.
+    await app.set_limit("openai", rate=rate, burst=10)
     await budgets.reserve("openai", 10)
 
     async def booked() -> float:
-        return round(await budgets.reserve("openai", 10) or 0)
+        return rate * (await budgets.reserve("openai", 10) or 0)
 
-    assert [await booked() for _ in range(4)] == [10, 10, 15, 20], "at first it takes a half"
+    found = [await booked() for _ in range(4)]
+    assert found == pytest.approx([10, 10, 15, 20], abs=2), "at first it takes a half"
     for _ in range(50):
         budgets.learn("openai", 0.1)
-    assert await booked() == 10
+    assert await booked() == pytest.approx(10, abs=2)
     for _ in range(50):
         budgets.learn("openai", 1.0)
-    assert await booked() == 60
+    assert await booked() == pytest.approx(60, abs=2)
     for number in range(KEYS + 1):
         budgets.learn(f"account:{number}", 0.5)
     assert len(budgets._shares) < KEYS

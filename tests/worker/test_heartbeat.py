@@ -5,7 +5,9 @@ import io
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -16,26 +18,46 @@ from penstock.events import LeaseLapsed, LeaseTaken, LoopStalled
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import WorkerThread, crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import (
+    LIVENESS,
+    WorkerThread,
+    crew_of,
+    gathered,
+    reaches,
+    worker_of,
+)
 
 
 async def expiry(connection: asyncpg.Connection, lease: int | None) -> datetime | None:
     return await connection.fetchval("SELECT expires_at FROM penstock.lease WHERE id = $1", lease)
 
 
+async def renewed(connection: asyncpg.Connection, lease: int | None, times: int) -> None:
+    """Wait until a lease has been renewed so many times from now on."""
+    ends = {await expiry(connection, lease)}
+
+    async def is_renewed() -> bool:
+        ends.add(await expiry(connection, lease))
+        assert None not in ends, "the lease is gone"
+        return len(ends) > times
+
+    await until(is_renewed, what=f"{times} renewals")
+
+
+async def run_out(connection: asyncpg.Connection, lease: int | None) -> None:
+    """Let a lease end that nobody renews any more."""
+    await connection.execute(
+        "UPDATE penstock.lease SET expires_at = clock_timestamp() WHERE id = $1", lease
+    )
+
+
 async def test_a_lease_is_renewed_while_the_worker_lives(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    worker = worker_of(app, lease=1.0, heartbeat=0.1)
+    worker = worker_of(app, heartbeat=0.1)
     async with worker:
         lease = crew_of(worker).session.lease
-        first = await expiry(connection, lease)
-        assert first is not None
-
-        async def renewed() -> bool:
-            return await expiry(connection, lease) > first
-
-        await until(renewed, what="a renewal")
+        await renewed(connection, lease, 1)
     assert await expiry(connection, lease) is None
 
 
@@ -63,21 +85,15 @@ async def test_a_pool_that_is_used_up_does_not_cost_the_lease(
         await go_on.wait()
         return ctx.attempt
 
-    worker = worker_of(app, lease=1.5, heartbeat=0.1)
+    worker = worker_of(app, heartbeat=0.1)
     async with worker:
         enqueued = await app.enqueue(slow)
         await reaches(app, enqueued, "running")
         lease = crew_of(worker).session.lease
         pool = worker._pool
         held = [await pool.acquire() for _ in range(pool.get_max_size())]
-        end = time.monotonic() + 3.0
         try:
-
-            async def kept_for_two_leases() -> bool:
-                assert await expiry(connection, lease) is not None
-                return time.monotonic() > end
-
-            await until(kept_for_two_leases)
+            await renewed(connection, lease, 5)
         finally:
             for each in held:
                 await pool.release(each)
@@ -85,38 +101,49 @@ async def test_a_pool_that_is_used_up_does_not_cost_the_lease(
         assert await app.wait(enqueued, timeout=30) == 1
 
 
-async def test_a_handler_that_blocks_the_loop_for_three_leases_keeps_its_job(
-    app: Penstock, database: Database
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_its_job(
+    app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     stalls: list[LoopStalled] = []
+    blocks, go_on = threading.Event(), threading.Event()
 
     def register(far: Penstock) -> None:
         far.events.subscribe(LoopStalled, stalls.append)
 
         @far.task(name="block")
         async def block(ctx: Context) -> int:
-            threading.Event().wait(4.5)
+            blocks.set()
+            go_on.wait(60)
             return ctx.attempt
 
     @app.task(name="block")
     async def block() -> int: ...
 
-    with WorkerThread(database.url, register, lease=1.5, heartbeat=0.1, stall_warning=0.2):
+    with WorkerThread(database.url, register, heartbeat=0.1, stall_warning=0.2) as blocked:
+        lease = crew_of(blocked).session.lease
         enqueued = await app.enqueue(block)
-        await reaches(app, enqueued, "running")
-        async with worker_of(app, "other", rescue=0.05):
-            assert await app.wait(enqueued, timeout=30) == 1
+        try:
+            await until(blocks.is_set, what="the handler to block")
+            await renewed(connection, lease, 5)
+            await until(lambda: [stall for stall in stalls if stall.task], what="the warning")
+        finally:
+            go_on.set()
+        assert await app.wait(enqueued, timeout=30) == 1
     [stall] = [stall for stall in stalls if stall.task == "block"]
     assert stall.job_id == enqueued.id
     assert stall.seconds >= 0.2
 
 
 async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
-    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch
+    app: Penstock,
+    database: Database,
+    connection: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """They run elsewhere; the blocked worker, once free, works on under a new lease."""
     monkeypatch.setattr(sys, "stderr", io.StringIO())  # As under a server that took it away.
-    release = threading.Event()
+    blocks, release = threading.Event(), threading.Event()
     far_events: list[object] = []
 
     def register(far: Penstock) -> None:
@@ -125,6 +152,7 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
 
         @far.task(name="block")
         async def block() -> str:
+            blocks.set()
             release.wait(60)
             return "the blocked one"
 
@@ -139,13 +167,20 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
     @app.task(name="after", queue="far")
     async def after() -> str: ...
 
-    liveness = {"lease": 1.5, "heartbeat": 0.1, "stall_warning": 0.1, "stall_limit": 0.5}
-    with WorkerThread(database.url, register, queues=["default", "far"], **liveness):
+    with WorkerThread(database.url, register, queues=["default", "far"], heartbeat=0.1) as blocked:
+        session = crew_of(blocked).session
         enqueued = await app.enqueue(block)
-        await reaches(app, enqueued, "running")
-        async with worker_of(app, rescue=0.05):
-            assert await app.wait(enqueued, timeout=30) == "the other one"
-        release.set()
+        try:
+            await until(blocks.is_set, what="the handler to block")
+            # Only now: a machine that stands still is no handler that blocks.
+            assert session._heartbeat is not None
+            session._heartbeat._liveness = replace(LIVENESS, stall_warning=0.1, stall_limit=0.5)
+            await until(lambda: "the lease is given up" in caplog.text, what="it to be noticed")
+            await run_out(connection, session.lease)
+            async with worker_of(app, rescue=0.05):
+                assert await app.wait(enqueued, timeout=30) == "the other one"
+        finally:
+            release.set()
         assert await app.wait(await app.enqueue(after), timeout=30) == "goes on"
     job = await app.get(enqueued)
     assert (job.result, job.losses, job.attempt) == ("the other one", 1, 2)
@@ -162,12 +197,13 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
 async def test_a_worker_whose_lease_is_gone_stops_its_jobs_and_takes_a_new_one(
     app: Penstock, connection: asyncpg.Connection, harm: str
 ) -> None:
-    stopped = asyncio.Event()
+    began, stopped = asyncio.Event(), asyncio.Event()
     lapsed, taken = gathered(app, LeaseLapsed), gathered(app, LeaseTaken)
 
     @app.task
     async def slow(ctx: Context) -> int:
         if ctx.attempt == 1:
+            began.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -177,7 +213,7 @@ async def test_a_worker_whose_lease_is_gone_stops_its_jobs_and_takes_a_new_one(
     worker = worker_of(app, heartbeat=0.1)
     async with worker:
         enqueued = await app.enqueue(slow)
-        await reaches(app, enqueued, "running")
+        await began.wait()
         first = crew_of(worker).session.lease
         await connection.execute(harm)
         await asyncio.wait_for(stopped.wait(), 30)
@@ -203,7 +239,7 @@ async def test_a_claim_that_finds_its_lease_gone_takes_a_new_one(
 
 
 async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
-    app: Penstock,
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """They belong to a lease that nobody renews: another attempt will run them."""
     attempts = []
@@ -214,12 +250,13 @@ async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
         attempts.append(ctx.attempt)
         return ctx.attempt
 
-    worker = worker_of(app, lease=1.5, heartbeat=0.2)
+    worker = worker_of(app)
 
     async def interrupted(*args: Any) -> list[Any]:
         claimed = await claim(*args)
         if claimed and not attempts and crew_of(worker).session.lease == first:
             crew_of(worker).session.lapse()
+            await run_out(connection, first)
         return claimed
 
     async with worker:
@@ -272,19 +309,21 @@ async def test_a_lease_that_is_given_back_is_not_told_as_lost(
 
 
 STALLED = """
-import asyncio, sys, time
+import asyncio, sys, threading, time
+from dataclasses import replace
 from penstock import Liveness, Penstock
 
 app = Penstock(sys.argv[1])
 
 @app.task(name="block")
 async def block() -> None:
+    # Only now: a machine that stands still is no handler that blocks.
+    [beats] = [one for one in threading.enumerate() if "heartbeat" in one.name]
+    beats._liveness = replace(beats._liveness, stall_warning=0.1, stall_limit=0.4)
     time.sleep(60)
 
 async def main() -> None:
-    liveness = Liveness(
-        heartbeat=0.1, lease=0.6, stall_warning=0.1, stall_limit=0.4, exit_on_stall=True
-    )
+    liveness = Liveness(heartbeat=0.1, lease=60, exit_on_stall=True)
     async with app, app.worker(liveness=liveness):
         await app.enqueue(block)
         await asyncio.sleep(60)
@@ -299,7 +338,7 @@ async def test_a_process_whose_loop_is_blocked_for_good_ends_if_it_is_told_to(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", STALLED, database.url, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(90):
         _, told = await process.communicate()
     assert process.returncode == 70
     assert b"block (job 1, attempt 1); the lease is given up" in told
@@ -317,32 +356,46 @@ async def test_a_worker_that_cannot_get_a_lease_leaves_nothing_behind(app: Penst
 
 
 async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
-    proxy: Proxy, connection: asyncpg.Connection
+    proxy: Proxy, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped: list[datetime] = []
+    """A minute is let pass for both: what is left of it is long enough for a slow machine."""
+    began, stopped = asyncio.Event(), list[datetime]()
+    passed = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed)
+    monkeypatch.setattr("penstock.worker.heartbeat.time", clock)
 
     async with Penstock(proxy.url) as far:
 
         @far.task
         async def slow(ctx: Context) -> int:
             if ctx.attempt == 1:
+                began.set()
                 try:
                     await asyncio.Event().wait()
                 finally:
                     stopped.append(datetime.now(UTC))
             return ctx.attempt
 
-        worker = worker_of(far, lease=2.0, heartbeat=0.6)
+        worker = worker_of(far, lease=60.0, heartbeat=20.0)
         async with worker:
             enqueued = await far.enqueue(slow)
-            await reaches(far, enqueued, "running")
-            lease = crew_of(worker).session.lease
+            await began.wait()
+            lease, beats = crew_of(worker).session.lease, crew_of(worker).session._heartbeat
+            assert beats is not None
+            ticked = beats._ticked
+            await until(lambda: beats._ticked > ticked, what="the wait for the next beat")
             proxy.swallow()
             try:
+                passed = 53.0
+                await connection.execute(
+                    "UPDATE penstock.lease SET expires_at = expires_at - interval '53 s'"
+                )
                 await until(lambda: stopped, what="the job to be stopped")
                 end = await expiry(connection, lease)
                 assert end is not None
                 assert stopped[0] < end
+                await run_out(connection, lease)
             finally:
+                passed = 0.0
                 proxy.heal()
             assert await far.wait(enqueued, timeout=30) == 2

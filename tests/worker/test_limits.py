@@ -246,7 +246,7 @@ async def test_jobs_at_hand_that_may_not_start_any_more_hold_up_nothing_and_go_b
         await app.set_limit("openai", slots=0)
         await rules_known(app, worker)
         await app.enqueue_many(free.task.prepare() for _ in range(20))
-        await free.ended(20, timeout=5)
+        await free.ended(20)
         running = "SELECT count(*) FROM penstock.job WHERE state = 'running'"
         await until(lambda: is_zero(connection, running), what="those at hand to go back")
         await expect_nothing_counted(worker)
@@ -288,10 +288,11 @@ async def test_parts_are_equal_also_where_nobody_is_told(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
-    meter = Meter(app)
+    meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=4)
     await app.enqueue_many(meter.task.prepare() for _ in range(4000))
     async with worker_of(app, SLOTS) as one, worker_of(app, SLOTS) as other:
+        meter.let_all_go()
         await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, what="both")
         await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
     assert meter.most["all"] == 4
@@ -307,7 +308,8 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
         await meter.ended(50)
         limiter = crew_of(worker).limiter
         await until(lambda: not limiter.holdings._allowances, what="the limits to be forgotten")
-        assert await connection.fetchval('SELECT count(*) FROM penstock."grant"') == 0
+        left = 'SELECT count(*) FROM penstock."grant"'
+        await until(lambda: is_zero(connection, left), what="all to be given back")
 
 
 async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_who_do(
@@ -409,7 +411,11 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
             await app.cancel(lost)
             await until(lambda: not dispatcher.is_reserved, what="it to go")
         if end == "lapse":
+            lease = crew_of(worker).session.lease
             crew_of(worker).session.lapse()
+            await connection.execute(
+                "UPDATE penstock.lease SET expires_at = clock_timestamp() WHERE id = $1", lease
+            )
         meter.let_all_go()
         await until(lambda: nothing_left(connection), what="all jobs")
         await expect_nothing_counted(worker)
