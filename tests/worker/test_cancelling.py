@@ -41,7 +41,7 @@ async def test_a_sync_handler_finds_its_flag_set(app: Penstock) -> None:
     def endless(ctx: Context) -> None:
         started.set()
         pause = threading.Event()
-        for _ in range(1000):
+        for _ in range(6000):
             if ctx.cancelled:
                 stopped.set()
                 return
@@ -49,7 +49,7 @@ async def test_a_sync_handler_finds_its_flag_set(app: Penstock) -> None:
 
     async with worker_of(app):
         enqueued = await app.enqueue(endless)
-        await reaches(app, enqueued, "running")
+        await until(started.is_set, what="the handler")
         await app.cancel(enqueued)
         await until(stopped.is_set, what="the handler to see its flag")
     assert (await app.get(enqueued)).state == "cancelled"
@@ -88,7 +88,7 @@ async def test_the_late_outcome_of_a_cancelled_job_is_no_fault(
         return "too late"
 
     # With neither notifications nor heartbeats the handler ends before it hears of the cancel.
-    worker = worker_of(app, heartbeat=60, lease=120)
+    worker = worker_of(app, heartbeat=60, lease=120, reconcile=3600)
     async with worker:
         enqueued = await app.enqueue(slow)
         await reaches(app, enqueued, "running")

@@ -108,9 +108,9 @@ async def test_a_thread_whose_items_are_all_stopped_keeps_its_slot_until_it_retu
     release = threading.Event()
     told: list[bool] = []
 
-    @app.task(batch=Batch(size=2, linger=LONG), timeout=0.05, max_attempts=1)
+    @app.task(batch=Batch(size=2, linger=LONG), timeout=0.5, max_attempts=1)
     def stuck(items: list[Item[int]]) -> list[None]:
-        release.wait(10)
+        release.wait(60)
         told.extend(item.ctx.cancelled for item in items)
         return [None, None]
 
@@ -155,7 +155,7 @@ async def test_items_that_wait_and_are_given_back_have_used_no_starts(
 
 async def test_a_call_may_finish_before_the_worker_leaves(app: Penstock) -> None:
     held = Held(app, 2)
-    worker = worker_of(app, finish=10)
+    worker = worker_of(app, finish=60)
     await worker.start()
     jobs = await app.enqueue_many(held.task.prepare(number) for number in range(2))
     await held.begun(2)

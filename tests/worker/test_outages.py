@@ -12,7 +12,7 @@ from penstock.store import hears
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, cut_connections, gathered, reaches, worker_of
+from tests.fixtures.worker import crew_of, cut_connections, gathered, worker_of
 
 CUT_ALL_BUT_THIS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -24,10 +24,11 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
 async def test_a_worker_survives_the_loss_of_any_of_its_connections(
     app: Penstock, database: Database, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    go_on = asyncio.Event()
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def slow(ctx: Context) -> int:
+        begun.set()
         await go_on.wait()
         return ctx.attempt
 
@@ -35,7 +36,7 @@ async def test_a_worker_survives_the_loss_of_any_of_its_connections(
     async with worker:
         await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
         running = await app.enqueue(slow)
-        await reaches(app, running, "running")
+        await begun.wait()
         with caplog.at_level(logging.WARNING, "penstock"):
             for _ in range(3):
                 await cut_connections(database.admin_url, kind)
@@ -110,16 +111,17 @@ async def test_jobs_that_run_through_an_outage_shorter_than_the_lease_are_not_lo
     proxy: Proxy,
 ) -> None:
     async with Penstock(proxy.url) as far:
-        go_on = asyncio.Event()
+        begun, go_on = asyncio.Event(), asyncio.Event()
 
         @far.task
         async def slow(ctx: Context) -> int:
+            begun.set()
             await go_on.wait()
             return ctx.attempt
 
-        async with worker_of(far, lease=30, heartbeat=0.2):
+        async with worker_of(far, heartbeat=0.2):
             enqueued = await far.enqueue(slow)
-            await reaches(far, enqueued, "running")
+            await begun.wait()
             proxy.refuse()
             go_on.set()
             for _ in range(10):

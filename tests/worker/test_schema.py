@@ -6,7 +6,7 @@ import pytest
 
 from penstock import Penstock
 from tests.fixtures.database import Database
-from tests.fixtures.worker import reaches, worker_of
+from tests.fixtures.worker import worker_of
 
 
 @pytest.mark.told
@@ -16,7 +16,7 @@ async def test_two_queues_in_one_database_know_nothing_of_each_other(
     """Their jobs, notifications, signals and leaders are their own."""
     other = Penstock(database.url, schema='Second "queue"', listen_url=database.direct_url)
     await other.migrate()
-    stopped = asyncio.Event()
+    started, stopped = asyncio.Event(), asyncio.Event()
 
     def register(each: Penstock, answer: str) -> None:
         @each.task(name="note")
@@ -25,6 +25,7 @@ async def test_two_queues_in_one_database_know_nothing_of_each_other(
 
         @each.task(name="endless")
         async def endless() -> None:
+            started.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -41,7 +42,7 @@ async def test_two_queues_in_one_database_know_nothing_of_each_other(
                 await each.wait(await each.enqueue(note.options(delay=0.1)), timeout=30) == answer
             )
         running = await other.enqueue(other.tasks.get("endless"))
-        await reaches(other, running, "running")
+        await started.wait()
         await other.cancel(running)
         await asyncio.wait_for(stopped.wait(), 30)
     assert {job.result for job in (await app.list()).jobs} == {"first"}

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 
 import asyncpg
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import WorkerStopping
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered, reaches, worker_of
+from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
 
 
 async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> None:
@@ -24,7 +23,7 @@ async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> N
         await go_on.wait()
         return "finished"
 
-    worker = worker_of(app, {"default": 1}, finish=10)
+    worker = worker_of(app, {"default": 1}, finish=60)
     await worker.start()
     first = await app.enqueue(slow)
     await started.wait()
@@ -42,10 +41,11 @@ async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> N
 async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    cancelled = asyncio.Event()
+    started, cancelled = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def endless() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -54,7 +54,7 @@ async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
     worker = worker_of(app, finish=0.05)
     await worker.start()
     enqueued = await app.enqueue(endless)
-    await reaches(app, enqueued, "running")
+    await started.wait()
     await worker.stop()
     assert cancelled.is_set()
     job = await app.get(enqueued)
@@ -67,10 +67,11 @@ async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
 async def test_what_will_not_stop_is_left_behind_and_its_job_given_back(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    release = asyncio.Event()
+    started, release = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def stubborn(ctx: Context) -> str:
+        started.set()
         while not release.is_set() and ctx.attempt == 1:
             try:
                 await release.wait()
@@ -81,7 +82,7 @@ async def test_what_will_not_stop_is_left_behind_and_its_job_given_back(
     worker = worker_of(app, finish=0.05, cancel=0.05)
     await worker.start()
     enqueued = await app.enqueue(stubborn)
-    await reaches(app, enqueued, "running")
+    await started.wait()
     with caplog.at_level(logging.ERROR, "penstock"):
         await worker.stop()
     assert "did not stop in time" in caplog.text
@@ -93,45 +94,47 @@ async def test_what_will_not_stop_is_left_behind_and_its_job_given_back(
 
 
 async def test_a_thread_sees_that_it_should_stop(app: Penstock) -> None:
-    seen = threading.Event()
+    started, seen = threading.Event(), threading.Event()
 
     @app.task
     def slow(ctx: Context) -> None:
+        started.set()
         pause = threading.Event()
-        for _ in range(1000):
+        for _ in range(6000):
             if ctx.cancelled:
                 seen.set()
                 return
             pause.wait(0.01)
 
-    worker = worker_of(app, finish=0.05, cancel=5)
+    worker = worker_of(app, finish=0.05)
     await worker.start()
     enqueued = await app.enqueue(slow)
-    await reaches(app, enqueued, "running")
+    await until(started.is_set, what="the handler")
     await worker.stop()
     assert seen.is_set()
     assert (await app.get(enqueued)).state == "ready"
 
 
 @pytest.mark.told
-async def test_a_released_job_is_taken_by_another_worker_within_a_second(app: Penstock) -> None:
-    taken: list[float] = []
+async def test_a_released_job_is_taken_by_another_worker_at_once(app: Penstock) -> None:
+    """It is told: to look, or to wait for the end of a lease, would take longer than is waited."""
+    started = asyncio.Event()
 
     @app.task
-    async def slow(ctx: Context) -> None:
+    async def slow(ctx: Context) -> int:
+        started.set()
         if ctx.attempt == 1:
             await asyncio.Event().wait()
-        taken.append(time.monotonic())
+        return ctx.attempt
 
-    first = worker_of(app, finish=0, cancel=5)
+    first = worker_of(app, finish=0)
     await first.start()
     enqueued = await app.enqueue(slow)
-    await reaches(app, enqueued, "running")
-    async with worker_of(app, rescan=3600, poll=3600):
-        began = time.monotonic()
+    await started.wait()
+    async with worker_of(app, rescan=3600, poll=3600) as second:
+        await until(lambda: crew_of(second).listener.is_listening, what="the listener")
         await first.stop()
-        await app.wait(enqueued, timeout=30)
-    assert taken[0] - began < 1
+        assert await app.wait(enqueued, timeout=30) == 2
 
 
 async def test_fetched_jobs_are_given_back_at_once(app: Penstock) -> None:
@@ -142,7 +145,7 @@ async def test_fetched_jobs_are_given_back_at_once(app: Penstock) -> None:
         started.set()
         await go_on.wait()
 
-    worker = worker_of(app, {"default": 1}, finish=10)
+    worker = worker_of(app, {"default": 1}, finish=60)
     await worker.start()
     await app.enqueue(slow)
     await started.wait()

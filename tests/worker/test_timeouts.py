@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import asyncpg
 import pytest
 
 from penstock import Context, Fixed, Penstock
@@ -48,9 +49,10 @@ async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it
 ) -> None:
     release, told = threading.Event(), threading.Event()
 
-    @app.task(timeout=0.1, max_attempts=1)
+    # Long enough for its thread to begin.
+    @app.task(timeout=0.5, max_attempts=1)
     def stuck(ctx: Context) -> None:
-        release.wait(10)
+        release.wait(60)
         if ctx.cancelled:
             told.set()
 
@@ -78,17 +80,17 @@ async def test_every_slot_has_a_thread(app: Penstock) -> None:
     """No sync job waits for a thread while its timeout runs: all that have a slot run at once."""
     together = threading.Barrier(60)
 
-    @app.task(timeout=10, max_attempts=1)
+    @app.task(timeout=100, max_attempts=1)
     def meet(number: int) -> None:
-        together.wait(9)
+        together.wait(60)
 
     await app.enqueue_many(meet.prepare(number) for number in range(60))
-    tally = await worker_of(app, {"default": 60}).drain(seconds=20)
+    tally = await worker_of(app, {"default": 60}).drain(seconds=90)
     assert (tally.completed, tally.failed) == (60, 0)
 
 
 async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app: Penstock) -> None:
-    @app.task(timeout=10)
+    @app.task(timeout=60)
     async def quick(ctx: Context) -> bool:
         await asyncio.sleep(0.01)
         return ctx.cancelled
@@ -98,10 +100,10 @@ async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app:
 
 
 async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
-    app: Penstock,
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """Its lease lives, but its job is past the timeout: it goes back, and its end is refused."""
-    release, attempts = asyncio.Event(), []
+    cancelled, release, attempts = asyncio.Event(), asyncio.Event(), []
     rescued, refused = gathered(app, JobsRescued), gathered(app, SettleRefused)
 
     @app.task(timeout=0.1)
@@ -113,13 +115,17 @@ async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
             try:
                 await release.wait()
             except asyncio.CancelledError:
-                continue
+                cancelled.set()
         return "first"
 
-    # Long enough for the second attempt to be settled within it, also by a slow machine.
-    worker = worker_of(app, {"default": 2}, isolation_wait=0.1, overtime_grace=1.0)
+    worker = worker_of(app, {"default": 2}, isolation_wait=0.1)
     async with worker:
         enqueued = await app.enqueue(stubborn)
+        await cancelled.wait()
+        # Its grace is over; that of the second attempt is long, also for a slow machine.
+        await connection.execute(
+            "UPDATE penstock.job SET attempted_at = attempted_at - interval '1 min'"
+        )
         assert await app.wait(enqueued, timeout=30) == "second"
         release.set()
         await until(lambda: refused, what="the late outcome to be refused")
@@ -136,22 +142,24 @@ async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
 async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
     app: Penstock, kind: str
 ) -> None:
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     @app.task(name="async", timeout=None)
     async def on_loop() -> str:
-        await asyncio.to_thread(go_on.wait, 10)
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 60)
         return "done"
 
     @app.task(name="sync", timeout=None)
     def in_thread() -> str:
-        go_on.wait(10)
+        begun.set()
+        go_on.wait(60)
         return "done"
 
     worker = worker_of(app)
     async with worker:
         enqueued = await app.enqueue(app.tasks.get(kind))
-        await reaches(app, enqueued, "running")
+        await until(begun.is_set, what="the handler")
         [run] = crew_of(worker).dispatcher.running.values()
         assert run.timer is None
         go_on.set()
