@@ -76,11 +76,11 @@ class Meter:
         self._gated = False
         self.let_go(10_000)
 
-    async def begun(self, count: int, timeout: float = 30.0) -> None:
+    async def begun(self, count: int, timeout: float = 60.0) -> None:
         """Wait until so many have begun."""
         await until(lambda: len(self.order) >= count, timeout, what=f"{count} to begin: {self!r}")
 
-    async def ended(self, count: int, timeout: float = 20.0) -> None:
+    async def ended(self, count: int, timeout: float = 60.0) -> None:
         await until(lambda: self.done >= count, timeout, what=f"{count} to end: {self!r}")
 
     def __repr__(self) -> str:

@@ -60,17 +60,26 @@ async def test_the_next_freed_slot_goes_to_the_tenant_that_has_one_job(
 @pytest.mark.told
 async def test_also_while_quick_jobs_are_fetched_ahead(fair: Penstock) -> None:
     meter = Meter(fair)
-    await fair.enqueue_many(of(meter, "big", 4000))
+    await fair.enqueue_many(of(meter, "big", 8000))
     async with worker_of(fair, {"default": 10}, **DEAF) as worker:
-        state = worker.states["default"]
+        state, listener = worker.states["default"], crew_of(worker).listener
+        await until(lambda: listener.is_listening, what="the listener")
+        # How many had begun when the worker was told: how long that takes is not the question.
+        begun: dict[str | None, int] = {}
+        on_ready = listener.on_ready
+
+        def told(queue: str, lane: str | None, *more: Any) -> None:
+            begun.setdefault(lane, len(meter.order))
+            on_ready(queue, lane, *more)
+
+        listener.on_ready = told
         await until(lambda: len(state.hand) > 30, what="many to be at hand")
         for small in ("one", "two", "three"):
             [job] = await fair.enqueue_many(of(meter, small))
-            begun = len(meter.order)
             await fair.wait(job, timeout=30)
             # A round trip's worth, not what waits.
-            assert meter.order.index(small) - begun < 200
-        assert meter.done < 2000
+            assert meter.order.index(small) - begun[small] < 200
+        assert meter.done < 7000
 
 
 @pytest.mark.told
@@ -108,11 +117,15 @@ async def test_a_thousand_lanes_each_get_their_turn_within_one_round(fair: Penst
 
 
 async def test_two_workers_take_turns_too(fair: Penstock) -> None:
-    meter = Meter(fair)
+    meter = Meter(fair, gated=True)
     await fair.enqueue_many(of(meter, "big", 1500))
-    async with worker_of(fair, {"default": 3}), worker_of(fair, {"default": 3}):
+    async with worker_of(fair, {"default": 3}) as one, worker_of(fair, {"default": 3}) as other:
+        await meter.begun(6)
         small = [f"small {number}" for number in range(20)]
         await fair.enqueue_many(job for name in small for job in of(meter, name, 5))
+        for worker in (one, other):
+            await known(worker, small[-1])
+        meter.let_all_go()
         await until(lambda: sum(name != "big" for name in meter.order) == 100, what="the small")
         assert meter.order.count("big") < 800
 
@@ -155,8 +168,9 @@ async def test_turns_are_by_weight_and_a_weight_may_change(fair: Penstock, slots
         await fair.set_lane("default", "gold", weight=1)
         book = crew_of(worker).rulebook
         await until(lambda: all(lane.weight == 1 for lane in book.rules.lanes), what="the rules")
-        # What is at hand was claimed by the old weight.
-        begun = len(meter.order) + len(worker.states["default"].hand)
+        # What is at hand, or on its way, was claimed by the old weight.
+        async with crew_of(worker).session.undisturbed():
+            begun = len(meter.order) + len(worker.states["default"].hand)
         await meter.begun(begun + stretch)
         shares = Counter(meter.order[begun : begun + stretch])
         assert shares["gold"] == pytest.approx(stretch * 0.5, abs=20)
@@ -185,7 +199,7 @@ async def test_priority_orders_within_a_lane_and_not_between_lanes(
     for tenant, priority in (("a", 0), ("a", 0), ("b", -100), ("b", -100), ("a", 100)):
         options = note.options(tenant=tenant, priority=priority)
         await fair.enqueue(options, f"{tenant} {priority}")
-    await worker_of(fair, {"default": 1}).drain(seconds=10)
+    await worker_of(fair, {"default": 1}).drain(seconds=60)
     assert ran == ["a 100", "b -100", "a 0", "b -100", "a 0"]
 
 
@@ -205,7 +219,7 @@ async def test_with_ageing_what_has_waited_long_rises(
     await connection.execute("UPDATE penstock.job SET ready_at = ready_at - interval '10 min'")
     await app.enqueue(note.options(priority=9), "high")
     await app.enqueue(note.options(priority=11), "higher")
-    await worker_of(app, {"default": 1}).drain(seconds=10)
+    await worker_of(app, {"default": 1}).drain(seconds=60)
     expected = ["higher", "old", "high"] if ageing == 60.0 else ["higher", "high", "old"]
     assert ran == expected
 
@@ -228,14 +242,16 @@ async def test_with_ageing_what_has_waited_long_rises(
 async def test_lanes_are_by_what_the_queue_says(
     app: Penstock, lane_key: str | None, options: dict[str, Any]
 ) -> None:
-    big, small = Meter(app, "big"), Meter(app, "small")
+    big, small = Meter(app, "big"), Meter(app, "small", gated=True)
     await app.set_queue("default", fair=lane_key is not None, lane_key=lane_key)
     await app.enqueue_many(big.task.prepare("big") for _ in range(100))
     job = await app.enqueue(small.task.options(**options), "small")
     assert (await app.get(job)).lane == "small"
     async with worker_of(app, {"default": 1}):
         await small.begun(1)
+        # The only slot is kept until this is looked at.
         assert len(big.order) <= 2
+        small.let_go()
 
 
 async def test_a_queue_becomes_fair_and_plain_again_while_jobs_wait(app: Penstock) -> None:
@@ -276,7 +292,7 @@ async def test_a_drain_ends_when_only_closed_lanes_are_left(fair: Penstock) -> N
     meter = Meter(fair)
     await fair.set_lane("default", "stopped", paused=True)
     await fair.enqueue_many(job for name in ("stopped", "a") for job in of(meter, name, 5))
-    tally = await worker_of(fair, {"default": 2}).drain(seconds=20)
+    tally = await worker_of(fair, {"default": 2}).drain(seconds=60)
     assert tally.completed == 5
     assert set(meter.order) == {"a"}
 
@@ -290,7 +306,7 @@ async def test_many_closed_lanes_slow_down_nobody(fair: Penstock) -> None:
     await fair.enqueue_many(job for name in (*stopped, "a", "b") for job in of(meter, name, 1))
     await fair.enqueue_many(job for name in ("a", "b") for job in of(meter, name, 400))
     claims = counted(fair, "claim")
-    tally = await worker_of(fair, {"default": 100}).drain(seconds=20)
+    tally = await worker_of(fair, {"default": 100}).drain(seconds=60)
     assert tally.completed == 802
     assert len(claims) < 60
 
@@ -302,10 +318,10 @@ async def test_workers_for_some_tenants_and_for_all_others_share_the_work(fair: 
     meter = Meter(fair)
     names = ("acme", "umbrella", "other", "another")
     await fair.enqueue_many(job for name in names for job in of(meter, name, 10))
-    tally = await fair.worker("default", tenants=["acme", "umbrella"], **GROUPS).drain(seconds=20)
+    tally = await fair.worker("default", tenants=["acme", "umbrella"], **GROUPS).drain(seconds=60)
     assert tally.completed == 20
     assert set(meter.order) == {"acme", "umbrella"}
-    tally = await fair.worker("default", except_tenants="other", **GROUPS).drain(seconds=20)
+    tally = await fair.worker("default", except_tenants="other", **GROUPS).drain(seconds=60)
     assert tally.completed == 10
     assert set(meter.order[20:]) == {"another"}
-    assert (await worker_of(fair).drain(seconds=20)).completed == 10
+    assert (await worker_of(fair).drain(seconds=60)).completed == 10

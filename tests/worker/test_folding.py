@@ -18,23 +18,34 @@ CREATE TRIGGER note_change AFTER UPDATE ON penstock.batch
 """
 
 
+CHANGES = "SELECT count(*) FROM penstock.change"
+
+
 async def test_many_workers_change_a_batch_ten_times_a_second_at_most(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
+    changed = asyncio.Event()
+
     @app.task
     async def note() -> None:
         await asyncio.sleep(0.02)
 
+    @app.task
+    async def last() -> None:
+        await changed.wait()
+
     async with app.batch() as batch:
-        await batch.enqueue_many(note.prepare() for _ in range(400))
+        await batch.enqueue_many([last.prepare(), *(note.prepare() for _ in range(400))])
     await connection.execute(COUNT_CHANGES)
     workers = [worker_of(app, {"default": 2}) for _ in range(4)]
     began = time.monotonic()
     async with workers[0], workers[1], workers[2], workers[3]:
-        status = await batch.wait(20)
+        await until(lambda: connection.fetchval(CHANGES), what="a first change")
+        changed.set()
+        status = await batch.wait(60)
     took = time.monotonic() - began
-    changes = await connection.fetchval("SELECT count(*) FROM penstock.change")
-    assert (status.completed, status.pending) == (400, 0)
+    changes = await connection.fetchval(CHANGES)
+    assert (status.completed, status.pending) == (401, 0)
     assert took > 0.5
     assert 2 <= changes <= 10 * took + 3
 
