@@ -134,7 +134,7 @@ async def test_the_fence_refuses_a_sync_handler_whose_job_was_taken_away(
         await started.wait()
         await app.cancel(job)
         go_on.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await refused.wait()
     assert await entries(ledger) == []
 
@@ -142,7 +142,7 @@ async def test_the_fence_refuses_a_sync_handler_whose_job_was_taken_away(
 async def fails(app: Penstock, task: Any) -> AttemptError:
     """Run a task whose only attempt must fail; its error."""
     job = await app.enqueue(task.options(max_attempts=1))
-    await worker_of(app).drain(seconds=20)
+    await worker_of(app).drain(seconds=60)
     failed = await app.get(job)
     assert (failed.state, failed.attempt) == ("failed", 1)
     assert failed.last_error is not None

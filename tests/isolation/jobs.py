@@ -328,7 +328,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-@task(isolate=Process(deaths=1, time=20))
+@task(isolate=Process(deaths=1, time=60))
 def uses_processes() -> list[int]:
     fork = multiprocessing.get_context("fork")
     for _ in range(10):

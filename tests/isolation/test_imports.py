@@ -215,6 +215,7 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
 async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
     app: Penstock, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 3600.0)
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(tmp_path / "flag"))
     tries = tmp_path / "tries"
     trouble = f"open({str(tries)!r}, 'a').write('x'); raise ImportError('missing')"
@@ -263,7 +264,7 @@ async def test_scripts_and_modules_that_are_run(database: Database, tmp_path: Pa
                 },
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=100,
             )
             for arguments in (["parsing.py"], ["-m", "package.parsing"])
         )

@@ -217,5 +217,5 @@ async def test_handlers_may_have_processes_of_their_own(
 ) -> None:
     app.include(jobs.uses_processes)
     async with isolating(app):
-        assert await app.wait(await app.enqueue(jobs.uses_processes), timeout=30) == [0, 2, 4, 6]
+        assert await app.wait(await app.enqueue(jobs.uses_processes), timeout=60) == [0, 2, 4, 6]
     assert "doubling 3" in caplog.text

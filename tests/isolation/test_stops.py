@@ -153,10 +153,13 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
 async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_back(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.isolation.BEGIN", 0.3)
-    async with isolating(app, children=1):
+    async with isolating(app, children=1) as worker:
         blocked = await app.wait(await app.enqueue(jobs.leaves_what_blocks), timeout=30)
-        job = await app.enqueue(jobs.poisoned_once)
+        # The next child has time to begin it.
+        with monkeypatch.context() as patch:
+            patch.setattr("penstock.worker.isolation.BEGIN", 0.3)
+            job = await app.enqueue(jobs.poisoned_once)
+            await until(lambda: not isolation_of(worker)._idle, what="the job to be given")
         assert await app.wait(job, timeout=30) != blocked
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
