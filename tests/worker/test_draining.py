@@ -26,14 +26,14 @@ def note(app: Penstock):
 
 
 async def test_an_empty_queue_is_drained_at_once(app: Penstock) -> None:
-    tally = await worker_of(app).drain(seconds=10)
+    tally = await worker_of(app).drain(seconds=60)
     assert tally.as_dict() == dict.fromkeys(tally.as_dict(), 0)
 
 
 async def test_everything_ready_is_worked_off(app: Penstock, note) -> None:
     await app.enqueue_many(note.prepare(str(n)) for n in range(2500))
     await app.enqueue_many(note.options(queue="other", priority=3).prepare() for _ in range(50))
-    tally = await worker_of(app, ["default", "other"]).drain(seconds=30)
+    tally = await worker_of(app, ["default", "other"]).drain(seconds=60)
     assert tally.completed == 2550
     assert (await app.list(state=["ready", "running"])).jobs == ()
 
@@ -45,7 +45,7 @@ async def test_jobs_that_jobs_enqueue_are_included(app: Penstock) -> None:
             await app.enqueue_many(split.prepare(depth - 1) for _ in range(2))
 
     await app.enqueue(split, 5)
-    tally = await worker_of(app).drain(seconds=10)
+    tally = await worker_of(app).drain(seconds=60)
     assert tally.completed == 2**6 - 1
 
 
@@ -59,7 +59,7 @@ async def test_a_limit_is_kept_to_the_job(app: Penstock, note) -> None:
 async def test_what_is_due_later_is_left(app: Penstock, note) -> None:
     later = await app.enqueue(note.options(delay=60))
     await app.enqueue(note)
-    tally = await worker_of(app).drain(seconds=10)
+    tally = await worker_of(app).drain(seconds=60)
     assert tally.completed == 1
     assert (await app.get(later)).state == "scheduled"
 
@@ -73,8 +73,12 @@ async def test_time_runs_out(app: Penstock) -> None:
         await asyncio.Event().wait()
 
     enqueued = await app.enqueue(endless)
-    async with asyncio.timeout(30):
-        tally = await worker_of(app, finish=0).drain(seconds=timedelta(seconds=0.3))
+    # A busy machine may begin nothing in the first of them.
+    for seconds in (0.3, 3.0, 30.0):
+        async with asyncio.timeout(60):
+            tally = await worker_of(app, finish=0).drain(seconds=timedelta(seconds=seconds))
+        if started.is_set():
+            break
     assert started.is_set()
     assert (tally.settled, tally.released) == (0, 1)
     assert (await app.get(enqueued)).state == "ready"
@@ -100,7 +104,7 @@ async def test_the_counts_are_true(app: Penstock) -> None:
     words = ["done"] * 5 + ["snooze"] * 4 + ["cancel"] * 3 + ["discard"] * 2 + ["retry"]
     await app.enqueue_many(speak.prepare(word) for word in words)
     await app.enqueue(elsewhere)
-    tally = await worker_of(app).drain(seconds=10)
+    tally = await worker_of(app).drain(seconds=60)
     assert tally.as_dict() == {
         "completed": 5,
         "snoozed": 4,
@@ -121,7 +125,7 @@ async def test_a_job_that_asks_to_run_again_at_once_is_included(app: Penstock) -
         return Snooze(0) if ctx.attempt < 5 else ctx.attempt
 
     enqueued = await app.enqueue(again)
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     assert (await app.get(enqueued)).result == 5
 
 

@@ -27,10 +27,10 @@ async def test_a_job_waits_without_a_slot_and_gets_the_payload(app: Penstock) ->
         job = await app.enqueue(order, 42)
         waiting = await reaches(app, job, "blocked")
         assert waiting.reason == "event:approved:42"
-        assert await app.wait(await app.enqueue(other), 10) == "ran"
+        assert await app.wait(await app.enqueue(other), 30) == "ran"
         sent = await app.send_event("approved:42", {"by": "Ada"})
         assert sent.woken == 1
-        assert await app.wait(job, 10) == [{"by": "Ada"}, 2, 0]
+        assert await app.wait(job, 30) == [{"by": "Ada"}, 2, 0]
 
 
 async def test_an_event_sent_before_is_not_lost_and_a_second_wait_gets_the_next(
@@ -46,7 +46,7 @@ async def test_an_event_sent_before_is_not_lost_and_a_second_wait_gets_the_next(
         job = await app.enqueue(collect)
         await reaches(app, job, "blocked")
         await app.send_event("page", 3)
-        assert await app.wait(job, 10) == [1, 2, 3]
+        assert await app.wait(job, 30) == [1, 2, 3]
 
 
 async def test_an_event_is_sent_with_the_callers_transaction_or_not_at_all(
@@ -66,7 +66,7 @@ async def test_an_event_is_sent_with_the_callers_transaction_or_not_at_all(
         assert await app.sent_events() == []
         async with connection.transaction():
             await app.inside(connection).send_event("approved", "committed")
-        assert await app.wait(job, 10) == "committed"
+        assert await app.wait(job, 30) == "committed"
 
 
 async def test_a_wait_that_took_too_long_is_over_for_every_later_attempt(app: Penstock) -> None:
@@ -85,7 +85,7 @@ async def test_a_wait_that_took_too_long_is_over_for_every_later_attempt(app: Pe
 
     async with worker_of(app):
         job = await app.enqueue(order)
-        assert await app.wait(job, 10) == "rejected"
+        assert await app.wait(job, 30) == "rejected"
     assert seen == [2, 3]
 
 
@@ -128,7 +128,7 @@ async def test_events_of_tenants_stay_apart(app: Penstock) -> None:
         with pytest.raises(TenantMismatch):
             await app.for_tenant("acme").send_event("approved", tenant="globex")
         await app.for_tenant("acme").send_event("approved", "ours")
-        assert await app.wait(job, 10) == "ours"
+        assert await app.wait(job, 30) == "ours"
     [kept] = await app.for_tenant("acme").sent_events()
     assert (kept.name, kept.payload, kept.tenant) == ("approved", "ours", "acme")
     assert len(await app.sent_events(name="approved", limit=1)) == 1

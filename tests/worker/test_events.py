@@ -27,7 +27,7 @@ async def test_every_settled_attempt_is_an_event(app: Penstock) -> None:
     assert {(event.job_id, event.task, event.queue) for event in finished} == {
         (enqueued.id, "flaky", "default")
     }
-    assert all(0 <= event.seconds < 5 for event in finished)
+    assert all(0 <= event.seconds < 30 for event in finished)
     assert [(event.queue, event.count) for event in claimed] == [("default", 1), ("default", 1)]
 
 

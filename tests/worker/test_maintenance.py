@@ -57,8 +57,9 @@ async def test_a_leader_whose_lease_is_dead_has_no_seat(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """However long its term would have been."""
-    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 0.1)")
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
     assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 3600)", lease)
+    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
     async with worker_of(app) as worker:
         await until(lambda: leads(worker), what="the worker to lead")
 
@@ -191,7 +192,7 @@ async def test_partitions_are_made_ahead_by_any_worker(
         await connection.execute(f"DROP TABLE penstock.{name}")
 
     async def whole() -> bool:
-        return await partitions(connection) == names
+        return set(names) <= set(await partitions(connection))  # or more, past midnight
 
     async with worker_of(app, "other"):
         await until(whole, what="the partitions")

@@ -18,7 +18,7 @@ async def test_an_exception_given_as_the_error_of_a_retry_is_its_text(app: Penst
         return Retry(after=0, error=ZeroDivisionError("by zero"))  # type: ignore[arg-type]
 
     enqueued = await app.enqueue(again)
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     job = await app.get(enqueued)
     assert (job.state, job.reason, job.failures) == ("failed", "exhausted", 2)
     assert [error.message for error in job.errors] == ["by zero", "by zero"]
@@ -31,7 +31,7 @@ async def test_a_reason_that_is_no_text_is_made_one(app: Penstock, outcome: obje
         return outcome
 
     enqueued = await app.enqueue(end)
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     assert (await app.get(enqueued)).is_final
 
 
@@ -45,19 +45,19 @@ async def test_a_policy_that_raises_fails_the_job_instead_of_losing_it(app: Pens
         raise ValueError("once")
 
     enqueued = await app.enqueue(fail)
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     job = await app.get(enqueued)
     assert (job.state, job.reason) == ("failed", "discarded")
     assert "no such delay" in job.errors[-1].message
 
 
 async def test_a_sync_handler_that_raises_stop_iteration_has_failed(app: Penstock) -> None:
-    @app.task(max_attempts=1, timeout=5)
+    @app.task(max_attempts=1, timeout=90)
     def empty() -> object:
         return next(iter([]))
 
     enqueued = await app.enqueue(empty)
-    tally = await worker_of(app).drain(seconds=4)
+    tally = await worker_of(app).drain(seconds=60)
     assert tally.failed == 1
     assert (await app.get(enqueued)).errors[-1].type == "RuntimeError"
 
@@ -128,7 +128,7 @@ async def test_an_error_after_complete_is_logged(
         raise ValueError("too late")
 
     enqueued = await app.enqueue(bill)
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     assert (await app.get(enqueued)).state == "completed"
     assert "raised ValueError after ctx.complete" in caplog.text
 
@@ -161,7 +161,7 @@ async def test_a_handler_that_returns_work_instead_of_doing_it_has_failed(
     app: Penstock, handler: Callable[[], object], told: str
 ) -> None:
     enqueued = await app.enqueue(app.task(max_attempts=1)(handler))
-    await worker_of(app).drain(seconds=10)
+    await worker_of(app).drain(seconds=60)
     job = await app.get(enqueued)
     assert (job.state, job.reason, job.last_error.type) == ("failed", "exhausted", "TypeError")
     assert told in job.last_error.message

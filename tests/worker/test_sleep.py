@@ -37,14 +37,14 @@ async def test_a_sleeping_job_holds_no_slot_and_goes_on_behind_its_sleep(
         assert (asleep.reason, asleep.failures, asleep.losses) == ("sleep:1", 0, 0)
         left = asleep.run_at - datetime.now(UTC)
         assert timedelta(days=2.9) < left <= timedelta(days=3)
-        await app.wait(await app.enqueue(other), 10)
+        await app.wait(await app.enqueue(other), 30)
         # Woken too early it goes on sleeping; when its time has come it does not.
         await app.retry(job)
         await reaches(app, job, "scheduled")
         assert calls == ["send", "other"]
         await connection.execute(A_DAY_AGO)
         await app.retry(job)
-        assert await app.wait(job, 10) == 3
+        assert await app.wait(job, 30) == 3
     assert calls == ["send", "other", "remind"]
     assert (await app.get(job)).failures == 0
 
@@ -65,7 +65,7 @@ async def test_a_sync_handler_sleeps_until_a_time(
     async with worker_of(app):
         for until in (timedelta(seconds=0.05), timedelta(days=-1)):
             job = await app.enqueue(work, datetime.now(UTC) + until)
-            assert await app.wait(job, 10) > 1
+            assert await app.wait(job, 30) > 1
             kept = "SELECT count(*) FROM penstock.step WHERE kind = 'sleep' AND job = $1"
             assert await connection.fetchval(kept, int(job.id)) == 3
 
@@ -79,4 +79,4 @@ async def test_a_time_without_a_zone_is_refused(app: Penstock) -> None:
             await ctx.sleep(-1)
 
     async with worker_of(app):
-        await app.wait(await app.enqueue(work), 10)
+        await app.wait(await app.enqueue(work), 30)

@@ -36,10 +36,10 @@ async def test_jobs_of_a_tenant_share_a_result(
     async with worker_of(app):
         for text, by_name in [("a", False), ("a", True), ("bb", False), ("a", False)]:
             job = await app.enqueue(index, text, by_name)
-            assert await app.wait(job, 10) == [float(len(text))] * 2
+            assert await app.wait(job, 30) == [float(len(text))] * 2
         assert CALLS == ["a", "bb"]
         for tenant in ("acme", "globex", "acme"):
-            await app.wait(await app.enqueue(index.options(tenant=tenant), "a"), 10)
+            await app.wait(await app.enqueue(index.options(tenant=tenant), "a"), 30)
         assert CALLS == ["a", "bb", "a", "a"]
     sizes = await connection.fetch("SELECT size FROM penstock.step_cache ORDER BY created_at")
     assert [row["size"] for row in sizes] == [10, 10, 10, 10]
@@ -52,7 +52,7 @@ async def test_another_version_or_name_is_another_result(app: Penstock) -> None:
 
     async with worker_of(app):
         for name, version in [("x", "1"), ("x", "2"), ("y", "1"), ("x", None), ("x", "1")]:
-            await app.wait(await app.enqueue(index, name, version), 10)
+            await app.wait(await app.enqueue(index, name, version), 30)
     assert len(CALLS) == 4
 
 
@@ -64,10 +64,10 @@ async def test_a_result_is_computed_anew_when_its_time_is_over(
         await ctx.step("embed", embed, "a", cache=Cache(ttl=timedelta(hours=1)))
 
     async with worker_of(app, sweep=3600.0):
-        await app.wait(await app.enqueue(index), 10)
+        await app.wait(await app.enqueue(index), 30)
         await connection.execute("UPDATE penstock.step_cache SET expires_at = now()")
         for _ in range(2):
-            await app.wait(await app.enqueue(index), 10)
+            await app.wait(await app.enqueue(index), 30)
     assert len(CALLS) == 2
 
 
@@ -86,9 +86,9 @@ async def test_two_jobs_that_compute_the_same_at_once_both_get_their_result(
 
     async with worker_of(app, {"default": 2}):
         jobs = [await app.enqueue(index, number) for number in (1, 2)]
-        assert [await app.wait(job, 10) for job in jobs] == [1, 2]
+        assert [await app.wait(job, 30) for job in jobs] == [1, 2]
         kept = int(await connection.fetchval("SELECT result FROM penstock.step_cache"))
-        assert await app.wait(await app.enqueue(index, 3), 10) == kept
+        assert await app.wait(await app.enqueue(index, 3), 30) == kept
 
 
 async def test_a_sync_handler_shares_too(app: Penstock) -> None:
@@ -98,7 +98,7 @@ async def test_a_sync_handler_shares_too(app: Penstock) -> None:
 
     async with worker_of(app):
         for _ in range(2):
-            assert await app.wait(await app.enqueue(index), 10) == [1.0, 1.0]
+            assert await app.wait(await app.enqueue(index), 30) == [1.0, 1.0]
     assert CALLS == ["a"]
 
 

@@ -47,7 +47,7 @@ async def test_a_retry_goes_on_behind_the_steps_that_are_done(app: Penstock) -> 
 
     async with worker_of(app):
         job = await app.enqueue(index, "abc")
-        assert await app.wait(job, 10) == ["ABC", 3, 3]
+        assert await app.wait(job, 30) == ["ABC", 3, 3]
     assert calls == ["fetch", "store", "store", "store"]
 
 
@@ -75,7 +75,7 @@ async def test_a_sync_handler_has_steps_too(app: Penstock) -> None:
         return text
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(index), 10) == "ABC"
+        assert await app.wait(await app.enqueue(index), 30) == "ABC"
     assert calls == ["abc", "abc"]
 
 
@@ -107,7 +107,7 @@ async def test_a_result_is_of_the_same_type_when_it_is_run_and_when_it_is_read(
             raise ValueError("again")
 
     async with worker_of(app):
-        await app.wait(await app.enqueue(work), 10)
+        await app.wait(await app.enqueue(work), 30)
     assert seen == [[Page(1, ("a", "b")), {1: "a"}, Invoice(total=42), [1, 2]]] * 2
 
 
@@ -174,7 +174,7 @@ async def test_a_superseded_attempt_can_keep_no_step(
         return value
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(work), 10) == "of 2"
+        assert await app.wait(await app.enqueue(work), 30) == "of 2"
     assert taken == ["of 2"]
 
 
@@ -191,7 +191,7 @@ async def test_a_job_without_steps_asks_for_none(
         return ctx.attempt
 
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(plain), 10) == 1
+        assert await app.wait(await app.enqueue(plain), 30) == 1
 
 
 async def test_the_leader_sweeps_the_steps_of_jobs_that_are_gone(
@@ -205,7 +205,7 @@ async def test_the_leader_sweeps_the_steps_of_jobs_that_are_gone(
         return int(await connection.fetchval("SELECT count(*) FROM penstock.step"))
 
     async with worker_of(app, sweep=0.02):
-        await app.wait(await app.enqueue(work), 10)
+        await app.wait(await app.enqueue(work), 30)
         assert await left() == 1
         await connection.execute("DELETE FROM penstock.job_history")
         await until(lambda: _is_zero(left), what="the sweep")
@@ -229,7 +229,7 @@ async def test_a_step_whose_answer_was_lost_is_kept_and_not_run_again(proxy: Pro
             lost = proxy.drop_reply_after("save_step_v1")
             job = await app.enqueue(work)
             await lost.wait()
-            assert await app.wait(job, 10) == 1
+            assert await app.wait(job, 30) == 1
     assert calls == [1, 2]
 
 
