@@ -46,8 +46,10 @@ from penstock.isolation.wire import READ, Frames, framed
 # How often the children are looked at, while one works and while none does.
 LOOK: Final = 0.02 if HAS_PROC else 0.25
 IDLE: Final = 0.1
-# How long a condemned child has to say where it is.
-LAST_WORDS: Final = 0.1
+# How long a condemned child has to say where it is: on a busy machine its turn may be late. And how
+# many times the memory that it is allowed it may hold meanwhile, should it not hear.
+LAST_WORDS: Final = 1.0
+TOO_FAR: Final = 2
 LAST_LOOK: Final = 0.005
 TRACE_LIMIT: Final = 16 * 1024
 FDS: Final = 16
@@ -234,7 +236,7 @@ class Warden:
         now, pause = time.monotonic(), IDLE
         for ward in self._wards.values():
             if ward.cause is not None:
-                if now >= ward.dies_at or _has_spoken(ward):
+                if now >= ward.dies_at or _has_spoken(ward) or _goes_too_far(ward):
                     kill(ward.pid)
                 pause = LAST_LOOK
             elif (allowed := self._board.read(ward.row)) is not None:
@@ -283,6 +285,10 @@ def _has_spoken(ward: Ward) -> bool:
     """Whether all that it says is there: a report ends with a line's end, and grows no more."""
     said, ward.said = ward.said, os.fstat(ward.trace.fileno()).st_size
     return 0 < said == ward.said and _read(ward.trace).endswith("\n")
+
+
+def _goes_too_far(ward: Ward) -> bool:
+    return ward.cause == "memory" and resident(ward.pid) > TOO_FAR * ward.limit
 
 
 def _read(trace: IO[bytes]) -> str:
