@@ -401,8 +401,7 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
     await app.set_limit("queue:default", slots=2)
     _, lost = await app.enqueue_many(meter.task.prepare(who) for who in ("first", "lost"))
     await connection.execute("UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id))
-    lease = 2 if end == "lapse" else 60
-    async with worker_of(app, SLOTS, isolation_wait=60, lease=lease) as worker:
+    async with worker_of(app, SLOTS, isolation_wait=60) as worker:
         await meter.begun(1)
         dispatcher = crew_of(worker).dispatcher
         await until(lambda: dispatcher.is_reserved, what="the job to be set apart")
