@@ -320,6 +320,8 @@ async def block() -> None:
     # Only now: a machine that stands still is no handler that blocks.
     [beats] = [one for one in threading.enumerate() if "heartbeat" in one.name]
     beats._liveness = replace(beats._liveness, stall_warning=0.1, stall_limit=0.4)
+    if sys.argv[2] == "lost":
+        beats._lease = 0
     time.sleep(60)
 
 async def main() -> None:
@@ -332,11 +334,12 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.parametrize("lease", ["kept", "lost"])
 async def test_a_process_whose_loop_is_blocked_for_good_ends_if_it_is_told_to(
-    database: Database,
+    database: Database, lease: str
 ) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", STALLED, database.url, stderr=asyncio.subprocess.PIPE
+        sys.executable, "-c", STALLED, database.url, lease, stderr=asyncio.subprocess.PIPE
     )
     async with asyncio.timeout(90):
         _, told = await process.communicate()

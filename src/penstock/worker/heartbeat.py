@@ -108,6 +108,7 @@ class Heartbeat(threading.Thread):
                 began = time.monotonic()
                 connection = await self._beat(connection)
                 if self._is_over(connection is not None):
+                    await self._watch_until_heard()
                     return
                 pause = self._liveness.heartbeat if connection else LOOK
                 await self._watch(min(began + pause, self._deadline))
@@ -184,6 +185,13 @@ class Heartbeat(threading.Thread):
             except TimeoutError:
                 continue
         self._wake.clear()
+
+    async def _watch_until_heard(self) -> None:
+        """The loop is told that its lease is lost; one that is blocked for good never hears it."""
+        while not (self._stopping or self._leaving or self._given_up):
+            if self._worker_loop.is_closed():
+                return
+            await self._watch(time.monotonic() + LOOK)
 
     # The worker's loop, seen from here
 
