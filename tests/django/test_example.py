@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +19,6 @@ import django
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from penstock.service.server import listening_at
 from tests.django.manage import ROOT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -78,7 +78,9 @@ class Shop:
 @pytest.fixture
 def port() -> Iterator[int]:
     """One that nobody listens at; it is bound here, so that the system gives it to nobody else."""
-    with listening_at("127.0.0.1", 0) as free:
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", 0))
         yield free.getsockname()[1]
 
 
