@@ -71,7 +71,7 @@ async def test_it_fails_after_the_limit_with_its_reason(app: Penstock) -> None:
 async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
     enqueued = await app.enqueue(elsewhere)
     await worker_of(app).drain(limit=1)
-    assert (await app.get(enqueued)).state == "scheduled"
+    assert (await app.get(enqueued)).stuck_since is not None
     app.include(elsewhere)
     async with worker_of(app):
         job = await reaches(app, enqueued, "completed")
