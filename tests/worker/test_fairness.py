@@ -254,13 +254,19 @@ async def test_lanes_are_by_what_the_queue_says(
         small.let_go()
 
 
-async def test_a_queue_becomes_fair_and_plain_again_while_jobs_wait(app: Penstock) -> None:
+async def test_a_queue_becomes_fair_and_plain_again_while_jobs_wait(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is fetched ahead, by the old rules."""
+    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(app, gated=True)
     await app.enqueue_many(of(meter, "big", 50))
-    async with worker_of(app, {"default": 1}):
+    async with worker_of(app, {"default": 1}) as worker:
         await meter.begun(1)
         await app.set_queue("default", fair=True)
         jobs = await app.enqueue_many(job for name in ("a", "b") for job in of(meter, name, 2))
+        for lane in ("a", "b"):
+            await known(worker, lane)
         for number in range(2, 8):
             meter.let_go()
             await meter.begun(number)
