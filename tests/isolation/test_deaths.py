@@ -34,8 +34,18 @@ CAUSES = {
     ),
     "exits": ("death", "Exited", "left with exit code 7", ""),
     "hangs_up": ("death", "Killed", "Signal 1 (SIGHUP) ended", ""),
-    "hangs_up_on_its_worker": ("death", "Killed", "what makes no sense", "in linger"),
-    "writes_garbage": ("death", "Killed", "sent its worker what makes no sense", "in linger"),
+    "hangs_up_on_its_worker": (
+        "death",
+        "Killed",
+        "what makes no sense",
+        "in hangs_up_on_its_worker",
+    ),
+    "writes_garbage": (
+        "death",
+        "Killed",
+        "sent its worker what makes no sense",
+        "in writes_garbage",
+    ),
 }
 
 
