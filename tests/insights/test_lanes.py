@@ -1,12 +1,12 @@
 """What is seen of a queue's lanes."""
 
-import time
 from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 
 from penstock.insights import Count, Insights
+from tests.fixtures.elapsed import Elapsed
 from tests.insights.rows import fair, lease, plan, put, run, set_lane
 
 NEVER = '{"timezone": "UTC", "open": []}'
@@ -22,6 +22,7 @@ async def test_the_largest_lane_comes_first_with_what_waits_and_runs_in_it(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     await fair(connection)
+    elapsed = Elapsed()
     await put(connection, "acme", jobs=3, age=100)
     first = await put(connection, "bolt", jobs=5, limits=["openai", "account:7"])
     await run(connection, await lease(connection, "ada"), first)
@@ -32,7 +33,7 @@ async def test_the_largest_lane_comes_first_with_what_waits_and_runs_in_it(
     assert (bolt.name, bolt.limits) == ("bolt", ("account:7", "openai"))
     assert (bolt.ready, bolt.running, bolt.late) == (Count(4), Count(1), Count(0))
     assert (acme.name, acme.limits, acme.ready) == ("acme", (), Count(3))
-    assert acme.waited == pytest.approx(100, abs=30)
+    assert elapsed.explains(acme.waited - 100)
     assert (acme.weight, acme.is_paused, acme.window.is_open) == (1, False, True)
 
 
@@ -94,13 +95,15 @@ async def test_the_largest_of_ten_thousand_lanes_is_found_at_once(
 ) -> None:
     await fair(connection, late_after=60.0)
     await connection.execute(MANY)
-    began = time.monotonic()
-    found = await insights.lanes("imports", limit=20)
-    taken = time.monotonic() - began
+    taken: list[float] = []
+    for _ in range(3):
+        elapsed = Elapsed()
+        found = await insights.lanes("imports", limit=20)
+        taken.append(elapsed.seconds)
     assert (len(found.lanes), found.number, found.following) == (20, Count(10_000), None)
     assert (found.lanes[0].name, found.lanes[0].ready) == ("tenant 7777", Count(5000))
     assert {lane.ready.number for lane in found.lanes[1:]} == {3}
-    assert taken < 20, "some hundred milliseconds on an idle machine"
+    assert min(taken) < 5, "some hundred milliseconds on an idle machine"
 
 
 async def test_more_lanes_than_are_looked_at_come_in_pages(

@@ -21,7 +21,8 @@ async def test_a_worker_shows_where_it_is_and_what_it_serves(
 
         async def leading():
             found = await insights.workers()
-            return found if found and found[0].is_leader else None
+            # Heard of a moment ago: unless the machine stood still, it always is.
+            return found if found and found[0].is_leader and found[0].silent < 2 else None
 
         [worker] = await until(leading, what="the worker to lead")
     assert (worker.name, worker.host, worker.pid) == ("first", socket.gethostname(), os.getpid())
@@ -29,7 +30,6 @@ async def test_a_worker_shows_where_it_is_and_what_it_serves(
     assert worker.slots == 7
     assert worker.tasks == (send.name,)
     assert worker.is_alive
-    assert worker.silent < 30
     assert worker.running == Count(0)
 
 

@@ -1,6 +1,7 @@
 """Scheduled jobs start when they are due, and nobody polls for them."""
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -69,10 +70,19 @@ async def test_a_time_in_absolute_terms_is_kept(app: Penstock) -> None:
         assert ctx.job.run_at is not None
         return (datetime.now(UTC) - ctx.job.run_at).total_seconds()
 
-    async with worker_of(app, promote_most=3600, rescan=3600):
+    async def late() -> float:
         due = datetime.now(UTC) + timedelta(seconds=0.4)
-        late = await app.wait(await app.enqueue(note.options(run_at=due)), timeout=30)
-    assert 0 <= late < 20
+        seconds: float = await app.wait(await app.enqueue(note.options(run_at=due)), timeout=30)
+        assert seconds >= 0
+        return seconds
+
+    async with worker_of(app, promote_most=3600, rescan=3600):
+        # A slow machine makes one or another wait for a processor.
+        await until(lambda: is_below(1, late()), what="one that runs in time")
+
+
+async def is_below(most: float, number: Awaitable[float]) -> bool:
+    return await number < most
 
 
 async def test_news_that_arrives_while_the_promoter_looks_is_not_forgotten(app: Penstock) -> None:
