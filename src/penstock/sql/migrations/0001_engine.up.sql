@@ -1,5 +1,5 @@
 -- The engine: live jobs, their history, leases and everything that later work builds on.
--- Names of functions carry a version; a deployed version never changes, it is followed by the next.
+-- Names of functions carry a version; a released version never changes, it is followed by the next.
 
 -- Live jobs only: a row that reaches a final state moves to job_history.
 -- No foreign keys in or out: they would lock rows that a claim or a settle must pass.
