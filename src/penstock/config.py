@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError
+from penstock.hosts import hosts_of
 
 DATABASE_URL = "PENSTOCK_DATABASE_URL"
 DATA_DIR = "PENSTOCK_DATA_DIR"
@@ -201,6 +202,7 @@ def _expect_readable(url: str) -> None:
         ports.append(found[1] or "5432")
     if not all(1 <= int(port) <= 65_535 for port in ports):
         raise ValueError("port")
+    hosts_of(url)  # As many ports as hosts.
 
 
 def _hidden(url: str) -> str:

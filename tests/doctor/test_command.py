@@ -137,6 +137,21 @@ def test_a_database_that_is_away_is_a_finding_and_no_crash(penstock: Commands) -
     assert "secret" not in run.stdout + run.stderr
 
 
+def test_several_hosts_that_are_all_away_are_a_finding_and_no_crash(penstock: Commands) -> None:
+    """As during a failover: just when people look."""
+    url = "postgresql://ada:secret@127.0.0.1:1,127.0.0.1:2/shop?target_session_attrs=read-write"
+    run = penstock.run("doctor", "--database-url", url, "--json")
+    assert run.returncode == SICK
+    document = json.loads(run.stdout)
+    assert document["database"] == "shop on 127.0.0.1:1, 127.0.0.1:2"
+    [connection, *_] = document["checks"]
+    assert connection["findings"][0]["paste"] == [
+        "pg_isready --host 127.0.0.1 --port 1",
+        "pg_isready --host 127.0.0.1 --port 2",
+    ]
+    assert "secret" not in run.stdout + run.stderr
+
+
 def test_a_check_that_could_not_look_is_not_health(penstock: Commands) -> None:
     run = penstock.run("doctor", "--schema", "elsewhere", "--only", "stuck-jobs")
     assert run.returncode == SICK

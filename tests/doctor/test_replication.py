@@ -9,10 +9,12 @@ import pytest
 from penstock.doctor import Finding
 from penstock.migrate import migrate
 from tests.doctor.examined import ERROR, OK, WARNING, Examined, paste
-from tests.doctor.replicated import SLOT, Replicated
+from tests.fixtures.address import with_hosts
 from tests.fixtures.database import connected
+from tests.fixtures.replicated import SLOT, Replicated
 from tests.fixtures.until import until
 
+READ_WRITE = {"target_session_attrs": "read-write"}
 OLD = {"snapshot_warning": 0, "snapshot_warning_transactions": 0}
 
 
@@ -41,6 +43,17 @@ async def test_a_standby_is_an_error_since_it_takes_no_writes(servers: Replicate
     assert finding.verdict is ERROR
     assert "is a standby" in finding.seen
     assert finding.paste == ("SELECT pg_promote();",)
+
+
+async def test_a_standby_is_passed_over_where_the_url_asks_for_a_primary(
+    servers: Replicated,
+) -> None:
+    standby, primary = servers.standby.admin_url(), servers.primary.admin_url()
+    [finding] = await Examined(with_hosts(standby, primary, **READ_WRITE))("connection")
+    assert finding.verdict is OK
+    [finding] = await Examined(with_hosts(standby, **READ_WRITE))("connection")
+    assert finding.verdict is ERROR
+    assert "is not read-write" in finding.seen
 
 
 async def test_a_standby_can_be_examined_otherwise(servers: Replicated) -> None:

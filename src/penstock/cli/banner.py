@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import version
-from urllib.parse import urlsplit
 
 from penstock.app import Penstock
+from penstock.hosts import place
 from penstock.service.service import PREFIX
 
 
@@ -61,5 +61,4 @@ def _database(app: Penstock) -> str:
     """Without what may be a password."""
     if app.database.url is None:
         return f"embedded Postgres in {app.database.data_dir or '.penstock'}"
-    parts = urlsplit(app.database.url)
-    return f"{parts.path.lstrip('/')} on {parts.hostname or 'the local socket'}"
+    return place(app.database.url)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -25,6 +24,7 @@ from penstock.client import Client, Link
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.errors import DatabaseLost, NotAllowed, PenstockError, SchemaMissing
+from penstock.hosts import place
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
 
@@ -215,6 +215,4 @@ def _place(url: str | None) -> str:
     """The database without what may be a password."""
     if url is None:
         return "The embedded Postgres"
-    parts = urlsplit(url)
-    host = parts.hostname or "the local socket"
-    return f"The database {parts.path.lstrip('/')} on {host}:{parts.port or 5432}"
+    return f"The database {place(url)}"

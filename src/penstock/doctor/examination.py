@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -17,6 +16,7 @@ from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Clock, Patient, local_time
 from penstock.doctor.report import Report, Result
 from penstock.doctor.unreachable import unreachable
+from penstock.hosts import place
 from penstock.store import Connection, connect, failures, standing
 from penstock.wording import span
 
@@ -128,10 +128,3 @@ async def _leave(connection: Connection) -> None:
         await connection.close(timeout=1)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
-
-
-def place(url: str) -> str:
-    """An address without what may be a password."""
-    parts = urlsplit(url)
-    host = f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "the local socket"
-    return f"{parts.path.lstrip('/')} on {host}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from penstock.doctor.finding import Finding, error
+from penstock.hosts import DEFAULT_PORT, Host, hosts_of
 from penstock.sql import quote
 
 
@@ -51,9 +53,14 @@ def _full(problem: Exception) -> Finding:
 
 
 def _no_server(url: str, why: str) -> Finding:
-    parts = urlsplit(url)
+    remedy = "Is it running, is the address right, and does a firewall let it through?"
+    if len(hosts_of(url)) > 1:
+        remedy += " During a failover, wait until a standby has been promoted."
     return error(
         f"The database cannot be reached: {why}.",
-        "Is it running, is the address right, and does a firewall let it through?",
-        f"pg_isready --host {parts.hostname or 'localhost'} --port {parts.port or 5432}",
+        remedy,
+        *(
+            f"pg_isready --host {shlex.quote(host.name)} --port {host.port}"
+            for host in hosts_of(url) or [Host("localhost", DEFAULT_PORT)]
+        ),
     )

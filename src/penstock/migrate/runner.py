@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from penstock import hosts
 from penstock.config import Database
 from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import ledger
@@ -97,7 +98,7 @@ async def _connected(url_or_connection: str | Connection) -> AsyncIterator[Conne
     if not isinstance(url_or_connection, str):
         yield url_or_connection
         return
-    connection = await asyncpg.connect(url_or_connection, statement_cache_size=0)
+    connection = await hosts.connect(url_or_connection, statement_cache_size=0)
     try:
         yield connection
     finally:

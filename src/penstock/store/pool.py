@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from penstock import sql
+from penstock import hosts, sql
 from penstock.store.connection import CONNECT_TIMEOUT, LIMITS, Connection
 from penstock.store.drivers.adapter import Adapter
 from penstock.store.pooler import stands_between
@@ -66,7 +66,7 @@ class _Opener:
     async def _connect(self, place: tuple[Any, ...], settings: dict[str, Any]) -> Connection:
         if self._prepared is False:
             settings = {**settings, "statement_cache_size": 0}
-        return await asyncpg.connect(*place, **settings)
+        return await hosts.connect(*place, **settings)
 
 
 async def _learn_types(connection: Connection) -> None:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from penstock import hosts
 from penstock.embedded import Server
 from penstock.embedded.locked_file import LockedFile
 from penstock.migrate import migrate
@@ -116,7 +117,7 @@ def running(url: str) -> Iterator[PostgresServer]:
 
 
 async def _execute(url: str, command: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await hosts.connect(url)
     try:
         await connection.execute(command)
     finally:

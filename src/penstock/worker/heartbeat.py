@@ -123,9 +123,12 @@ class Heartbeat(threading.Thread):
         """Renew once; gives back the connection, or None if there is none that works."""
         sent = time.monotonic()
         info = self._info()
+        patience = self._patience(sent)
         try:
-            async with asyncio.timeout(self._patience(sent)):
-                connection = connection or await connect(self._url, name="penstock heartbeat")
+            async with asyncio.timeout(patience):
+                connection = connection or await connect(
+                    self._url, name="penstock heartbeat", timeout=patience
+                )
                 alive, signals = await self._store.heartbeat(
                     connection,
                     self._lease,

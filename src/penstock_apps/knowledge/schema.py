@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from penstock import Database
+from penstock import Database, hosts
 from penstock.migrate import applied, create_ledger, has_rls, lock_migrations
 from penstock.sql import quote, roles
 from penstock_apps.knowledge.errors import TablesMissing, VectorMissing
@@ -35,7 +35,7 @@ async def migrate(database: Database) -> list[str]:
     """
     assert database.url is not None
     schema = schema_of(database.schema)
-    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    connection = await hosts.connect(database.url, statement_cache_size=0)
     try:
         secured = await has_rls(connection, schema=database.schema)
         async with connection.transaction(isolation="read_committed"):
@@ -65,7 +65,7 @@ async def check(database: Database) -> None:
 
 
 async def _applied(database: Database) -> set[int]:
-    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    connection = await hosts.connect(database.url, statement_cache_size=0)
     try:
         return {each.number for each in await applied(connection, schema_of(database.schema))}
     finally:

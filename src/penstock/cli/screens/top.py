@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -20,6 +19,7 @@ from penstock.cli.screens.workers import workers_table
 from penstock.cli.words import ago, length, rate, share
 from penstock.config import Database
 from penstock.demo.chart import sparkline
+from penstock.hosts import place
 from penstock.insights import Count, FailedJob, Overview, RunningJob
 from penstock.wording import counted
 
@@ -175,9 +175,5 @@ def _failures(jobs: Sequence[FailedJob], width: int) -> RenderableType:
 
 def _place(database: Database) -> str:
     """Which queue it is, without what may be a password."""
-    if database.url is None:
-        where = "embedded Postgres"
-    else:
-        parts = urlsplit(database.url)
-        where = f"{parts.path.lstrip('/')} on {parts.hostname or 'the local socket'}"
+    where = "embedded Postgres" if database.url is None else place(database.url)
     return where if database.schema == "penstock" else f"{where}, schema {database.schema}"

@@ -57,7 +57,8 @@ def judge(reached: Reached, limits: Limits) -> Sequence[Finding]:
         return [
             error(
                 f"The database {server.database} is a standby, which takes no writes.",
-                "Use the address of the primary. If this should be the primary, promote it:",
+                "Use the address of the primary, or name both and add "
+                "target_session_attrs=read-write. If this should be the primary, promote it:",
                 "SELECT pg_promote();",
             )
         ]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from penstock import Database
+from penstock import Database, hosts
 from penstock.sql import roles
 from penstock_apps.knowledge.schema import schema_of, vector_schema
 from penstock_apps.knowledge.sql import statement
@@ -44,6 +44,7 @@ class Shelves:
             database.url,
             min_size=0,
             max_size=size,
+            connect=hosts.connect,
             init=_learn_vectors,
             reset=_nothing_to_reset,
             server_settings={"application_name": "penstock knowledge"},
@@ -66,7 +67,7 @@ class Shelves:
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """A session of its own, past a pooler where its way is known, for what takes its time."""
-        connection = await asyncpg.connect(
+        connection = await hosts.connect(
             self._direct,
             statement_cache_size=0,
             # Not more: a pooler refuses what it does not know.
@@ -98,7 +99,7 @@ class Shelves:
 
 async def _is_pooled(database: Database) -> bool:
     """Whether a pooler stands between: it has process ids of its own, and keeps no statements."""
-    connection = await asyncpg.connect(database.url, statement_cache_size=0)
+    connection = await hosts.connect(database.url, statement_cache_size=0)
     try:
         pid: int = await connection.fetchval("SELECT pg_backend_pid()")
         return pid != connection.get_server_pid()

@@ -1,0 +1,74 @@
+"""A URL with several hosts: the one that serves is found, whatever the others do."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from penstock import Penstock
+from penstock.hosts import NoHostServes, connect
+from tests.fixtures.address import Address, with_address, with_hosts
+from tests.fixtures.database import Database
+from tests.fixtures.proxy import Proxy
+from tests.fixtures.until import until
+
+READ_WRITE = {"target_session_attrs": "read-write"}
+
+
+@pytest.fixture
+def closed(database: Database) -> Iterator[str]:
+    """A URL to a port of this machine that nobody listens at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield with_address(database.url, Address(*taken.getsockname()))
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[Proxy]:
+    """A second way to the same database."""
+    with Proxy(database.url) as other:
+        yield other
+
+
+async def test_a_host_that_refuses_is_passed_over(database: Database, closed: str) -> None:
+    for url in (with_hosts(closed, database.url), with_hosts(database.url, closed)):
+        async with Penstock(url) as app:
+            assert await app.retentions() == []
+
+
+async def test_each_host_is_named_with_its_reason_if_none_serves(closed: str) -> None:
+    address = closed.rpartition("@")[2].partition("/")[0]
+    with pytest.raises(NoHostServes) as told:
+        await connect(with_hosts(closed, closed, **READ_WRITE))
+    assert str(told.value).count(f"{address}: ") == 2
+
+
+async def test_a_host_that_swallows_everything_costs_its_share_of_the_time_once(
+    proxy: Proxy, other: Proxy
+) -> None:
+    """As a machine that has lost its power: it does not even refuse."""
+    url = with_hosts(proxy.url, other.url, **READ_WRITE)
+    proxy.swallow()
+
+    async def connects(timeout: float) -> bool:
+        try:
+            connection = await connect(url, timeout=timeout)
+        except OSError:
+            return False
+        await connection.close()
+        return True
+
+    await until(lambda: connects(1.0), what="the second host to be tried")
+    # It is the first to be tried from now on: with half of this for the dead one, it would not be.
+    async with asyncio.timeout(30):
+        assert await connects(3600.0)
+
+
+async def test_a_host_that_stopped_serving_is_passed_over_again(proxy: Proxy, other: Proxy) -> None:
+    url = with_hosts(proxy.url, other.url, **READ_WRITE)
+    for away, serving in ((proxy, other), (other, proxy), (proxy, other)):
+        serving.heal()
+        away.refuse()
+        connection = await connect(url)
+        await connection.close()
