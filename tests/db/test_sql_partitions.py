@@ -207,3 +207,65 @@ async def test_without_its_partition_a_settle_fails_and_the_job_stays(engine: En
             now=NOON + timedelta(days=400),
         )
     assert await engine.states() == {attempt["id"]: "running"}
+
+
+def detach(days_from_today: int, *, concurrently: bool = False) -> str:
+    how = " CONCURRENTLY" if concurrently else ""
+    return f"ALTER TABLE penstock.job_history DETACH PARTITION {table_of(days_from_today)}{how}"
+
+
+def table_of(days_from_today: int) -> str:
+    return f"penstock.{partition(days_from_today)}"
+
+
+@pytest.mark.parametrize("concurrently", [False, True])
+async def test_a_needed_partition_that_is_detached_is_attached_again(
+    engine: Engine, concurrently: bool
+) -> None:
+    kept = await settle_without_waiting(engine)
+    await engine.connection.execute(detach(8, concurrently=concurrently))
+    assert await engine.states() == {}
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    assert await engine.states() == {kept: "completed"}
+    await settle_without_waiting(engine)
+
+
+async def test_a_needed_partition_whose_detaching_was_broken_off_is_attached_again(
+    engine: Engine, other: Engine
+) -> None:
+    async with held_reader(other):
+        detaching = asyncio.create_task(engine.connection.execute(detach(8, concurrently=True)))
+        assert await is_kept_waiting(detaching, by=other)
+        detaching.cancel()
+        await asyncio.gather(detaching, return_exceptions=True)
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    await settle_without_waiting(engine)
+
+
+async def test_a_detached_partition_that_cannot_be_attached_is_told_with_the_statement_to_run(
+    engine: Engine,
+) -> None:
+    """But only once the other partitions are there."""
+    await engine.connection.execute(
+        f"{detach(8)}; ALTER TABLE {table_of(8)} DROP COLUMN result; DROP TABLE {table_of(9)}"
+    )
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* is detached") as raised:
+        await engine.value("ensure_partitions_v2", now=NOON)
+    assert raised.value.sqlstate == "PS018"
+    assert "missing column" in str(raised.value)
+    remedy = raised.value.hint.partition("run: ")[2]
+    await engine.connection.execute(f"ALTER TABLE {table_of(8)} ADD COLUMN result jsonb")
+    await engine.connection.execute(remedy)
+    await settle_without_waiting(engine)
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 0
+
+
+async def test_a_partition_that_cannot_be_attached_keeps_nobody_from_a_longer_retention(
+    engine: Engine,
+) -> None:
+    await engine.connection.execute(f"{detach(8)}; ALTER TABLE {table_of(8)} DROP COLUMN result")
+    await engine.connection.execute(
+        "INSERT INTO penstock.retention (state, days) VALUES ('failed', 2)"
+    )
+    assert await engine.connection.fetchval("SELECT count(*) FROM penstock.retention") == 1

@@ -198,6 +198,31 @@ async def test_partitions_are_made_ahead_by_any_worker(
         await until(whole, what="the partitions")
 
 
+async def test_a_worker_attaches_detached_partitions_and_says_which_it_cannot_attach(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, broken = (await partitions(connection))[-2:]
+    for name in (whole, broken):
+        await connection.execute(
+            f"ALTER TABLE penstock.job_history DETACH PARTITION penstock.{name}"
+        )
+    await connection.execute(f"ALTER TABLE penstock.{broken} DROP COLUMN result")
+
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if record.levelname == "ERROR"]
+
+    async def is_attached() -> bool:
+        attached = "SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass($1)"
+        return bool(await connection.fetchval(attached, f"penstock.{whole}"))
+
+    async with worker_of(app, "other", partitions=0.1):
+        await until(told, what="the worker to say so")
+    assert await is_attached()
+    [message, *_] = told()
+    assert f"penstock.{broken} of the history is detached" in message
+    assert f"ATTACH PARTITION penstock.{broken} FOR VALUES" in message
+
+
 async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:

@@ -49,8 +49,15 @@ class Partitions(Service):
             made = await self._store.ensure_partitions(self._pool, self._ahead)
         except asyncpg.LockNotAvailableError:
             return TRY_AGAIN
-        if made:
-            logger.info("%d partitions of the history were made ahead.", made)
+        except asyncpg.PostgresError as error:
+            if not failures.is_state(error, failures.PARTITION_DETACHED):
+                raise
+            logger.error("%s", failures.with_hint(error))
+        else:
+            if made:
+                logger.info("%d partitions of the history were made or attached ahead.", made)
+                # Whether one cannot be attached is told when nothing else is left to do.
+                return 0
         if self._leads() and not await self.remove_expired():
             return TRY_AGAIN
         return self._every

@@ -27,6 +27,7 @@ CHILD_STARTED = "PS014"
 CYCLE = "PS015"
 WORKFLOW_MISSING = "PS016"
 STEP_UNCLEAR = "PS017"
+PARTITION_DETACHED = "PS018"
 
 _LOST = (
     OSError,
@@ -46,13 +47,25 @@ _UNSENT = (
     asyncpg.TooManyConnectionsError,
 )
 
-# Gone when asked again: serialization, deadlock, lock or statement timeout, out of some resource.
-_PASSING_CLASSES = ("40", "53", "55", "57")
+# Gone when asked again: serialization, deadlock, lock or statement timeout, out of some resource,
+# an error of the server's disk.
+_PASSING_CLASSES = ("40", "53", "55", "57", "58")
 # A pooler that was not noticed, or said to bear prepared statements, and gave us another server.
 _PREPARED_ELSEWHERE = ("26000", "42P05")
+# A transaction stayed open for too long, because its client stood still.
+_TRANSACTION_TIMEOUTS = ("25P03", "25P04")
+# A standby, a primary that is being replaced, or a server that an administrator keeps as it is.
+READ_ONLY = "25006"
+OUT_OF_MEMORY = "53200"
+# No statement can be written, whatever it is: read-only, disk full, memory or connections used up.
+_UNAVAILABLE = (READ_ONLY, "53100", OUT_OF_MEMORY, "53300")
 
+_CHECK_VIOLATION = "23514"
+_HISTORY = "job_history"
 _NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
+# A login or its database is refused, which concerns every statement.
+_NO_LOGIN = ("28000", "28P01", "3D000")
 
 
 def is_lost(error: BaseException) -> bool:
@@ -70,7 +83,48 @@ def never_arrived(error: BaseException) -> bool:
 def is_passing(error: BaseException) -> bool:
     """Whether the statement did not happen, and may well succeed when it is tried again."""
     state = _state(error)
-    return state[:2] in _PASSING_CLASSES or state in _PREPARED_ELSEWHERE
+    return state[:2] in _PASSING_CLASSES or state in (
+        *_PREPARED_ELSEWHERE,
+        *_TRANSACTION_TIMEOUTS,
+        READ_ONLY,
+    )
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Whether the database as a whole cannot serve now: it is out of reach, or takes no writes.
+
+    Other statements fail like this one until that has passed.
+    """
+    return is_lost(error) or _state(error) in _UNAVAILABLE
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the server takes no writes. One that does may be reached by another connection."""
+    return _state(error) == READ_ONLY
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the server has no memory for a statement; it may have some for a smaller one."""
+    return _state(error) == OUT_OF_MEMORY
+
+
+def is_partition_missing(error: BaseException) -> bool:
+    """Whether a row found no partition of the history. A CHECK of ours would be named."""
+    return (
+        _state(error) == _CHECK_VIOLATION
+        and _field(error, "table_name") == _HISTORY
+        and _field(error, "constraint_name") is None
+    )
+
+
+def is_of_row(error: BaseException) -> bool:
+    """Whether a lasting error may be the fault of the row that was written.
+
+    A missing right, function, table or partition is not: another row would fare no better.
+    """
+    state = _state(error)
+    is_of_database = state in (_NO_RIGHT, *_NO_SCHEMA, *_NO_LOGIN, PARTITION_DETACHED)
+    return not is_of_database and not is_partition_missing(error)
 
 
 def is_schema_missing(error: BaseException) -> bool:
@@ -96,9 +150,21 @@ def message(error: BaseException) -> str:
 
 def detail(error: BaseException) -> str | None:
     """What Postgres said beside its message."""
+    return _field(error, "detail", "message_detail")
+
+
+def with_hint(error: BaseException) -> str:
+    """What Postgres said, as a sentence, and what it proposed to do."""
+    hint = _field(error, "hint", "message_hint")
+    sentence = message(error).rstrip(".") + "."
+    return sentence if hint is None else f"{sentence} {hint}"
+
+
+def _field(error: BaseException, name: str, name_in_psycopg: str | None = None) -> str | None:
+    """A field of Postgres' error, wherever the driver keeps it."""
     for one in _layers(error):
-        told = getattr(one, "detail", None) or getattr(
-            getattr(one, "diag", None), "message_detail", None
+        told = getattr(one, name, None) or getattr(
+            getattr(one, "diag", None), name_in_psycopg or name, None
         )
         if isinstance(told, str) and _own_state(one):
             return told
