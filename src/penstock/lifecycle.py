@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 
 from penstock.errors import LeaseLost
 from penstock.events import DatabaseBack, DatabaseGone, Events
-from penstock.store import failures
+from penstock.store import Pool, failures
 
 logger = logging.getLogger("penstock")
 
@@ -25,14 +25,16 @@ FINISH = 1.0
 
 
 class Health:
-    """Whether the database answers. Says so once when it stops, and once when it comes back.
+    """Whether the database serves us. Says so once when it stops, and once when it serves again.
 
-    An outage begins with the first service that cannot reach the database, and ends when all that
-    could not have succeeded again: one that had nothing to ask has proved nothing.
+    An outage begins with the first service that cannot reach the database, or that it refuses every
+    write, and ends when all services that failed have succeeded again: one that had nothing to ask
+    has proved nothing. `pool` has the connections that are not to outlive a read-only server.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, pool: Pool | None = None) -> None:
         self._events = events
+        self._pool = pool
         self._failing: set[str] = set()
         self._gone_at = 0.0
         self._reached = asyncio.Event()
@@ -40,7 +42,8 @@ class Health:
     def gone(self, service: str, error: BaseException) -> None:
         if not self._failing:
             self._gone_at = time.monotonic()
-            logger.warning("The database does not answer (%s: %s); trying again.", service, error)
+            what = "does not answer" if failures.is_lost(error) else "takes no writes"
+            logger.warning("The database %s (%s: %s); trying again.", what, service, error)
             self._events.emit(DatabaseGone(service, str(error)))
         self._failing.add(service)
         self._reached.clear()
@@ -53,6 +56,11 @@ class Health:
                 seconds = time.monotonic() - self._gone_at
                 logger.warning("The database answers again after %.1f s.", seconds)
                 self._events.emit(DatabaseBack(seconds))
+
+    async def reconnect(self, error: BaseException) -> None:
+        """Leave a server that is read-only: its connections may stay so after a failover."""
+        if self._pool is not None and failures.is_read_only(error):
+            await self._pool.expire_connections()
 
     async def pause(self, seconds: float) -> None:
         """After `gone`: wait before trying again, or until another has reached the database."""
@@ -117,8 +125,9 @@ class Service(ABC):
                 lost_one = False
                 self.health.back(self.name)
             except Exception as error:
-                if failures.is_lost(error) and not lost_one:
-                    # One connection of several has broken: another will do if the database lives.
+                await self.health.reconnect(error)
+                if _is_of_connection(error) and not lost_one:
+                    # One connection of several is of no use: another will do if the database lives.
                     lost_one = True
                     await asyncio.sleep(0)
                     continue
@@ -136,7 +145,7 @@ class Service(ABC):
             self._resting.set()
 
     async def _back_off(self, error: Exception, seconds: float) -> None:
-        if failures.is_lost(error):
+        if failures.is_unavailable(error):
             await self.health.pause(seconds)
         else:
             await asyncio.sleep(seconds)
@@ -152,7 +161,7 @@ class Service(ABC):
             pass
 
     def _report(self, error: Exception) -> None:
-        if failures.is_lost(error):
+        if failures.is_unavailable(error):
             self.health.gone(self.name, error)
         elif isinstance(error, LeaseLost):
             logger.info("%s waits for a new lease.", self.name.capitalize())
@@ -160,6 +169,10 @@ class Service(ABC):
             # Once per error, not once per try.
             self._reported = repr(error)
             logger.exception("%s failed and will be tried again.", self.name.capitalize())
+
+
+def _is_of_connection(error: Exception) -> bool:
+    return failures.is_lost(error) or failures.is_read_only(error)
 
 
 class Budget:

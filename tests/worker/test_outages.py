@@ -9,10 +9,11 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import DatabaseBack, DatabaseGone
 from penstock.store import hears
+from penstock.worker.completer import PASSING_TRIES
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, cut_connections, gathered, worker_of
+from tests.fixtures.worker import asked, counted, crew_of, cut_connections, gathered, worker_of
 
 CUT_ALL_BUT_THIS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -152,6 +153,56 @@ async def test_a_server_without_free_connections_is_an_outage_too(
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
         await until(lambda: back, what="its end to be noticed")
         assert await app.wait(await app.enqueue(note), timeout=30) == "done"
+
+
+async def test_outcomes_wait_while_the_database_is_read_only(
+    app: Penstock,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a failover to a standby that is promoted later. Each job runs once, and the phase is
+    told once."""
+    monkeypatch.setattr("penstock.worker.completer.BACKOFF_FIRST", 0.01)
+    go_on = asyncio.Event()
+    runs: list[int] = []
+
+    @app.task
+    async def slow(ctx: Context, number: int) -> int:
+        runs.append(number)
+        await go_on.wait()
+        ctx.progress(1, 1)
+        return ctx.attempt
+
+    worker = worker_of(app, {"default": 20}, lease=600)
+    async with worker:
+        jobs = await app.enqueue_many(slow.prepare(number) for number in range(15))
+        await until(lambda: len(crew_of(worker).dispatcher.running) == 15, what="all to run")
+        with caplog.at_level(logging.WARNING, "penstock"):
+            beats = counted(app, "heartbeat")
+            await make_read_only(database, True)
+            go_on.set()
+            tries = asked(app, "settle")
+            await until(lambda: len(tries) > PASSING_TRIES, what="many tries")
+            assert crew_of(worker).completer.unsettled == 15
+            # What was connected meanwhile stays read-only, but nothing else is ended here.
+            await make_read_only(database, False, cut=database.url != database.direct_url)
+            for job in jobs:
+                assert await app.wait(job, timeout=30) == 1
+            before = len(beats)
+            await until(lambda: len(beats) > before, what="the heartbeat to go on")
+            await until(lambda: "answers again" in caplog.text, what="the end to be told")
+    assert sorted(runs) == list(range(15))
+    assert len(caplog.messages) == 2, caplog.messages
+
+
+async def make_read_only(database: Database, is_read_only: bool, *, cut: bool = True) -> None:
+    setting = "SET default_transaction_read_only = on" if is_read_only else "RESET ALL"
+    async with connected(database.admin_url) as admin:
+        await admin.execute("SET default_transaction_read_only = off")
+        await admin.execute(f"ALTER DATABASE {database.name} {setting}")
+        if cut:
+            await admin.execute(CUT_ALL_BUT_THIS)
 
 
 async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(

@@ -42,23 +42,25 @@ class Elector(Service):
         self._every = every
         self._term = term
         self.leads = False
+        self._led_with = 0
         self.on_win: Callable[[], None] = lambda: None
 
     async def tick(self) -> float:
         lease = await self._lease()
-        try:
-            leads = await self._store.elect(self._pool, self._role, lease, self._term)
-        except BaseException:
-            # What cannot be renewed must be taken for lost; two leaders would do no harm, but why.
-            self._become(False, lease)
-            raise
+        leads = await self._store.elect(self._pool, self._role, lease, self._term)
         self._become(leads, lease)
         return self._every
+
+    def _report(self, error: Exception) -> None:
+        # First that this service failed: those that rest without a leader do not end an outage.
+        super()._report(error)
+        # What cannot be renewed must be taken for lost; two leaders would do no harm, but why.
+        self._become(False, self._led_with)
 
     def _become(self, leads: bool, lease: int) -> None:
         if leads == self.leads:
             return
-        self.leads = leads
+        self.leads, self._led_with = leads, lease
         logger.info("This worker %s the %s.", "leads" if leads else "no longer leads", self._role)
         self._events.emit(LeaderChanged(lease, leads, self._role))
         if leads:

@@ -58,7 +58,8 @@ class Budgets:
                 return await self._limits.reserve(self._pool, key, units, share)
         except Exception as error:
             if failures.is_lost(error) or failures.is_passing(error):
-                logger.warning("The budget %r could not be asked: %r", key, error)
+                if not failures.is_unavailable(error):
+                    logger.warning("The budget %r could not be asked: %r", key, error)
                 return AWAY
             raise
 

@@ -76,7 +76,7 @@ class Crew:
         children: int,
     ) -> None:
         store, url = link.store, link.url
-        health = Health(events)
+        health = Health(events, pool)
         self._events = events
         self._tracing = link.tracing and link.tracing.active()
         self._pace = pace

@@ -54,12 +54,12 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
 
 
 async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask, and again a few times if the connection was lost: others of the pool may be, too."""
+    """Ask, and again a few times if the database is away: it may be one connection of the pool."""
     for wait in AGAIN:
         try:
             return await ask()
         except Exception as error:
-            if not failures.is_lost(error):
+            if not failures.is_unavailable(error):
                 raise
             await asyncio.sleep(wait)
     return await ask()

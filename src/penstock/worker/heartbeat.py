@@ -64,6 +64,7 @@ class Heartbeat(threading.Thread):
         self._ticked = time.monotonic()
         self._tick_asked = False
         self._warned = False
+        self._reported: str | None = None
         self._given_up = False
         # When we asked, not when we heard: the database began to count in between.
         self._renewed = taken
@@ -136,7 +137,9 @@ class Heartbeat(threading.Thread):
                     None if info == self._told else info,
                 )
         except Exception as error:
-            if not failures.is_lost(error):
+            if not failures.is_unavailable(error) and repr(error) != self._reported:
+                # Once per error, not once per try. What keeps all services waiting is said by them.
+                self._reported = repr(error)
                 logger.exception("The heartbeat failed and is tried again.")
             if connection is not None:
                 connection.terminate()
@@ -144,7 +147,7 @@ class Heartbeat(threading.Thread):
         if not alive:
             self._renewed = float("-inf")
             return connection
-        self._renewed, self._told = sent, info
+        self._renewed, self._told, self._reported = sent, info, None
         if signals:
             self._post(lambda: self._signalled(signals))
         return connection

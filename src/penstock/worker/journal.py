@@ -128,7 +128,7 @@ class Journal:
                 is_passing = failures.is_lost(error) or failures.is_passing(error)
                 if not is_passing or run.stopped is not None:
                     raise
-                if not is_locked:
+                if not is_locked and not failures.is_unavailable(error):
                     logger.warning("A step of %r could not be kept yet: %r", run, error)
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, BACKOFF_LAST)

@@ -7,7 +7,7 @@ import logging
 
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store
+from penstock.store import Pool, Store, failures
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.progress")
@@ -48,7 +48,8 @@ class Progress(Service):
             await self.flush()
         except Exception as error:
             # A job's end matters more than how far it was just before.
-            logger.warning("A last report of progress was not written: %s", error)
+            if not failures.is_unavailable(error):
+                logger.warning("A last report of progress was not written: %s", error)
 
     async def flush(self) -> None:
         """Write the newest report of each job."""
