@@ -5,6 +5,8 @@ import pytest
 from tests.chaos.mutation import take_the_token_out_of_the_settle
 from tests.chaos.process import Process
 from tests.chaos.scene import Scene
+from tests.fixtures.elapsed import Elapsed
+from tests.fixtures.until import until
 
 LEASE = 2.5
 
@@ -93,3 +95,20 @@ async def test_a_worker_frozen_while_it_holds_a_job_by_the_fence_does_not_keep_i
     await scene.expect_promises_kept()
     [settled] = scene.log("settle", outcome="ok", job=job)
     assert settled["process"] == "other"
+
+
+async def test_a_worker_that_was_suspended_is_not_taken_for_one_whose_loop_is_blocked(
+    scene: Scene,
+) -> None:
+    limit = 2.0
+    worker = scene.worker("suspended", heartbeat=0.2, stall_limit=limit, exit_on_stall=True)
+    await worker.ready()
+    await scene.event(worker, "LeaseTaken")
+    worker.freeze()
+    pause = Elapsed()
+    await until(lambda: pause.seconds > limit + 1, what="the time of a blocked loop to pass")
+    worker.thaw()
+    await scene.enqueue("note")
+    await scene.drained()
+    worker.ask_to_stop()
+    assert await worker.ended() == 0

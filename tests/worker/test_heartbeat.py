@@ -385,8 +385,8 @@ async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
             await began.wait()
             lease, beats = crew_of(worker).session.lease, crew_of(worker).session._heartbeat
             assert beats is not None
-            ticked = beats._ticked
-            await until(lambda: beats._ticked > ticked, what="the wait for the next beat")
+            taken = beats._renewed
+            await until(lambda: beats._renewed > taken, what="the wait for the next beat")
             proxy.swallow()
             try:
                 passed = 53.0
@@ -402,3 +402,21 @@ async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
                 passed = 0.0
                 proxy.heal()
             assert await far.wait(enqueued, timeout=30) == 2
+
+
+async def test_a_frozen_database_is_not_taken_for_a_blocked_event_loop(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Penstock(proxy.url) as far:
+        stalls = gathered(far, LoopStalled)
+        async with worker_of(far, heartbeat=2.5, stall_warning=1.5):
+            proxy.swallow()
+            try:
+                silent = "The database does not answer the heartbeat"
+                await until(lambda: silent in caplog.text, what="the silence to be told")
+            finally:
+                proxy.heal()
+            answers = "The database answers the heartbeat again"
+            await until(lambda: answers in caplog.text, what="a beat")
+    assert not stalls
+    assert "event loop" not in caplog.text

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 from uuid import UUID
@@ -30,6 +31,8 @@ logger = logging.getLogger("penstock.heartbeat")
 Signals = list[tuple[int, UUID, str]]
 EXIT_STALLED = 70
 LOOK = 0.5
+# A look that comes later than this was kept waiting: the process was stopped or suspended.
+LOOK_LATE = 1.0
 
 
 class Heartbeat(threading.Thread):
@@ -61,16 +64,20 @@ class Heartbeat(threading.Thread):
         self._lapsed = lapsed
         self._worker_loop = asyncio.get_running_loop()
         self._worker_thread = threading.get_ident()
-        self._ticked = time.monotonic()
         self._tick_asked = False
+        # How long the loop has owed us a tick, without the time in which this thread stood still.
+        self._unanswered = 0.0
         self._warned = False
         self._reported: str | None = None
         self._given_up = False
+        self._failed_beats = 0
+        self._is_silent = False
         # When we asked, not when we heard: the database began to count in between.
         self._renewed = taken
         self._margin = min(liveness.heartbeat / 2, liveness.lease / 10)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._stopping = False
         self._leaving = False
 
@@ -82,37 +89,59 @@ class Heartbeat(threading.Thread):
 
     def soon(self) -> None:
         """Beat now: there may be a signal to fetch."""
-        if self._loop is not None and self._wake is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake.set)
+        if self._wake is not None:
+            self._call(self._wake.set)
 
     def cease(self) -> None:
         """Stop beating; the thread ends by itself."""
         self._stopping = True
-        self.soon()
+        if self._beating is not None:
+            # A beat may be under way that a frozen database does not answer.
+            self._call(self._beating.cancel)
 
-    async def halt(self) -> None:
-        """Stop beating and wait for the thread."""
+    async def halt(self, seconds: float) -> None:
+        """Stop beating and wait for the thread, which is left alone if that takes longer."""
         self.cease()
-        await asyncio.get_running_loop().run_in_executor(None, self.join, 10.0)
+        await asyncio.get_running_loop().run_in_executor(None, self.join, seconds)
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Call something in this thread's loop, if it has not ended."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(function)
 
     # The thread
 
     def run(self) -> None:
-        asyncio.run(self._beat_until_stopped())
+        with suppress(asyncio.CancelledError):
+            asyncio.run(self._beat_until_stopped())
 
     async def _beat_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._beating = asyncio.current_task()
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._beat_on()
+            # The loop is told that its lease is lost; one that is blocked for good never hears it.
+            while not (self._stopping or self._leaving or self._given_up):
+                if self._worker_loop.is_closed():
+                    return
+                await asyncio.sleep(LOOK)
+        finally:
+            watching.cancel()
+
+    async def _beat_on(self) -> None:
+        """Renew the lease until it is lost, given up or given back."""
         connection: Connection | None = None
         try:
             while not self._stopping:
                 began = time.monotonic()
                 connection = await self._beat(connection)
                 if self._is_over(connection is not None):
-                    await self._watch_until_heard()
                     return
                 pause = self._liveness.heartbeat if connection else LOOK
-                await self._watch(min(began + pause, self._deadline))
+                await self._rest(min(began + pause, self._deadline))
                 if self._given_up:
                     self._post(self._lapsed)
                     return
@@ -137,13 +166,20 @@ class Heartbeat(threading.Thread):
                     None if info == self._told else info,
                 )
         except Exception as error:
-            if not failures.is_unavailable(error) and repr(error) != self._reported:
+            if failures.is_lost(error):
+                self._note_silence(error, time.monotonic() - sent)
+            elif not failures.is_unavailable(error) and repr(error) != self._reported:
                 # Once per error, not once per try. What keeps all services waiting is said by them.
                 self._reported = repr(error)
                 logger.exception("The heartbeat failed and is tried again.")
             if connection is not None:
                 connection.terminate()
             return None
+        except asyncio.CancelledError:
+            if connection is not None:
+                connection.terminate()
+            raise
+        self._note_answer()
         if not alive:
             self._renewed = float("-inf")
             return connection
@@ -176,12 +212,31 @@ class Heartbeat(threading.Thread):
         self._post(self._lapsed)
         return True
 
-    async def _watch(self, until: float) -> None:
-        """Wait for the next beat, with an eye on the worker's loop."""
+    def _note_silence(self, error: BaseException, seconds: float) -> None:
+        """Say once that the database does not answer; one broken connection is no news yet."""
+        self._failed_beats += 1
+        is_news = isinstance(error, TimeoutError) or self._failed_beats > 1
+        if self._is_silent or not is_news:
+            return
+        self._is_silent = True
+        logger.warning(
+            "The database does not answer the heartbeat (%s); lease %d ends in %.0f s unless it "
+            "does.",
+            str(error) or f"nothing came within {seconds:.0f} s",
+            self._lease,
+            max(self._deadline - time.monotonic(), 0),
+        )
+
+    def _note_answer(self) -> None:
+        self._failed_beats = 0
+        if self._is_silent:
+            self._is_silent = False
+            logger.warning("The database answers the heartbeat again.")
+
+    async def _rest(self, until: float) -> None:
+        """Wait for the next beat."""
         assert self._wake is not None
         while not (self._stopping or self._given_up or self._wake.is_set()):
-            self._ask_for_tick()
-            self._judge_stall()
             left = until - time.monotonic()
             if left <= 0:
                 break
@@ -192,28 +247,32 @@ class Heartbeat(threading.Thread):
                 continue
         self._wake.clear()
 
-    async def _watch_until_heard(self) -> None:
-        """The loop is told that its lease is lost; one that is blocked for good never hears it."""
-        while not (self._stopping or self._leaving or self._given_up):
-            if self._worker_loop.is_closed():
-                return
-            await self._watch(time.monotonic() + LOOK)
-
     # The worker's loop, seen from here
 
-    def _ask_for_tick(self) -> None:
-        if not self._tick_asked:
-            self._tick_asked = True
-            self._post(self._tick)
+    async def _watch(self) -> None:
+        """Ask the worker's loop for ticks, and judge it by how long it leaves one unanswered.
+
+        After a pause of the whole process (SIGSTOP, a suspended laptop) the clock is far ahead, but
+        the loop had no more chance to run than this thread: a late look counts as one on time.
+        """
+        looked = time.monotonic()
+        while not (self._stopping or self._given_up):
+            if not self._tick_asked:
+                self._tick_asked, self._unanswered, self._warned = True, 0.0, False
+                self._post(self._tick)
+            await asyncio.sleep(LOOK)
+            now = time.monotonic()
+            if self._tick_asked:
+                took = now - looked
+                self._unanswered += took if took < LOOK + LOOK_LATE else LOOK
+                self._judge_stall(self._unanswered)
+            looked = now
 
     def _tick(self) -> None:
-        self._ticked = time.monotonic()
         self._tick_asked = False
 
-    def _judge_stall(self) -> None:
-        seconds = time.monotonic() - self._ticked
+    def _judge_stall(self, seconds: float) -> None:
         if seconds < self._liveness.stall_warning:
-            self._warned = False
             return
         if not self._warned:
             self._warned = True
@@ -249,6 +308,7 @@ class Heartbeat(threading.Thread):
         if self._liveness.exit_on_stall:
             os._exit(EXIT_STALLED)
         self._given_up = True
+        self.soon()
 
     def _post(self, call: Callable[[], None]) -> None:
         if not self._worker_loop.is_closed():

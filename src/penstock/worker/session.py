@@ -136,9 +136,9 @@ class Session(Service):
             released = await self._store.close_lease(self._pool, lease)
         return released
 
-    async def abandon(self) -> None:
+    async def abandon(self, seconds: float) -> None:
         """End the heartbeat, whether or not the lease could be given back."""
         heartbeat = self._last_heartbeat or self._heartbeat
         self._heartbeat = self._last_heartbeat = None
         if heartbeat is not None:
-            await heartbeat.halt()
+            await heartbeat.halt(seconds)

@@ -83,7 +83,7 @@ class Shutdown:
         await crew.completer.close(LEAVE_WAIT)
         await self._give_up_lease()
         await crew.listener.stop()
-        await crew.session.abandon()
+        await crew.session.abandon(LEAVE_WAIT)
         crew.executor.close()
         await crew.opened.close()
         await _close(pool)
