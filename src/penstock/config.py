@@ -112,14 +112,20 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """How long each part of a stop may take: local pools, jobs, cancelled jobs. Seconds."""
+    """How long parts of a stop may take: jobs, cancelled jobs, local pools, leaving. Seconds."""
 
     finish: float = 20.0
     cancel: float = 10.0
     pool: float = 5.0
+    leave: float = 10.0
 
     def __post_init__(self) -> None:
-        _up_to_a_day(self, "finish", "cancel", "pool")
+        _up_to_a_day(self, "finish", "cancel", "pool", "leave")
+
+    @property
+    def longest(self) -> float:
+        """How long a stop may take in all; local pools are waited for twice."""
+        return 2 * self.pool + self.finish + self.cancel + self.leave
 
 
 @dataclass(frozen=True, slots=True)

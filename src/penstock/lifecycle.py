@@ -11,6 +11,8 @@ import logging
 import random
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any
 
 from penstock.errors import LeaseLost
 from penstock.events import DatabaseBack, DatabaseGone, Events
@@ -20,8 +22,43 @@ logger = logging.getLogger("penstock")
 
 BACKOFF_FIRST = 0.1
 BACKOFF_LAST = 5.0
-# What is under way when a service is stopped may take so long to finish.
+# What is under way when a service is stopped may take so long to finish, and then to be cancelled.
 FINISH = 1.0
+CANCEL = 0.5
+
+
+async def at_most(seconds: float, work: Coroutine[Any, Any, object]) -> bool:
+    """Wait for work, but no longer than that; whether it has ended. What it raises is raised.
+
+    `asyncio.timeout` waits until what it cancels has ended, which takes asyncpg minutes while the
+    database is frozen. Work that takes too long is cancelled here, and left alone if it goes on.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=max(seconds, 0.0))
+    except BaseException:
+        task.add_done_callback(_look_at)
+        task.cancel()
+        raise
+    if task.done():
+        task.result()
+        return True
+    await leave_behind(task)
+    return False
+
+
+async def leave_behind(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks, and wait a moment for them to end; those that do not are left alone."""
+    for task in tasks:
+        task.add_done_callback(_look_at)
+        task.cancel()
+    await asyncio.wait(tasks, timeout=CANCEL)
+
+
+def _look_at(task: asyncio.Future[Any]) -> None:
+    """Nobody asks for its error any more, and asyncio would complain."""
+    if not task.cancelled():
+        task.exception()
 
 
 class Health:
@@ -111,7 +148,7 @@ class Service(ABC):
             pass
         finally:
             task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await leave_behind(task)
 
     async def _run(self) -> None:
         backoff = BACKOFF_FIRST

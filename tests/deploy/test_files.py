@@ -12,7 +12,6 @@ import pytest
 
 from penstock.config import Stopping
 from penstock.service.server import GRACE
-from penstock.worker.shutdown import LEAVE_WAIT
 from tests.deploy.files import (
     DEPLOY,
     ROOT,
@@ -28,7 +27,7 @@ from tests.deploy.files import (
 )
 
 # The worker's phases: finish, cancel, and to leave what its last steps may take.
-WORKER_STOP = Stopping().finish + Stopping().cancel + LEAVE_WAIT + 5
+WORKER_STOP = Stopping().finish + Stopping().cancel + Stopping().leave + 5
 SERVE_STOP = GRACE + 10
 PORT = 8420
 

@@ -3,12 +3,16 @@
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 import pytest
 
 from penstock import Context, Penstock
 from penstock.events import WorkerStopping
+from tests.fixtures.elapsed import Elapsed
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
 
@@ -218,3 +222,65 @@ async def test_a_worker_can_be_stopped_twice_and_started_again(app: Penstock) ->
         await worker.stop()
         await worker.stop()
     assert worker.tally.completed == 2
+
+
+BRIEF = {"finish": 0.2, "cancel": 0.2, "pool": 0.2, "leave": 2.0}
+# The sum of these, and what a slow machine may take besides. Unbounded, a single statement that
+# is broken off takes longer, because asyncpg opens a connection to cancel it.
+SOON = 15.0
+
+
+@pytest.mark.parametrize("work", ["enqueues", "waits", "none"])
+async def test_a_stop_ends_in_time_although_the_database_is_frozen(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture, work: str
+) -> None:
+    started, frozen = asyncio.Event(), asyncio.Event()
+
+    async with Penstock(proxy.url) as far:
+
+        @far.task
+        async def job() -> None:
+            started.set()
+            await frozen.wait()
+            if work == "waits":
+                await asyncio.Event().wait()
+            await far.enqueue(job)
+
+        worker = worker_of(far, **BRIEF)
+        await worker.start()
+        if work != "none":
+            await far.enqueue(job)
+            await started.wait()
+        proxy.swallow()
+        try:
+            frozen.set()
+            for claimer in crew_of(worker).claimers.values():
+                claimer.wake()
+            elapsed = Elapsed()
+            await worker.stop()
+            assert elapsed.seconds < SOON
+        finally:
+            proxy.heal()
+    assert "The lease could not be given back, it will expire" in caplog.text
+
+
+async def test_a_resource_that_does_not_close_does_not_keep_a_worker_from_its_stop(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = asyncio.Event()
+
+    @app.resource
+    @asynccontextmanager
+    async def stubborn() -> AsyncIterator[Elapsed]:
+        yield Elapsed()
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+
+    worker = worker_of(app, **BRIEF)
+    await worker.start()
+    elapsed = Elapsed()
+    await worker.stop()
+    release.set()
+    assert elapsed.seconds < SOON
+    assert "resources did not close in time" in caplog.text

@@ -1,21 +1,31 @@
-"""The phases of a stop: local pools; then let jobs finish, cancel those that do not, leave."""
+"""The phases of a stop: local pools; then let jobs finish, cancel those that do not, leave.
+
+Each wait has an end that it keeps by itself: no handler, resource or frozen database can make a
+stop longer than the sum of its phases.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.config import Stopping
 from penstock.events import Events, WorkerStopping
+from penstock.lifecycle import at_most, leave_behind
 from penstock.local_pool import LocalPools
 from penstock.store import Pool
 from penstock.worker.crew import Crew
+from penstock.worker.whereabouts import where
 
 logger = logging.getLogger("penstock.worker")
 
-LEAVE_WAIT = 10.0
+# The parts of leaving share its time: each must be over after this share of it.
+CHILDREN_GONE = 0.5
+OUTCOMES_WRITTEN = 0.75
+LEASE_GIVEN_BACK = 0.9
 
 
 class Shutdown:
@@ -28,26 +38,36 @@ class Shutdown:
         events: Events,
         stopping: Stopping,
         hurry: asyncio.Event,
+        allow: Callable[[float], None],
     ) -> None:
         self._crew = crew
         self._pools = pools
         self._events = events
         self._stopping = stopping
         self._hurry = hurry
+        # Told at each step how long the rest of the stop may take.
+        self._allow = allow
+        # What has been spent beyond the phases: it is taken from the time to leave.
+        self._due = time.monotonic()
 
     async def run(self, pool: Pool) -> None:
-        crew = self._crew
+        crew, stopping = self._crew, self._stopping
         crew.begin_nothing()
+        self._allow(stopping.longest)
         claims = (*crew.scanners.values(), *crew.claimers.values())
         await asyncio.gather(*(service.stop() for service in claims))
         crew.dispatcher.give_back()
         await self._settle_pools()
-        await self._finish_jobs("finish", self._stopping.finish)
+        self._allow(stopping.longest - stopping.pool)
+        await self._finish_jobs("finish", stopping.finish)
         crew.dispatcher.stop_all("shutdown")
-        await self._finish_jobs("cancel", self._stopping.cancel)
+        self._allow(stopping.longest - stopping.pool - stopping.finish)
+        await self._finish_jobs("cancel", stopping.cancel)
         # Once more: jobs that were about to end have submitted calls, too.
         await self._settle_pools()
+        self._allow(stopping.leave)
         await self._leave(pool)
+        self._allow(0.0)
 
     async def _settle_pools(self) -> None:
         """Wait for what local pools have. They are the app's, and go on after this worker."""
@@ -70,42 +90,71 @@ class Shutdown:
         self._events.emit(WorkerStopping(name, running))
         waits = [asyncio.ensure_future(ended), asyncio.ensure_future(self._hurry.wait())]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        await leave_behind(*waits)
         self._hurry.clear()
+        self._due = min(time.monotonic(), self._due + seconds)
 
     async def _leave(self, pool: Pool) -> None:
+        """Write outcomes, give back the lease, close everything."""
         crew = self._crew
+        self._end = min(time.monotonic(), self._due) + self._stopping.leave
         for run in crew.dispatcher.running.values():
-            logger.error("%r did not stop in time; it is given back and may run twice.", run)
-        await crew.isolation.close()
-        await crew.completer.close(LEAVE_WAIT)
+            logger.error(
+                "%r did not stop in time; it is given back and may run twice. It is at %s.",
+                run,
+                where(run.future),
+            )
+        await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
+        # What users have opened may close meanwhile: their jobs are over.
+        closing = asyncio.ensure_future(self._part("resources", 1.0, crew.opened.close()))
+        idle = (crew.progress, crew.reconciler, crew.rulebook, crew.limiter, crew.mover)
+        await asyncio.gather(
+            self._part("outcomes", LEASE_GIVEN_BACK, self._write_outcomes()),
+            *(service.stop() for service in idle),
+            crew.maintenance.stop(),
+        )
         await self._give_up_lease()
-        await crew.listener.stop()
-        await crew.session.abandon(LEAVE_WAIT)
+        await asyncio.gather(
+            closing,
+            self._part("listener", 1.0, crew.listener.stop()),
+            self._part("heartbeat", 1.0, crew.session.abandon(self._left())),
+        )
         crew.executor.close()
-        await crew.opened.close()
-        await _close(pool)
+        if not await self._part("database connections", 1.0, pool.close()):
+            pool.terminate()
+            await asyncio.sleep(0)  # Lets asyncpg finish with the broken transports.
+
+    async def _write_outcomes(self) -> None:
+        await self._crew.completer.close(self._left(OUTCOMES_WRITTEN))
 
     async def _give_up_lease(self) -> None:
         """Tell the database, if it listens; otherwise the lease runs out."""
-        crew = self._crew
-        idle = (crew.progress, crew.reconciler, crew.rulebook, crew.limiter, crew.mover)
-        await asyncio.gather(*(service.stop() for service in idle), crew.maintenance.stop())
         try:
-            async with asyncio.timeout(LEAVE_WAIT):
-                await crew.progress.flush()
-                await crew.limiter.flush()
-                await crew.session.close()
+            if await at_most(self._left(LEASE_GIVEN_BACK), self._close_lease()):
+                return
+            why = "the database did not answer in time"
         except Exception as error:
-            logger.warning("The lease could not be given back, it will expire: %s", error)
+            why = str(error)
+        logger.warning("The lease could not be given back, it will expire: %s.", why)
 
+    async def _close_lease(self) -> None:
+        crew = self._crew
+        await crew.progress.flush()
+        await crew.limiter.flush()
+        await crew.session.close()
 
-async def _close(pool: Pool) -> None:
-    try:
-        async with asyncio.timeout(5):
-            await pool.close()
-    except Exception as error:
-        logger.warning("The worker's connections were cut off: %r", error)
-        pool.terminate()
+    def _left(self, share: float = 1.0) -> float:
+        """The seconds until a share of the time to leave is over."""
+        end = self._end - (1.0 - share) * self._stopping.leave
+        return max(end - time.monotonic(), 0.0)
+
+    async def _part(self, name: str, share: float, work: Coroutine[Any, Any, object]) -> bool:
+        """Do a part of leaving; whether it has ended in time. The others do not depend on it."""
+        try:
+            has_ended = await at_most(self._left(share), work)
+        except Exception:
+            logger.exception("The worker's %s could not be closed.", name)
+            return False
+        if not has_ended:
+            logger.warning("The worker's %s did not close in time and are left alone.", name)
+        return has_ended

@@ -89,6 +89,8 @@ class Worker:
         self._stop_asked = asyncio.Event()
         self._crew: Crew | None = None
         self._stop: asyncio.Task[None] | None = None
+        # Told how long the rest of the stop may take, whenever that is known better.
+        self.on_stop: Callable[[float], None] = lambda _: None
 
     # Lifecycle
 
@@ -151,7 +153,9 @@ class Worker:
 
     async def _shut_down(self, crew: Crew) -> None:
         try:
-            shutdown = Shutdown(crew, self._pools, self._events, self._stopping, self._hurry)
+            shutdown = Shutdown(
+                crew, self._pools, self._events, self._stopping, self._hurry, self.on_stop
+            )
             await shutdown.run(self._pool)
         finally:
             self._crew = self._stop = None
