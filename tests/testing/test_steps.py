@@ -1,10 +1,14 @@
 """Steps, sleeps, events and polls in an app's own tests."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
+
 from penstock import Context, EventTimeout, Pending, Penstock
 from penstock.testing import advance, attempt, drain, run
+from tests.fixtures.worker import reaches
 
 
 async def test_steps_run_without_a_database(app: Penstock) -> None:
@@ -56,6 +60,46 @@ async def test_drain_lets_the_time_of_sleeps_and_waits_pass(app: Penstock) -> No
     await drain(app, scheduled=True)
     assert done == ["sent", "reminded"]
     assert (await app.get(job)).state == "completed"
+
+
+async def test_drain_runs_a_job_that_met_the_sender_of_its_event(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    """A job that asks for an event while it is being sent asks again a second later."""
+    sent = asyncio.Event()
+
+    @app.task(queue="orders")
+    async def ship(ctx: Context) -> Any:
+        await sent.wait()
+        return await ctx.wait_for_event("paid")
+
+    @app.task(queue="payments")
+    async def pay() -> None:
+        async with connection.transaction():
+            await app.inside(connection).send_event("paid", 42)
+            sent.set()
+            await reaches(app, order, "scheduled")
+
+    order = await app.enqueue(ship)
+    await app.enqueue(pay)
+    await drain(app)
+    assert (await app.get(order)).result == 42
+
+
+async def test_drain_leaves_a_job_whose_sender_does_not_commit(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def ship(ctx: Context) -> Any:
+        return await ctx.wait_for_event("paid")
+
+    order = await app.enqueue(ship)
+    async with connection.transaction():
+        await app.inside(connection).send_event("paid", 42)
+        await drain(app)
+        assert (await app.get(order)).state == "scheduled"
+    await drain(app)
+    assert (await app.get(order)).result == 42
 
 
 async def test_an_event_wakes_a_job_in_a_drain(app: Penstock) -> None:
