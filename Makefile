@@ -37,7 +37,7 @@ DJANGO_VENV := .venv-django
 KNOWLEDGE_BENCH = $(filter-out %/cocoindex_runner.py,$(wildcard benchmarks/knowledge/*.py))
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
 
-.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos check bench bench-fair bench-knowledge bench-listeners bench-knowledge-search bench-peers bench-report schema clean
+.PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos test-stopped check bench bench-fair bench-knowledge bench-listeners bench-knowledge-search bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -94,6 +94,10 @@ test-django: ## Run Django's tests with its newest version, where there is a Pyt
 test-chaos: $(STAMP) ## Run the long form of the fault tests, the plays and the loads
 	PENSTOCK_LONG=1 $(BIN)/pytest --timeout=3600 tests/chaos tests/db tests/bench
 
+# TESTS names some tests, all of them take long like this. SEED repeats the choices of an earlier run.
+test-stopped: $(STAMP) ## Stop the tests' processes at random, to find flaky tests: TESTS=tests/worker SEED=7
+	$(BIN)/python scripts/stop_randomly.py $(if $(SEED),--seed $(SEED)) $(BIN)/pytest -n 2 --dist loadfile --timeout=300 $(TESTS)
+
 check: check-types check-tests check-style check-api check-layers ## Lint, check format, types and layers
 
 .PHONY: check-style check-types check-tests check-api check-layers
@@ -102,7 +106,7 @@ check-style: $(STAMP)
 	$(BIN)/ruff format --check .
 
 check-types: $(STAMP)
-	$(BIN)/mypy src tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/knowledge_search benchmarks/listeners benchmarks/micro_batching benchmarks/page $(KNOWLEDGE_BENCH) $(TYPING_TESTS)
+	$(BIN)/mypy src scripts/stop_randomly.py tests/conftest.py tests/fixtures benchmarks/compare.py benchmarks/before_after benchmarks/fairness benchmarks/http benchmarks/knowledge_search benchmarks/listeners benchmarks/micro_batching benchmarks/page $(KNOWLEDGE_BENCH) $(TYPING_TESTS)
 
 # What is compiled here need not be by each of the processes that run the tests.
 check-tests: $(STAMP)
