@@ -108,7 +108,7 @@ async def test_any_final_job_can_run_again(app: Penstock, note, ending: str) -> 
         await worker_of(app).drain(seconds=10)
     await app.retry(enqueued)
     await worker_of(app).drain(seconds=10)
-    assert await app.wait(enqueued, timeout=1) == "again"
+    assert await app.wait(enqueued, timeout=30) == "again"
 
 
 async def test_a_scheduled_job_is_due_now(app: Penstock, note) -> None:

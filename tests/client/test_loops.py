@@ -19,7 +19,7 @@ def test_an_app_outlives_its_event_loop(database: Database) -> None:
     async def once() -> str:
         job = await app.enqueue(greet, "Ada")
         await app.worker().drain(seconds=10)
-        return await app.wait(job, timeout=1)
+        return await app.wait(job, timeout=30)
 
     async def last() -> None:
         await app.enqueue(greet, "Bob")

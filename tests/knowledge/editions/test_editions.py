@@ -57,7 +57,8 @@ async def test_what_comes_in_meanwhile_is_in_both(scene: Scene, library: Library
     base = await library.base("handbook")
     await library.change_recipe(base, OTHER)
     await scene.add(library, {"b.md": HEN, "a.md": FOX + " And runs."})
-    await scene.drain()
+    # The switch looks again in two seconds if it comes before these documents are in.
+    await scene.drain(scheduled=True)
 
     after = await library.base("handbook")
     assert after.edition.recipe == OTHER
