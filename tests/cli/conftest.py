@@ -35,6 +35,7 @@ class Shop:
         self.app.use_database(url)
         self.greet, self.fail, self.snooze = names["greet"], names["fail"], names["snooze"]
         self.send, self.hang, self.die = names["send"], names["hang"], names["die"]
+        self.leave = names["leave"]
 
 
 @pytest.fixture

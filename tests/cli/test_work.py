@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from tests.cli.command import Commands, Run
 from tests.cli.conftest import Shop
@@ -131,10 +133,43 @@ async def test_processes_whose_parent_is_killed_stop_by_themselves(
     assert (await shop.app.get(job)).state == "completed"
 
 
+async def test_handlers_that_end_their_processes_do_not_empty_the_fleet(
+    penstock: Commands, shop: Shop
+) -> None:
+    fleet = penstock.start("work", "shop", "--processes", "2", "--queue", "mail:1")
+    for code in (1, 0):
+        await shop.app.enqueue(shop.leave, code)
+        ended = f"ended with exit code {code}; it is started again in"
+        await until(lambda ended=ended: ended in fleet.log, 60, what=f"an end with {code}")
+    job = await shop.app.enqueue(shop.send, str(penstock.folder / "started"), 0.0)
+    await shop.app.wait(job, timeout=60)
+    fleet.send(signal.SIGTERM)
+    assert fleet.end() == 0
+
+
+def test_systemd_hears_of_several_processes_from_their_parent_alone(penstock: Commands) -> None:
+    place = penstock.folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(place))
+        channel.settimeout(60)
+        penstock.environment["NOTIFY_SOCKET"] = str(place)
+        fleet = penstock.start("work", "shop", "--processes", "2")
+        assert channel.recv(100) == b"READY=1"
+        fleet.send(signal.SIGTERM)
+        assert channel.recv(100) == b"STOPPING=1"
+        assert fleet.end() == 0
+        channel.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            channel.recv(100)
+
+
 def test_processes_that_cannot_start_are_not_started_for_ever(bare: Commands) -> None:
     failed = bare.run("work", "nowhere", "--processes", "2")
     assert failed.returncode == 1
     assert "There is no module nowhere" in failed.stderr
+    assert "ERROR" in failed.stderr
+    assert "None of the 2 worker processes could start" in failed.stderr
+    assert "ended with exit code 1 before it had a lease" in failed.stderr
 
 
 def _children(fleet: Run) -> list[int]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,8 +22,9 @@ from penstock.cli.serving import queues_of
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
+from penstock.events import Event, LeaseTaken
 from penstock.worker import Tally, Worker
-from penstock.worker.fleet import Fleet
+from penstock.worker.fleet import STARTED, Fleet, ProcessReady, log_event
 
 logger = logging.getLogger("penstock.work")
 
@@ -46,7 +47,7 @@ class Given:
     heartbeat: float
     stop_wait: float
     metrics: str | None
-    stop_with_stdin: bool
+    under_parent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,21 @@ async def drain(given: Given, limit: int | None, longest: float | None) -> Drain
 
 async def keep_fleet(command: Sequence[str], processes: int) -> int:
     """Keep worker processes; the exit code."""
-    fleet = Fleet(command, processes)
-    on_stop_signals(lambda number: fleet.ask_to_stop())
-    supervisor.tell("READY=1")
+    is_ready = False
+
+    def tell(event: Event) -> None:
+        nonlocal is_ready
+        log_event(event)
+        if isinstance(event, ProcessReady) and not is_ready:
+            is_ready = True
+            supervisor.tell("READY=1")
+
+    def stop(_: signal.Signals) -> None:
+        supervisor.tell("STOPPING=1")
+        fleet.ask_to_stop()
+
+    fleet = Fleet(command, processes, told=tell)
+    on_stop_signals(stop)
     return 0 if await fleet.run() else 1
 
 
@@ -117,11 +130,19 @@ async def _worker(given: Given) -> AsyncIterator[Worker]:
     worker = configured(app, given)
     stop = _Stop(worker)
     on_stop_signals(stop.signalled)
-    if given.stop_with_stdin:
+    if given.under_parent:
+        supervisor.leave_to_parent()
+        app.events.subscribe(LeaseTaken, _tell_parent)
         stop.with_stdin()
     with exposed(app, given.metrics):
         async with opened(app):
             yield worker
+
+
+def _tell_parent(_: LeaseTaken) -> None:
+    """Tell the parent process that this one has started: its end is no failed start any more."""
+    with suppress(OSError):  # The parent is gone.
+        os.write(sys.stdin.fileno(), STARTED)
 
 
 def configured(app: Penstock, given: Given) -> Worker:

@@ -23,3 +23,8 @@ def tell(state: str) -> None:
             channel.sendto(state.encode(), address)
     except OSError as error:
         logger.warning("systemd could not be told %s: %s", state, error)
+
+
+def leave_to_parent() -> None:
+    """Tell systemd nothing: the parent process speaks for all."""
+    os.environ.pop(PLACE, None)

@@ -127,10 +127,13 @@ Metrics = Annotated[
         rich_help_panel=LIFE,
     ),
 ]
-StopWithStdin = Annotated[
+UnderParent = Annotated[
     bool,
     typer.Option(
-        "--stop-with-stdin", hidden=True, help="Stop when stdin is closed: the parent is gone."
+        "--under-parent",
+        hidden=True,
+        help="Tell the parent process, which is at the other end of stdin, when the worker has its "
+        "lease; stop when stdin is closed, because the parent is gone.",
     ),
 ]
 
@@ -161,7 +164,7 @@ def work(
     logs: Logs,
     where: Where,
     output: Output,
-    stop_with_stdin: StopWithStdin = False,
+    under_parent: UnderParent = False,
 ) -> None:
     """Run the jobs of an app.
 
@@ -192,7 +195,7 @@ def work(
         heartbeat=lease / 6 if heartbeat is None else heartbeat,
         stop_wait=stop_wait,
         metrics=metrics,
-        stop_with_stdin=stop_with_stdin,
+        under_parent=under_parent,
     )
     if not drain:
         run(service.serve(given))
@@ -208,5 +211,5 @@ def _one_of_the_fleet() -> list[str]:
     return [
         *(sys.executable, "-m", "penstock.cli"),
         *given,
-        *("--processes", "1", "--stop-with-stdin"),
+        *("--processes", "1", "--under-parent"),
     ]

@@ -66,5 +66,5 @@ def _command(url: str, lease: float) -> list[str]:
     return [
         *(sys.executable, "-m", "penstock.cli", "work", "penstock.demo.tasks:app", *queues),
         *("--database-url", url, "--schema", "penstock", "--lease", f"{lease}s"),
-        *("--stop-wait", "5s", "--log-format", "json", "--stop-with-stdin"),
+        *("--stop-wait", "5s", "--log-format", "json", "--under-parent"),
     ]

@@ -1,8 +1,9 @@
 """Several worker processes under one parent, so that a machine's cores are used.
 
-The parent runs no jobs. It starts the processes anew when they die, passes signals on, and ends
-with the last of them. Each process has a pipe from the parent as its stdin: should the parent be
-killed, the pipe closes and they stop by themselves.
+The parent runs no jobs. It restarts processes that end without being asked, passes signals on, and
+ends with the last of them. The stdin of each process is a socket to the parent. The process writes
+to it once it has its lease: from then on it has started, whatever its exit code will be. Should the
+parent be killed, the socket closes, and the processes stop by themselves.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO
 
 from msgspec import Struct
@@ -20,13 +23,13 @@ from penstock.events import Event
 
 logger = logging.getLogger("penstock.fleet")
 
-BACKOFF_FIRST = 0.5
-BACKOFF_LAST = 30.0
-# Who lives this long has started well, and has paid off earlier deaths.
-HEALTHY = 30.0
-STARTING = 10.0
-# The exit codes of a command that says what is wrong and leaves: trying again would say it again.
-CANNOT_START = (1, 2)
+BACKOFF_FIRST_S = 0.5
+BACKOFF_MOST_S = 30.0
+# A process that started and lived this long makes up for its earlier ends.
+HEALTHY_S = 30.0
+STARTED = b"started\n"
+# A signal that comes before a process can handle it ends it, too.
+ENDS_AS_ASKED = (0, -signal.SIGTERM)
 
 
 class ProcessStarted(Event, frozen=True):
@@ -34,19 +37,47 @@ class ProcessStarted(Event, frozen=True):
     pid: int
 
 
+class ProcessReady(Event, frozen=True):
+    """The process has its lease."""
+
+    number: int
+    pid: int
+
+
 class ProcessEnded(Event, frozen=True):
-    """`cause` completes the sentence "worker process 2 …"; `again_in` is None if it stays away."""
+    """`cause` completes the sentence "worker process 2 …".
+
+    `again_in` is None while the processes stop: then `is_clean` says whether it ended as asked.
+    """
 
     number: int
     pid: int
     cause: str
     again_in: float | None
+    is_clean: bool = False
 
 
-class Child(Struct, frozen=True):
+class ProcessNotCreated(Event, frozen=True):
+    """The system gave no process."""
+
+    number: int
+    error: str
+    again_in: float
+
+
+class NoneStarted(Event, frozen=True):
+    """Every process has ended before it had its lease: all of them stop."""
+
+    processes: int
+    cause: str
+
+
+class Child(Struct):
     number: int
     process: asyncio.subprocess.Process
+    channel: socket.socket
     began: float
+    has_started: bool = False
 
     @property
     def lived(self) -> float:
@@ -75,11 +106,15 @@ class Fleet:
         self._output = output
         self._children: dict[int, Child] = {}
         self._stopping = asyncio.Event()
-        self._proven = False
+        self._has_started = False
+        self._never_started: set[int] = set()
         self._failed = False
 
     async def run(self) -> bool:
-        """Keep the processes until all have ended; False if they could not even start."""
+        """Keep the processes until they are asked to stop and have ended.
+
+        False if none of them could start, or if one did not end as it was asked to.
+        """
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._processes + 1):
                 group.create_task(self._keep(number))
@@ -92,53 +127,88 @@ class Fleet:
             _terminate(child.process)
 
     async def _keep(self, number: int) -> None:
-        backoff = BACKOFF_FIRST
+        backoff = BACKOFF_FIRST_S
         while not self._stopping.is_set():
-            child = await self._start(number)
-            code = await child.process.wait()
-            del self._children[number]
-            if child.lived > HEALTHY:
-                backoff = BACKOFF_FIRST
-            again_in = backoff if self._comes_again(child, code) else None
-            self._told(ProcessEnded(number, child.process.pid, cause_of(code), again_in))
-            if again_in is None:
-                return
-            backoff = min(backoff * 2, BACKOFF_LAST)
-            await self._pause(again_in)
+            try:
+                child = await self._start(number)
+            except OSError as error:
+                if not self._give_up(number, f"could not be created: {error}"):
+                    self._told(ProcessNotCreated(number, str(error), backoff))
+            else:
+                code = await child.process.wait()
+                self._forget(child)
+                if child.has_started and child.lived > HEALTHY_S:
+                    backoff = BACKOFF_FIRST_S
+                self._ended(child, code, backoff)
+            await self._pause(backoff)
+            backoff = min(backoff * 2, BACKOFF_MOST_S)
 
     async def _start(self, number: int) -> Child:
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=self._output,
-            stderr=self._output,
-            # Ctrl-C in a terminal reaches a whole group; here the parent alone passes it on.
-            start_new_session=True,
-        )
-        child = Child(number, process, time.monotonic())
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdin=theirs.fileno(),
+                    stdout=self._output,
+                    stderr=self._output,
+                    # Ctrl-C in a terminal reaches a whole group: the parent alone passes it on.
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+        ours.setblocking(False)
+        child = Child(number, process, ours, time.monotonic())
         self._children[number] = child
+        asyncio.get_running_loop().add_reader(ours, self._hear, child)
         self._told(ProcessStarted(number, process.pid))
         if self._stopping.is_set():
             _terminate(process)
         return child
 
-    def _comes_again(self, child: Child, code: int) -> bool:
-        """Not if it was told to end, and not if nothing ever worked and it says what is wrong."""
-        self._proven = self._proven or child.lived > STARTING
-        if code == 0 or self._stopping.is_set():
+    def _hear(self, child: Child) -> None:
+        """Read what a process has written: it has its lease."""
+        data = b""
+        with suppress(OSError):
+            data = child.channel.recv(1024)
+        if not data:
+            asyncio.get_running_loop().remove_reader(child.channel)
+        elif not child.has_started:
+            child.has_started = self._has_started = True
+            self._told(ProcessReady(child.number, child.process.pid))
+
+    def _forget(self, child: Child) -> None:
+        self._hear(child)  # It may have ended right after it started.
+        asyncio.get_running_loop().remove_reader(child.channel)
+        child.channel.close()
+        del self._children[child.number]
+
+    def _ended(self, child: Child, code: int, backoff: float) -> None:
+        """Say what a process died of."""
+        number, pid, cause = child.number, child.process.pid, cause_of(code)
+        if self._stopping.is_set():
+            is_clean = code in ENDS_AS_ASKED
+            self._failed = self._failed or not is_clean
+            self._told(ProcessEnded(number, pid, cause, None, is_clean))
+            return
+        if child.has_started or not self._give_up(number, cause):
+            self._told(ProcessEnded(number, pid, cause, backoff))
+
+    def _give_up(self, number: int, cause: str) -> bool:
+        """Stop if no process can start: this one could not, and neither could any other."""
+        self._never_started.add(number)
+        if self._has_started or len(self._never_started) < self._processes:
             return False
-        if code in CANNOT_START and not self._proven:
-            self._failed = True
-            self.ask_to_stop()
-            return False
+        self._failed = True
+        self._told(NoneStarted(self._processes, cause))
+        self.ask_to_stop()
         return True
 
     async def _pause(self, seconds: float) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
-        except TimeoutError:
-            pass
 
 
 def cause_of(code: int) -> str:
@@ -155,8 +225,13 @@ def log_event(event: Event) -> None:
     match event:
         case ProcessStarted(number, pid):
             logger.info("Worker process %d has started, its pid is %d.", number, pid)
-        case ProcessEnded(number, pid, cause, None):
-            logger.info("Worker process %d, pid %d, %s.", number, pid, cause)
+        case ProcessReady(number, pid):
+            logger.debug("Worker process %d, pid %d, has its lease.", number, pid)
+        case ProcessEnded(number, pid, cause, None, is_clean):
+            if is_clean:
+                logger.info("Worker process %d, pid %d, %s.", number, pid, cause)
+            else:
+                logger.error("Worker process %d, pid %d, %s during the stop.", number, pid, cause)
         case ProcessEnded(number, pid, cause, again_in):
             logger.error(
                 "Worker process %d, pid %d, %s; it is started again in %.1f s.",
@@ -164,6 +239,20 @@ def log_event(event: Event) -> None:
                 pid,
                 cause,
                 again_in,
+            )
+        case ProcessNotCreated(number, error, again_in):
+            logger.error(
+                "Worker process %d could not be created (%s); this is tried again in %.1f s.",
+                number,
+                error,
+                again_in,
+            )
+        case NoneStarted(processes, cause):
+            logger.error(
+                "None of the %d worker processes could start, so the command ends. The last one %s "
+                "before it had a lease; its own messages say why.",
+                processes,
+                cause,
             )
 
 
