@@ -140,6 +140,7 @@ from penstock.insights import (
 )
 from penstock.job import (
     AttemptError,
+    EarlierEnd,
     Job,
     State,
 )
@@ -241,6 +242,7 @@ __all__ = [
     "Done",
     "DuplicateStep",
     "DuplicateTask",
+    "EarlierEnd",
     "EmbeddedError",
     "Enqueued",
     "EventTimeout",

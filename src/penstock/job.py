@@ -28,7 +28,8 @@ STATES: Final[tuple[State, ...]] = (
     CANCELLED,
 )
 
-ErrorKind = Literal["failure", "timeout", "lost", "parked", "death"]
+# "rerun" is in rows alone: Job has those apart, as they are no errors.
+ErrorKind = Literal["failure", "timeout", "lost", "parked", "death", "rerun"]
 
 MESSAGE_LIMIT: Final = 4 * 1024
 TRACEBACK_LIMIT: Final = 16 * 1024
@@ -54,6 +55,15 @@ class AttemptError(Struct, frozen=True, kw_only=True):
     worker: str = ""
     at: datetime | None = None
     began: datetime | None = None
+
+
+class EarlierEnd(Struct, frozen=True, kw_only=True):
+    """An attempt that ended the job without an error of its own; then somebody ran it again."""
+
+    attempt: int
+    state: str
+    began: datetime | None = None
+    at: datetime | None = None
 
 
 # gc=False: one is built for each claimed job, and nothing in it can refer back to it.
@@ -101,6 +111,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     unique_key: str | None = None
 
     errors: tuple[AttemptError, ...] = ()
+    earlier_ends: tuple[EarlierEnd, ...] = ()  # of a job that somebody ran again
     result: Any = None
 
     @property
@@ -112,6 +123,20 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     def last_error(self) -> AttemptError | None:
         """The error of the latest attempt that had one."""
         return self.errors[-1] if self.errors else None
+
+
+def split_errors(
+    entries: tuple[AttemptError, ...],
+) -> tuple[tuple[AttemptError, ...], tuple[EarlierEnd, ...]]:
+    """Return the errors, and the earlier ends, from a job's errors as a row has them."""
+    if all(entry.kind != "rerun" for entry in entries):
+        return entries, ()
+    ends = (
+        EarlierEnd(attempt=entry.attempt, state=entry.type, began=entry.began, at=entry.at)
+        for entry in entries
+        if entry.kind == "rerun"
+    )
+    return tuple(entry for entry in entries if entry.kind != "rerun"), tuple(ends)
 
 
 def split_lane(lane: str) -> tuple[str, tuple[str, ...]]:

@@ -100,6 +100,22 @@ async def test_a_filter_asks_first(penstock: Commands, shop: Shop) -> None:
     assert (await shop.app.get(job)).state == "ready"
 
 
+async def test_a_completed_job_runs_again_only_after_a_question(
+    penstock: Commands, shop: Shop
+) -> None:
+    [dead] = await failed(shop, 1)
+    done = await shop.app.enqueue(shop.greet, "Ada")
+    await worker_of(shop.app).drain()
+    asked = penstock.run("jobs", "retry", dead, done.id)
+    assert asked.returncode == 1
+    assert f"1 job has completed, and will run again: {done.id} (shop.greet).\n" in asked.stderr
+    assert (await shop.app.get(dead)).state == "failed"
+    found = penstock.run("jobs", "retry", "--state", "failed", "--state", "completed")
+    assert "2 jobs will be retried. 1 job has completed, and will run again: " in found.stderr
+    assert penstock.run("jobs", "retry", dead, done.id, "--yes").returncode == 0
+    assert (await shop.app.get(done)).state == "ready"
+
+
 async def test_where_nobody_can_answer_nothing_is_changed(penstock: Commands, shop: Shop) -> None:
     [job] = await failed(shop, 1)
     done = penstock.run("jobs", "delete", "--state", "failed")

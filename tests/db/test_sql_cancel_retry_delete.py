@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -101,6 +101,41 @@ async def test_a_final_job_runs_again_under_its_id_with_fresh_chances(
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.job_history") == 0
     [again] = await engine.claim(lease, lines=[("", 3)])
     assert (again["id"], again["attempt"]) == (attempt["id"], 2)
+
+
+async def test_a_retry_removes_the_progress_of_what_comes_back(engine: Engine) -> None:
+    lease, unique = await engine.lease(), '{"key": "k"}'
+    free = await engine.attempt(lease)
+    held = await engine.attempt(lease, uniques=unique)
+    done = await engine.call(
+        "progress_v1",
+        ids=[free["id"], held["id"]],
+        tokens=[free["token"], held["token"]],
+        done=[3.0] * 2,
+        totals=[10.0] * 2,
+        messages=[None] * 2,
+    )
+    assert done == []
+    await engine.settle([free, held])
+    await engine.enqueue(uniques=unique)
+    answers = await engine.answers("retry_v2", free["id"], held["id"])
+    assert answers == {free["id"]: "ready", held["id"]: "held"}
+    left = await engine.connection.fetch("SELECT job FROM penstock.progress")
+    assert [row["job"] for row in left] == [held["id"]]
+
+
+async def test_an_attempt_without_an_error_stays_known_after_a_retry(engine: Engine) -> None:
+    engine.now = NOON
+    attempt = await engine.attempt()
+    engine.now = later = NOON + timedelta(seconds=30)
+    await engine.settle([attempt])
+    await engine.answers("retry_v2", attempt["id"], now=later)
+    row = await engine.live(attempt["id"])
+    assert row is not None
+    [end] = json.loads(row["errors"])
+    assert (end["kind"], end["type"], end["attempt"]) == ("rerun", "completed", 1)
+    assert datetime.fromisoformat(end["began"]) == NOON
+    assert datetime.fromisoformat(end["at"]) == later
 
 
 async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_success(

@@ -181,3 +181,68 @@ async def test_a_job_whose_worker_is_lost_says_so(
     [wait] = await until(lost, what="the lease to end")
     assert wait.kind == "lost"
     assert "ghost" in wait.message
+
+
+async def test_the_timeline_of_a_job_that_was_run_again_has_all_attempts(
+    app: Penstock, insights: Insights
+) -> None:
+    @app.task(max_attempts=1)
+    async def greet(ctx: Context) -> str:
+        ctx.progress(ctx.attempt, 10)
+        if ctx.attempt == 3:
+            raise ValueError("no such customer")
+        return f"attempt {ctx.attempt}"
+
+    job = await app.enqueue(greet)
+
+    async def run(attempt: int) -> None:
+        await worker_of(app).drain()
+        seen = await insights.job(job.id)
+        assert seen.place.progress is not None
+        assert seen.place.progress.done == attempt
+
+    async def told() -> list[str]:
+        return [moment.what for moment in (await insights.job(job.id)).timeline]
+
+    await run(1)
+    await app.retry(job)
+    seen = await insights.job(job.id)
+    assert (seen.place.progress, seen.job.result, seen.job.errors) == (None, None, ())
+    begun = ["enqueued", "attempt 1 began", "attempt 1: completed"]
+    assert await told() == [*begun, "ready"]
+    await app.cancel(job)
+    await app.retry(job)
+    assert await told() == [*begun, "ready"]
+    await run(2)
+    assert await told() == [*begun, "attempt 2 began", "completed"]
+    assert (await app.get(job)).last_error is None
+    await app.retry(job)
+    await run(3)
+    await app.retry(job)
+    await run(4)
+    assert await told() == [
+        *begun,
+        *("attempt 2 began", "attempt 2: completed"),
+        *("attempt 3 began", "attempt 3: ValueError"),
+        *("attempt 4 began", "completed"),
+    ]
+    ended = await app.get(job)
+    assert [error.attempt for error in ended.errors] == [3]
+    assert [(end.attempt, end.state) for end in ended.earlier_ends] == [
+        (1, "completed"),
+        (2, "completed"),
+    ]
+
+
+async def test_the_attempt_that_a_cancel_ended_stays_in_the_timeline(
+    app: Penstock, insights: Insights, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def walk() -> None: ...
+
+    job = await app.enqueue(walk)
+    await ghost(connection)
+    await app.cancel(job)
+    await app.retry(job)
+    told = [moment.what for moment in (await insights.job(job.id)).timeline]
+    assert told == ["enqueued", "attempt 1 began", "attempt 1: cancelled", "ready"]

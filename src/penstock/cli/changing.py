@@ -19,10 +19,10 @@ from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
 from penstock.client import Client
 from penstock.errors import JobNotFound
-from penstock.job import Job
+from penstock.job import COMPLETED, Job
 from penstock.store import key_of
 from penstock.store.workflows import Workflows
-from penstock.wording import counted
+from penstock.wording import counted, listed
 
 SHOWN = 20
 
@@ -72,7 +72,7 @@ class Which:
 def change(
     verb: Verb, which: Which, where: Where, output: Output, *, dry_run: bool, yes: bool
 ) -> None:
-    """Change jobs; those that a filter finds only after a question."""
+    """Change jobs; those that a filter finds, and completed ones to run again, after a question."""
     if dry_run or not (which.ids or yes):
         found, more = asyncio.run(_look(which, where))
         number = f"{counted(len(found), 'job')}{' and more' if more else ''}"
@@ -82,8 +82,31 @@ def change(
             )
             return
         if found:
-            confirm(f"{number} will be {verb.past}.")
+            confirm(f"{number} will be {verb.past}.{_rerun(verb, found)}")
+    elif verb is RETRY and not yes:
+        completed = asyncio.run(_completed(which, where))
+        if completed:
+            confirm(_rerun(verb, completed).strip())
     asyncio.run(_change(verb, which, where)).show(output)
+
+
+def _rerun(verb: Verb, jobs: Sequence[Job]) -> str:
+    """A sentence about the completed ones among jobs that are to be retried, if there are any."""
+    completed = [f"{job.id} ({job.task})" for job in jobs if job.state == COMPLETED]
+    if verb is not RETRY or not completed:
+        return ""
+    number = f"{counted(len(completed), 'job')} {'has' if len(completed) == 1 else 'have'}"
+    return f" {number} completed, and will run again: {listed(completed)}."
+
+
+async def _completed(which: Which, where: Where) -> list[Job]:
+    """Those of the named jobs that have completed."""
+    completed: list[Job] = []
+    async with reached_for(where, which.filter.tenant) as queue:
+        async for ids, _ in which.pages(queue):
+            jobs = (await jobs_of(queue, ids, which.filter.tenant)).values()
+            completed += [job for job in jobs if job.state == COMPLETED]
+    return completed
 
 
 async def _look(which: Which, where: Where) -> tuple[list[Job], bool]:

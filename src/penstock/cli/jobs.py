@@ -126,7 +126,7 @@ def retry(
 ) -> None:
     """Run jobs again: those that ended come back under their ids, scheduled ones are due now.
 
-    A filter without a state means failed jobs.
+    A filter without a state means failed jobs. A completed job runs again only after a question.
     """
     from penstock.cli.changing import RETRY, Which, change
 

@@ -221,7 +221,8 @@ class Client(
     async def retry(self, job: JobId) -> None:
         """Run a job again: a final one comes back under its id, a waiting one is due now.
 
-        In a workflow it comes back blocked while jobs that it waits for live.
+        A completed one does its work again; its progress and result are gone then. In a workflow
+        it comes back blocked while jobs that it waits for live.
         """
         answer = await self._change("retry", job)
         if answer == "held":

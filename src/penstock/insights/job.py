@@ -51,6 +51,9 @@ def _moments(job: Job) -> Iterator[Moment]:
     for error in job.errors:
         if error.at is not None:
             yield Moment(error.at, f"attempt {error.attempt}: {error.type}")
+    for end in job.earlier_ends:
+        if end.at is not None:
+            yield Moment(end.at, f"attempt {end.attempt}: {end.state}")
     if job.state == READY and job.ready_at is not None:
         yield Moment(job.ready_at, "ready")
     if job.state == SCHEDULED and job.run_at is not None:
@@ -71,7 +74,8 @@ def _untold(begun: list[tuple[int, datetime]]) -> Iterator[Moment]:
 
 
 def _begun(job: Job) -> set[tuple[int, datetime]]:
-    """When attempts began: the last one as the row has it, those before as their errors do."""
+    """When attempts began: the last one as the row has it, those before as their ends do."""
     begun = {(error.attempt, error.began) for error in job.errors}
+    begun |= {(end.attempt, end.began) for end in job.earlier_ends}
     begun.add((job.attempt, job.attempted_at))
     return {(attempt, began) for attempt, began in begun if began is not None}

@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from penstock.job import AttemptError, Job, split_lane
+from penstock.job import AttemptError, Job, split_errors, split_lane
 
 
 class Line(NamedTuple):
@@ -132,6 +132,7 @@ class Attempt:
     def _build(self) -> Job:
         row, extra = self.row, self.extra or _Extra(run_at=self.row["created_at"])
         lane, limits = split_lane(row["lane"])
+        errors, earlier_ends = split_errors(extra.errors or ())
         return Job(
             id=str(self.id),
             task=self.task,
@@ -163,7 +164,8 @@ class Attempt:
             workflow=_text(extra.workflow),
             step=extra.step,
             unique_key=extra.unique_key,
-            errors=extra.errors or (),
+            errors=errors,
+            earlier_ends=earlier_ends,
         )
 
 

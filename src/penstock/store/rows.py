@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from penstock.errors import JobNotFound
-from penstock.job import AttemptError, Job, split_lane
+from penstock.job import AttemptError, Job, split_errors, split_lane
 
 _JSON = ("args", "meta", "retry", "result")
 _IDS = ("id", "batch", "workflow")
@@ -27,7 +27,8 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
     fields["lane"], fields["limits"] = split_lane(fields["lane"])
     fields["meta"] = fields["meta"] or {}
     fields["tags"] = tuple(fields["tags"] or ())
-    fields["errors"] = _decode_errors(fields["errors"]) if fields["errors"] else ()
+    entries = _decode_errors(fields["errors"]) if fields["errors"] else ()
+    fields["errors"], fields["earlier_ends"] = split_errors(entries)
     return Job(**fields)
 
 

@@ -1,4 +1,5 @@
--- Run jobs again: a final one comes back under its id with fresh chances, a scheduled one is due now.
+-- Run jobs again: a final one comes back under its id with fresh chances and without progress or result, a scheduled
+-- one is due now.
 -- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
 -- state of one that ended just now, and that somebody else is changing.
 --
@@ -63,7 +64,7 @@ BEGIN
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
-                      h.meta, h.retry, h.errors, h.step, h.state
+                      h.meta, h.retry, h.errors, h.step, h.state, h.attempted_at, h.finished_at
         ), live AS (
             INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
                              attempt, max_attempts, max_losses, priority, args_version, has_children, state,
@@ -73,7 +74,14 @@ BEGIN
                    CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
                    b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
                    b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
-                   b.retry, b.errors, b.step
+                   b.retry,
+                   -- Only errors are kept with a job. How the attempt ended that has none would be forgotten.
+                   CASE WHEN b.attempted_at IS NULL
+                          OR (b.errors -> -1 ->> 'began')::timestamptz = b.attempted_at THEN b.errors
+                        ELSE coalesce(b.errors, '[]') || jsonb_build_object(
+                             'kind', 'rerun', 'type', b.state, 'message', '', 'attempt', b.attempt,
+                             'began', b.attempted_at, 'at', b.finished_at) END,
+                   b.step
               FROM back AS b
         ), counted AS (
             INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
@@ -86,6 +94,7 @@ BEGIN
         IF v_linked IS NOT NULL THEN
             PERFORM wait_again_v1(v_linked, v_parents);
         END IF;
+        DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
         -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
         DELETE FROM step AS s
          WHERE s.job = ANY (v_ids) AND s.job <> ALL (v_held) AND s.kind IN ('event', 'poll') AND s.result @> '{"timed_out": true}';
