@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
+from penstock.bounded_connection import BoundedConnection
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 LOCAL = "postgresql://"
@@ -75,6 +77,8 @@ async def connect(
     dsn: str | None = None, *, timeout: float = CONNECT_TIMEOUT_S, **settings: Any
 ) -> Connection:
     """A connection to the first host that fits the URL's `target_session_attrs`."""
+    if settings.get("connection_class", asyncpg.Connection) is asyncpg.Connection:
+        settings["connection_class"] = BoundedConnection
     url = dsn or LOCAL
     wanted = _query(url).get("target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS", ANY)
     hosts = hosts_of(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import asyncpg
 
@@ -13,7 +13,6 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 # A statement that takes longer is given up: the connection counts as lost.
 COMMAND_TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
-LIMITS: dict[str, Any] = {"command_timeout": COMMAND_TIMEOUT, "timeout": CONNECT_TIMEOUT}
 
 
 async def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> Connection:
