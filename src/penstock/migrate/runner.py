@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -17,6 +18,7 @@ from penstock.migrate.ledger import Connection, MigrationStatus
 from penstock.migrate.plan import Step, newest, plan
 from penstock.sql import migrations
 from penstock.store import Executor
+from penstock.store.connection import CONNECT_TIMEOUT
 
 
 async def migrate(
@@ -25,6 +27,7 @@ async def migrate(
     schema: str = "penstock",
     to: int | None = None,
     rls: bool | None = None,
+    timeout: float = CONNECT_TIMEOUT,
 ) -> list[str]:
     """Apply what is pending, in one transaction; return the names of what was applied.
 
@@ -32,10 +35,12 @@ async def migrate(
 
     `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
     `rls` switches row level security on or off; without it, that stays as it is.
+    A migration may take as long as it needs; `timeout` is how long connecting may take, and how
+    long the server may be silent to others before it is given up.
     """
     Database(schema=schema)  # Its rule for names: channels are named after it.
     security.check(schema, rls)
-    async with _connected(url_or_connection) as connection, _transaction(connection):
+    async with _connected(url_or_connection, timeout) as connection, _transaction(connection):
         steps = await prepare(connection, schema, to)
         try:
             for piece in await covered(connection, schema, steps, rls):
@@ -94,15 +99,39 @@ async def check(connection: Executor, schema: str = "penstock") -> None:
 
 
 @asynccontextmanager
-async def _connected(url_or_connection: str | Connection) -> AsyncIterator[Connection]:
+async def _connected(
+    url_or_connection: str | Connection, timeout: float = CONNECT_TIMEOUT
+) -> AsyncIterator[Connection]:
     if not isinstance(url_or_connection, str):
         yield url_or_connection
         return
-    connection = await hosts.connect(url_or_connection, statement_cache_size=0)
+    connection = await hosts.connect(url_or_connection, timeout=timeout, statement_cache_size=0)
+    watch = asyncio.create_task(_cut_off_if_frozen(connection, url_or_connection, timeout))
     try:
         yield connection
     finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
         await connection.close()
+
+
+async def _cut_off_if_frozen(connection: Connection, url: str, timeout: float) -> None:
+    """A statement of a migration may take hours, so another connection asks whether the server
+    answers at all: after two silences in a row the statement is given up."""
+    silences = 0
+    while silences < 2:
+        await asyncio.sleep(timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                other = await hosts.connect(url, timeout=timeout)
+                await other.close()
+        except TimeoutError:
+            silences += 1
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            silences = 0  # It has answered, if only to say no.
+        else:
+            silences = 0
+    connection.terminate()
 
 
 @asynccontextmanager
