@@ -12,6 +12,8 @@ from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
 from penstock.client import Client, Link, Portal, Present, SyncClient
+from penstock.client.asking import Questions
+from penstock.client.link import CLOSE_WAIT
 from penstock.client.tracing import Tracing
 from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
 from penstock.insights import Insights
@@ -32,6 +34,10 @@ from penstock.tasks import (
 )
 from penstock.worker import Resources, Worker
 from penstock.worker.tenants import Tenants
+
+MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
+# How long closing an app waits for the last notification to be sent.
+WAKE_WAIT = 0.5
 
 R = TypeVar("R")
 Opener: TypeAlias = (
@@ -91,6 +97,7 @@ class Penstock(Client):
         pool_size: int = 8,
         listen_url: str | None = None,
         prepared_statements: bool | None = None,
+        call_timeout: float | None = None,
         include: Iterable[ModuleType | Task[Any, Any]] = (),
     ) -> None:
         folder = None if data_dir is None else str(data_dir)
@@ -101,6 +108,7 @@ class Penstock(Client):
             pool_size=pool_size,
             listen_url=listen_url,
             prepared_statements=prepared_statements,
+            call_timeout=call_timeout,
         )
         super().__init__(self._link_to(database))
         self._portal = Portal(self._link, self.close)
@@ -240,18 +248,23 @@ class Penstock(Client):
 
     async def open(self) -> Self:
         """Connect now (every call does so on first use); starts the embedded Postgres."""
-        await self._link.pool()
+        await self._link.open()
         return self
 
     async def pool(self) -> Pool:
         """The connections of this app, for those who look at the queue."""
-        return await self._link.pool()
+        return await self._link.open()
 
     async def close(self) -> None:
-        """Let go of the database, after up to five seconds for what is in local pools."""
+        """Let go of the database, after up to five seconds for what is in local pools.
+
+        Calls under way have ten seconds to end, or `call_timeout` if that is shorter.
+        """
         await self._pools.close()
-        await self._wake.close()
-        await self._link.close()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + min(CLOSE_WAIT, self.database.call_timeout)
+        await self._wake.close(WAKE_WAIT)
+        await self._link.close(max(ends - loop.time(), 0.0))
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -273,11 +286,13 @@ class Penstock(Client):
         """Bring the schema up to date; the names of what was applied."""
         if self.database.url is None:
             await self.open()
-        return await self._link.migrate()
+        with self._link.in_words(MIGRATE_AGAIN, is_sent=True):
+            return await self._link.migrate()
 
     async def insights(self) -> Insights:
         """Questions about what is going on, for those who show it."""
-        return Insights(self.store, await self._link.pool())
+        await self._link.open()
+        return Insights(self.store, Questions(self))
 
     def worker(
         self,

@@ -9,16 +9,20 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError
-from penstock.hosts import hosts_of
+from penstock.hosts import hosts_of, place
 
 DATABASE_URL = "PENSTOCK_DATABASE_URL"
 DATA_DIR = "PENSTOCK_DATA_DIR"
 SCHEMA = "PENSTOCK_SCHEMA"
 LISTEN_URL = "PENSTOCK_LISTEN_URL"
+CALL_TIMEOUT = "PENSTOCK_CALL_TIMEOUT"
 
+CALL_SECONDS = 30.0
+EMBEDDED = "The embedded Postgres"
 ADDRESS = "postgresql://user@host/database"
 READABLE_ADDRESS = (
     "postgresql://user:password@host:port/database, with a port from 1 to 65535, and with "
@@ -34,6 +38,7 @@ class Database:
 
     Where the URL leads to a pooler that delivers no notifications, `listen_url` may lead past it.
     `prepared_statements` is for a pooler that can bear them; None has them where none is found.
+    `call_timeout` is how many seconds a call may wait for the database, all its tries together.
     """
 
     url: str | None = None
@@ -42,6 +47,7 @@ class Database:
     pool_size: int = 8
     listen_url: str | None = None
     prepared_statements: bool | None = None
+    call_timeout: float = CALL_SECONDS
 
     def __post_init__(self) -> None:
         _address("database_url", self.url)
@@ -51,6 +57,14 @@ class Database:
         between("pool_size", self.pool_size, 1, 1000)
         if self.prepared_statements not in (True, False, None):
             raise ConfigError("prepared_statements", self.prepared_statements, "True, False, None")
+        _up_to_an_hour("call_timeout", self.call_timeout)
+
+    @property
+    def place(self) -> str:
+        """The database as errors name it: where it is, without who logs in and how."""
+        if self.url is not None:
+            return f"The database {place(self.url)}"
+        return f"The embedded Postgres in {self.data_dir}" if self.data_dir else EMBEDDED
 
     @classmethod
     def of(
@@ -62,6 +76,7 @@ class Database:
         pool_size: int = 8,
         listen_url: str | None = None,
         prepared_statements: bool | None = None,
+        call_timeout: float | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Database:
         """Arguments over the environment over the defaults; a folder given beats a URL there."""
@@ -75,6 +90,7 @@ class Database:
             pool_size=pool_size,
             listen_url=listen_url,
             prepared_statements=prepared_statements,
+            call_timeout=_given_seconds(CALL_TIMEOUT, call_timeout, environment),
         )
 
 
@@ -172,6 +188,25 @@ def _up_to_a_day(group: object, *names: str) -> None:
         value = getattr(group, name)
         if not isinstance(value, int | float) or not 0 <= value <= 86_400:
             raise ConfigError(name, value, "0 to 86400 seconds")
+
+
+def _up_to_an_hour(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 3600:
+        raise ConfigError(name, value, "a number of seconds above 0, up to 3600")
+
+
+def _given_seconds(name: str, value: float | None, environment: Mapping[str, str]) -> float:
+    """The seconds that an argument or the environment gives, else the default."""
+    if value is not None:
+        return value
+    if not (text := environment.get(name)):
+        return CALL_SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = nan
+    _up_to_an_hour(name, seconds)
+    return seconds
 
 
 def between(name: str, value: object, low: int, high: int) -> None:

@@ -50,7 +50,12 @@ PenstockError
 ├── UnknownBudget            no limit with a rate is set for this key
 ├── RequestRefused           a service has refused a request, and not in words of the engine
 ├── ServiceUnreachable       a service did not answer
-├── DatabaseLost             the connection to Postgres broke and did not come back in time
+├── DatabaseError            Postgres did not do what was asked; the message names it and says why
+│   ├── DatabaseLost         it cannot be reached, the connection broke, or no answer came in time
+│   ├── DatabaseExhausted    it has run out of disk, memory, connections or locks
+│   ├── DatabaseReadOnly     it takes no writes: a standby, or a failover is under way
+│   ├── DatabaseBusy         a statement met a timeout, a lock or a deadlock: try again
+│   └── DatabaseDenied       it does not let the role in, or has no such database
 ├── Retryable                for handlers to raise: try again, perhaps after a while
 └── NotRetryable             for handlers to raise: trying again is pointless
 """
@@ -638,8 +643,45 @@ class ServiceUnreachable(PenstockError):
         super().__init__(f"The service did not answer ({problem or 'no reason given'}). {remedy}")
 
 
-class DatabaseLost(PenstockError):
-    """The connection to Postgres broke and did not come back in time."""
+# The database
+
+
+class DatabaseError(PenstockError):
+    """Postgres did not do what was asked. The message names host and database and says what to do.
+
+    Its cause is the driver's error; `sqlstate` is Postgres's code for it, None where it sent none.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        self.sqlstate = sqlstate
+        super().__init__(message)
+
+
+class DatabaseLost(DatabaseError):
+    """Postgres cannot be reached, the connection broke, or no answer came in time.
+
+    `is_sent` says that the statement may have been carried out all the same.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None, is_sent: bool = True) -> None:
+        self.is_sent = is_sent
+        super().__init__(message, sqlstate=sqlstate)
+
+
+class DatabaseExhausted(DatabaseError):
+    """The server has run out of disk, memory, connections or locks. Nothing was done."""
+
+
+class DatabaseReadOnly(DatabaseError):
+    """The server takes no writes: it is a standby, or set to read only. Nothing was done."""
+
+
+class DatabaseBusy(DatabaseError):
+    """A statement met a timeout, a lock or a deadlock. Nothing was done: try again."""
+
+
+class DatabaseDenied(DatabaseError):
+    """The server does not let this role in, or has no database of this name."""
 
 
 # For handlers to raise

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Fixed, Penstock
-from penstock.errors import PayloadRefused
+from penstock.errors import DatabaseError, PayloadRefused
 from tests.fixtures.worker import worker_of
 
 # One call takes as many as one likes; the long form a hundred thousand.
@@ -169,8 +169,9 @@ async def test_many_are_stored_all_or_none(
         "ALTER TABLE penstock.job ADD CONSTRAINT nobody_called_bad CHECK (args->>'name' <> 'bad')"
     )
     requests = [greet.prepare(name) for name in ("good", "bad", "good")]
-    with pytest.raises(asyncpg.CheckViolationError):
+    with pytest.raises(DatabaseError, match="nobody_called_bad") as refused:
         await app.enqueue_many(requests)
+    assert refused.value.sqlstate == "23514"
     assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 0
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock import Penstock
+from penstock import DatabaseDenied, Penstock
+from tests.fixtures.address import with_database
 from tests.fixtures.database import Database
 
 
@@ -56,6 +59,43 @@ async def test_a_second_loop_is_told_what_to_do(app: Penstock) -> None:
 
     with pytest.raises(RuntimeError, match="run_coroutine_threadsafe"):
         await asyncio.to_thread(elsewhere)
+
+
+@pytest.mark.parametrize("is_open_before", [False, True])
+def test_of_two_loops_that_open_an_app_at_the_same_moment_one_wins(
+    database: Database, is_open_before: bool
+) -> None:
+    for _ in range(10):
+        app = Penstock(database.url)
+        if is_open_before:  # in a loop that has ended
+            asyncio.run(app.open())
+        found = opened_at_once(app)
+        assert sorted(type(each).__name__ for each in found) == ["Penstock", "RuntimeError"]
+
+
+def opened_at_once(app: Penstock) -> list[object]:
+    """What two threads get that open an app together, each in a loop of its own."""
+    together, both = threading.Barrier(2), threading.Barrier(2)
+
+    async def open_once() -> object:
+        together.wait(30)
+        try:
+            return await app.open()
+        except RuntimeError as error:
+            return error
+        finally:
+            await asyncio.to_thread(both.wait, 30)  # The winner stays open until then.
+
+    with ThreadPoolExecutor(2) as threads:
+        return [*threads.map(lambda _: asyncio.run(open_once()), range(2))]
+
+
+async def test_a_loop_may_open_what_another_could_not(database: Database) -> None:
+    app = Penstock(with_database(database.url, "nowhere"))
+    with pytest.raises(DatabaseDenied):
+        await asyncio.to_thread(lambda: asyncio.run(app.open()))
+    with pytest.raises(DatabaseDenied):
+        await app.open()
 
 
 async def test_what_is_no_task_cannot_be_enqueued(app: Penstock) -> None:

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.errors import DatabaseLost, SchemaMissing
+from penstock.errors import DatabaseError, DatabaseLost, SchemaMissing
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.worker import cut_connections
@@ -109,5 +109,6 @@ async def test_a_change_whose_answer_is_lost_is_an_error(
 
 
 async def test_a_value_that_cannot_be_sent_is_no_loss_of_the_database(app: Penstock) -> None:
-    with pytest.raises(asyncpg.DataError, match="expected str, got int"):
+    with pytest.raises(DatabaseError, match="expected str, got int") as refused:
         await app.cancel("1", reason=5)  # type: ignore[arg-type]
+    assert not isinstance(refused.value, DatabaseLost)

@@ -23,8 +23,14 @@ from penstock.cli.where import Where
 from penstock.client import Client, Link
 from penstock.config import Database
 from penstock.embedded import Server
-from penstock.errors import DatabaseLost, NotAllowed, PenstockError, SchemaMissing
-from penstock.hosts import place
+from penstock.errors import (
+    DatabaseDenied,
+    DatabaseError,
+    DatabaseLost,
+    NotAllowed,
+    PenstockError,
+    SchemaMissing,
+)
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
 
@@ -175,13 +181,20 @@ def plain_errors(database: Database) -> Iterator[None]:
     """What the driver raises, in words."""
     try:
         yield
+    except DatabaseError as error:
+        # One that broke midway says more itself: what may have been done.
+        if isinstance(error, DatabaseLost) and error.is_sent:
+            raise
+        if not isinstance(error, DatabaseLost | DatabaseDenied):
+            raise DatabaseRefused(str(error)) from error
+        raise _explained(database.place, error.__cause__ or error) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         # The reader of our output has gone; or it is one of our own timeouts.
         if isinstance(error, BrokenPipeError | PenstockError):
             raise
         if failures.is_schema_missing(error):
             raise SchemaMissing(database.schema) from error
-        raise _explained(_place(database.url), error) from error
+        raise _explained(database.place, error) from error
 
 
 @contextmanager
@@ -194,10 +207,10 @@ def lost_midway(database: Database, told: str) -> Iterator[None]:
         if not is_lost or isinstance(error, BrokenPipeError):
             raise
         why = str(error.__cause__ if isinstance(error, DatabaseLost) else error).rstrip(".")
-        raise DatabaseUnreachable(f"{_place(database.url)} was lost: {why}. {told}") from error
+        raise DatabaseUnreachable(f"{database.place} was lost: {why}. {told}") from error
 
 
-def _explained(place: str, error: Exception) -> CommandError:
+def _explained(place: str, error: BaseException) -> CommandError:
     match error:
         case asyncpg.InvalidAuthorizationSpecificationError():
             return AccessDenied(f"{place} does not let the role in: {error}.")
@@ -209,10 +222,3 @@ def _explained(place: str, error: Exception) -> CommandError:
     return DatabaseUnreachable(
         f"{place} cannot be reached: {why}. Is it running, and is the address right?"
     )
-
-
-def _place(url: str | None) -> str:
-    """The database without what may be a password."""
-    if url is None:
-        return "The embedded Postgres"
-    return f"The database {place(url)}"

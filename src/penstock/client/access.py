@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock.client import filters
 from penstock.client.as_tenant import AsTenant
-from penstock.client.asking import Asking
+from penstock.client.asking import Asking, in_transaction
 from penstock.client.scopes import SCOPES, Scope
 from penstock.client.secret import Secret
 from penstock.errors import ConfigError, KeyNotFound, NameTaken, RolesUnfit, TenantUnguarded
@@ -176,8 +176,12 @@ class AccessCalls(Asking):
         if found is None or not found.is_secured:
             raise TenantUnguarded(tenant)
         confined = AsTenant(tenant, confined=True)
+
+        async def take_role(on: Executor) -> None:
+            await confined.ask(on, self.store, _nothing)
+
         try:
-            await self._ask(lambda on: confined.ask(on, self.store, _nothing))
+            await self._ask(lambda on: in_transaction(on, take_role, is_ours=True))
         except Exception as error:
             if not failures.is_refused(error.__cause__ or error):
                 raise

@@ -37,8 +37,8 @@ class AsTenant:
     async def ask(
         self, on: Executor, store: Store, question: Callable[[Executor], Awaitable[T]]
     ) -> T:
-        """Ask in a transaction that is set to the tenant: one of ours, or the caller's own."""
-        if isinstance(on, asyncpg.Pool):
+        """Ask in a transaction that is set to the tenant."""
+        if isinstance(on, asyncpg.Pool):  # the caller's
             async with on.acquire() as connection, connection.transaction():
                 await self._tell(connection, store)
                 return await question(connection)

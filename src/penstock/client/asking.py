@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
+
+import asyncpg
 
 from penstock.client.as_tenant import AsTenant
-from penstock.client.link import Link
-from penstock.client.waiting import until
-from penstock.errors import DatabaseLost, NotAllowed, SchemaMissing, TenantMissing
-from penstock.store import Executor, Store, failures, refusal
-from penstock.store.drivers import Adapter
+from penstock.client.link import TRY_AGAIN, Link
+from penstock.client.waiting import LOOK_GRACE, NotSeen, until
+from penstock.errors import NotAllowed, PenstockError, SchemaMissing, TenantMissing
+from penstock.store import Executor, Store, failures, is_in_transaction, refusal
+from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.refusals import refused
 from penstock.tasks.options import limit_key
 
 T = TypeVar("T")
 
 AGAIN: Final = (0.1, 0.5, 2.0)
+LOOK_FIRST: Final = "It may have been done all the same: look before you ask again."
 _NO_WAIT: Final = (
     "Inside your transaction nothing can be waited for: a job that it enqueues begins after your "
     "commit. Wait on app.sync, after the commit."
@@ -52,34 +55,119 @@ class Asking:
         """Who does it, for the audit: who is named, or else whom the client acts for."""
         return self._by if by is None else limit_key("by", by)
 
-    async def _ask(self, question: Callable[[Executor], Awaitable[T]], *, again: bool = True) -> T:
+    async def _ask(
+        self,
+        question: Callable[[Executor], Awaitable[T]],
+        *,
+        again: bool = True,
+        doubt: str | None = None,
+    ) -> T:
         """Ask the pool or the caller's connection; errors come back in words of the domain.
 
         `again` says that asking twice does no harm: a broken pool then gets a moment to recover.
+        `doubt` is what a caller hears whose question may or may not have been carried out.
         """
-        waits = AGAIN if self._connection is None else ()
-        for wait in (*waits, None):
+        doubt = doubt or (TRY_AGAIN if again else LOOK_FIRST)
+        if self._connection is not None:
+            return await self._ask_inside(self._connection, question, doubt)
+        if self._link.database.url is None:
+            await self._link.open()  # An embedded server that starts has a time limit of its own.
+        progress = Progress()
+        seconds = self._link.database.call_timeout
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                try:
+                    return await self._ask_pool(question, progress, limit, again)
+                except Exception as error:
+                    if (known := await self._known(error)) is not None:
+                        raise known from error
+                    raise
+        except Exception as error:
+            is_sent = progress.is_sent
+            cause = self._link.late(seconds, is_sent=is_sent) if limit.expired() else error
+            if (told := self._link.explained(cause, doubt, is_sent=is_sent)) is None:
+                raise
+            raise told from told.__cause__
+
+    async def _ask_pool(
+        self,
+        question: Callable[[Executor], Awaitable[T]],
+        progress: Progress,
+        limit: asyncio.Timeout,
+        again: bool,
+    ) -> T:
+        """Ask, and ask again after a moment if the connection broke and that does no harm."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancels = task.cancelling()
+        waits = iter(AGAIN)
+        while True:
+            was_sent = progress.is_sent
             try:
-                on = self._connection or await self._link.pool()
-                if self._tenant is not None:
-                    return await self._tenant.ask(on, self.store, question)
-                return await question(on)
+                async with (await self._link.pool()).acquire() as on:
+                    progress.is_sent = True
+                    if self._tenant is None:
+                        return await question(on)
+                    async with on.transaction():
+                        return await self._tenant.ask(on, self.store, question)
             except Exception as error:
-                is_harmless = again or failures.never_arrived(error)
-                if wait is None or not failures.is_lost(error) or not is_harmless:
-                    if failures.is_refused(error):
-                        raise await self._refusal(error) from error
-                    self._raise_translated(error)
+                if task.cancelling() > cancels:
+                    # asyncpg has broken off the statement, and lost the reason on the way.
+                    raise asyncio.CancelledError from error
+                if failures.is_read_only(error):
+                    await self._link.reconnect()
+                if failures.never_arrived(error):
+                    progress.is_sent = was_sent
+                is_harmless = again or not progress.is_sent
+                wait = next(waits, None)
+                if wait is None or not is_harmless or not failures.is_lost(error):
+                    raise
+                if not _is_time_for(wait, limit):
+                    raise
                 await asyncio.sleep(wait)
-        raise AssertionError("unreachable")
+
+    async def _ask_inside(
+        self, on: Executor, question: Callable[[Executor], Awaitable[T]], doubt: str
+    ) -> T:
+        """Ask in the caller's transaction: its limits, and the errors of its driver, are theirs."""
+        try:
+            if self._tenant is not None:
+                return await self._tenant.ask(on, self.store, question)
+            return await question(on)
+        except Exception as error:
+            if (known := await self._known(error)) is not None:
+                raise known from error
+            if failures.is_lost(error):
+                lost = self._link.lost(error, doubt, is_sent=True)
+                raise lost from lost.__cause__
+            raise
 
     async def _until(
         self, is_over: Callable[[T], bool], look: Callable[[], Awaitable[T]], timeout: float | None
     ) -> T:
         """Look until it is over or the time is up; what was seen last."""
-        if isinstance(self._connection, Adapter) and self._connection.manner == "blocking":
-            raise RuntimeError(_NO_WAIT)
-        return await until(is_over, look, timeout)
+        if self._connection is not None:
+            if isinstance(self._connection, Adapter) and self._connection.manner == "blocking":
+                raise RuntimeError(_NO_WAIT)
+            return await until(is_over, look, timeout)
+        try:
+            return await until(is_over, look, timeout, grace=LOOK_GRACE)
+        except NotSeen as error:
+            late = self._link.late(error.seconds, is_sent=True)
+            raise self._link.lost(late, TRY_AGAIN, is_sent=True) from late
+
+    async def _known(self, error: Exception) -> PenstockError | None:
+        """What the queue's functions refuse, and what no migration has made, in words."""
+        if failures.is_refused(error):
+            return await self._refusal(error)
+        if (told := refused(error)) is not None:
+            return told
+        if failures.is_state(error, failures.TENANT_MISSING):
+            return TenantMissing()
+        if failures.is_schema_missing(error):
+            return SchemaMissing(self.store.schema)
+        return None
 
     async def _refusal(self, error: Exception) -> NotAllowed:
         """In a transaction of the caller's own nothing more can be asked."""
@@ -89,14 +177,54 @@ class Asking:
                 on = await self._link.pool()
         return await refusal(error, self.store.schema, on)
 
-    def _raise_translated(self, error: Exception) -> NoReturn:
-        if failures.is_lost(error):
-            told = f"The database was lost or could not be reached: {error}"
-            raise DatabaseLost(told) from error
-        if (told_as := refused(error)) is not None:
-            raise told_as from error
-        if failures.is_state(error, failures.TENANT_MISSING):
-            raise TenantMissing from error
-        if failures.is_schema_missing(error):
-            raise SchemaMissing(self.store.schema) from error
-        raise error
+
+class Questions(Adapter):
+    """A client as something to ask: each statement is a call of its own, with all that goes along.
+
+    For those who bring statements of their own, such as insights.
+    """
+
+    manner = "async"
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
+        async def fetch(on: Executor) -> Sequence[Row]:
+            rows: Any = await on.fetch(query, *params)
+            return list(rows)
+
+        return await self._asking._ask(fetch)
+
+    async def is_in_transaction(self) -> bool:
+        return False
+
+
+class Progress:
+    """How far a question has come: an error after it was sent leaves open what became of it."""
+
+    __slots__ = ("is_sent",)
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+
+def _is_time_for(wait: float, limit: asyncio.Timeout) -> bool:
+    """Whether a further try after a wait has a chance: if not, the error at hand says more."""
+    ends = limit.when()
+    return ends is None or ends - asyncio.get_running_loop().time() > wait
+
+
+async def in_transaction(
+    on: Executor, question: Callable[[Executor], Awaitable[T]], *, is_ours: bool, refusal: str = ""
+) -> T:
+    """Ask in one transaction: one of ours, or the caller's own, which has to be there."""
+    if isinstance(on, asyncpg.Pool):  # the caller's
+        async with on.acquire() as connection, connection.transaction():
+            return await question(connection)
+    if await is_in_transaction(on):
+        return await question(on)
+    if not is_ours or isinstance(on, Adapter):
+        raise RuntimeError(refusal)
+    async with on.transaction():
+        return await question(on)

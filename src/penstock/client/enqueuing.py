@@ -14,18 +14,22 @@ from penstock.client.enqueued import Enqueued
 from penstock.client.link import Link
 from penstock.client.tracing import Requests
 from penstock.client.wake import Wake
-from penstock.errors import DatabaseLost, TenantMissing
+from penstock.errors import TenantMissing
 from penstock.events import JobsEnqueued
-from penstock.store import Executor, failures
+from penstock.store import Executor
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_UNKNOWN: Final = (
-    "The database was lost during an enqueue: the jobs may or may not have been stored. "
-    "Look for them before you enqueue again, or give an idempotency_key: then asking again is safe."
+_MAYBE_STORED: Final = (
+    "The jobs may or may not have been stored: look for them before you enqueue again, or give an "
+    "idempotency_key, then asking again is safe."
+)
+_SAFE_TO_REPEAT: Final = (
+    "The jobs may or may not have been stored: enqueue them again with the same idempotency_key, "
+    "which stores nothing twice."
 )
 
 
@@ -112,13 +116,10 @@ class Enqueuing(Asking):
                     on, requests, notify=notify, durable=True, links=links
                 ),
                 again=is_safe,
+                doubt=_SAFE_TO_REPEAT if is_safe else _MAYBE_STORED,
             )
         except TenantMissing as error:
             raise TenantMissing(tenant_of(requests)) from error.__cause__
-        except DatabaseLost as error:
-            if is_safe or (error.__cause__ and failures.never_arrived(error.__cause__)):
-                raise
-            raise DatabaseLost(_UNKNOWN) from error
 
 
 def enqueued_from(stored: Stored) -> list[Enqueued[Any]]:

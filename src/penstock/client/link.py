@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock import migrate
+from penstock.bounded_connection import CLOSE_TIMEOUT
 from penstock.client.tracing import Tracing
 from penstock.config import Database
 from penstock.embedded import Hold, Server
+from penstock.errors import DatabaseLost, PenstockError
 from penstock.events import Events
-from penstock.store import Executor, Pool, Store, failures, open_pool, refusal
+from penstock.store import Executor, Pool, Store, close_pool, failures, open_pool, refusal
+from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
+from penstock.store.database_errors import database_error, database_lost
 
-logger = logging.getLogger("penstock")
+# What is under way when the app is closed may take so long to finish.
+CLOSE_WAIT = 10.0
+TRY_AGAIN = "Try again."
+
+
+class Claim:
+    """The link is one event loop's: while it is open there, and while it is being opened."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.process = os.getpid()
+        self.opening = asyncio.Lock()
+        self.openers = 0
 
 
 class Link:
@@ -35,9 +52,9 @@ class Link:
         self.tracing: Tracing | None = None
         self._pool: Pool | None = None
         self._hold: Hold | None = None
-        self._opening = asyncio.Lock()
-        self._process = os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._claim: Claim | None = None
+        self._claiming = threading.Lock()  # Loops run in threads, and may open it at the same time.
+        self._close_wait = CLOSE_WAIT
         self._lasting: AsyncGenerator[None, None] | None = None
         self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
 
@@ -72,26 +89,49 @@ class Link:
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the link is open in."""
-        return self._loop if self._pool is not None and self._process == os.getpid() else None
+        claim = self._claim
+        is_open = self._pool is not None and claim is not None and claim.process == os.getpid()
+        return claim.loop if is_open and claim is not None else None
 
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
+        claim, pool = self._claim, self._pool
+        if pool is not None and claim is not None and self._is_held_here(claim):
+            return pool
         if self._is_elsewhere:
             await asyncio.to_thread(self.give_way)
-        self._check_loop()
-        if self._pool is None:
-            async with self._opening:
+        claim = self._take()
+        try:
+            async with claim.opening:
                 if self._pool is None:
                     pool = await self._open()
                     self._lasting = self._last(pool)
                     await anext(self._lasting)
                     self._pool = pool
-        return self._pool
+                return self._pool
+        finally:
+            claim.openers -= 1
+
+    async def open(self) -> Pool:
+        """As `pool`, with errors in words of the domain."""
+        with self.in_words(TRY_AGAIN, is_sent=False):
+            return await self.pool()
+
+    async def reconnect(self) -> None:
+        """Use no connection again: after a failover they may lead to what was the primary."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
 
     async def open_another(self, *, size: int, name: str) -> Pool:
         """A pool of the caller's own on the same database."""
-        prepared = self.database.prepared_statements
-        return await open_pool(self.url, size=size, name=name, prepared=prepared)
+        return await open_pool(
+            self.url,
+            size=size,
+            name=name,
+            prepared=self.database.prepared_statements,
+            command_timeout=max(COMMAND_TIMEOUT, self.database.call_timeout),
+            connect_timeout=self._connect_timeout,
+        )
 
     async def _last(self, pool: Pool) -> AsyncGenerator[None, None]:
         """Close with the loop, if nobody does before: a loop that ends closes its generators."""
@@ -100,35 +140,46 @@ class Link:
             yield
         finally:
             if loop is asyncio.get_running_loop():
-                await _close(pool)
+                await close_pool(pool, self._close_wait)
             await _release(hold)
             # Last, and only what was opened here: another loop may open it from now on.
             if self._pool is pool:
                 self._pool = self._hold = None
 
+    @staticmethod
+    def _is_held_here(claim: Claim) -> bool:
+        return claim.loop is asyncio.get_running_loop() and claim.process == os.getpid()
+
     @property
     def _is_elsewhere(self) -> bool:
-        """Whether it is open in a loop that has not ended and is not the running one."""
-        loop = self.loop
-        return not (loop is None or loop.is_closed() or loop is asyncio.get_running_loop())
+        """Whether a loop that has not ended and is not the running one has it open, or opens it."""
+        claim = self._claim
+        if claim is None or claim.process != os.getpid() or claim.loop.is_closed():
+            return False
+        is_in_use = self._pool is not None or claim.openers > 0
+        return is_in_use and claim.loop is not asyncio.get_running_loop()
 
-    def _check_loop(self) -> None:
-        """Connections belong to the loop that opened them; with a loop that has ended they end."""
-        loop = asyncio.get_running_loop()
-        if self._process != os.getpid():
-            # After a fork: what is open belongs to the parent, here nothing is.
-            self._process = os.getpid()
-            self._loop = self._pool = self._hold = None
-        if self._loop is loop:
-            return
-        if self._is_elsewhere:
-            raise RuntimeError(
-                "This app is open in another event loop. From a thread, use "
-                "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per loop. "
-                "If it is open for app.sync, a call is under way there: let it end, or call "
-                "app.sync.close()."
-            )
-        self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
+    def _take(self) -> Claim:
+        """Claim the link for the running loop, or raise if another has it.
+
+        Connections belong to the loop that opened them; with a loop that has ended they end.
+        """
+        if self._claim is not None and self._claim.process != os.getpid():
+            # After a fork: what is open belongs to the parent, and so does whoever held the lock.
+            self._claim = self._pool = self._hold = None
+            self._claiming = threading.Lock()
+        with self._claiming:
+            if self._is_elsewhere:
+                raise RuntimeError(
+                    "This app is open in another event loop. From a thread, use "
+                    "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per "
+                    "loop. If it is open for app.sync, a call is under way there: let it end, or "
+                    "call app.sync.close()."
+                )
+            if self._claim is None or not self._is_held_here(self._claim):
+                self._claim, self._pool = Claim(asyncio.get_running_loop()), None
+            self._claim.openers += 1
+            return self._claim
 
     async def _open(self) -> Pool:
         if self.database.url is None:
@@ -139,13 +190,25 @@ class Link:
             await self._let_go()
             raise
         try:
-            async with pool.acquire() as connection:
-                await self._check(connection)
+            await self._try(pool)
         except BaseException:
-            await pool.close()
+            await close_pool(pool, CLOSE_TIMEOUT)
             await self._let_go()
             raise
         return pool
+
+    @property
+    def _connect_timeout(self) -> float:
+        return min(CONNECT_TIMEOUT, self.database.call_timeout)
+
+    async def _try(self, pool: Pool) -> None:
+        """Raise unless the database answers in time and has the schema that is needed."""
+        seconds = self._connect_timeout
+        try:
+            async with asyncio.timeout(seconds), pool.acquire() as connection:
+                await self._check(connection)
+        except TimeoutError as error:
+            raise self.late(seconds) from error
 
     async def _check(self, connection: Executor) -> None:
         try:
@@ -163,28 +226,57 @@ class Link:
 
     async def migrate(self) -> list[str]:
         """Bring all tables up to date; the names of what was applied."""
-        names = await migrate.migrate(self.url, schema=self.database.schema)
+        schema, timeout = self.database.schema, self._connect_timeout
+        names = await migrate.migrate(self.url, schema=schema, timeout=timeout)
         for more in self.migrations:
             names += await more(self.opened)
         return names
 
-    async def close(self) -> None:
-        """Close the pool; an embedded server stops when its last user has gone."""
+    async def close(self, seconds: float = CLOSE_WAIT) -> None:
+        """Close the pool in so many seconds; an embedded server stops with its last user."""
+        self._close_wait = seconds
         lasting, self._lasting = self._lasting, None
         if lasting is not None:
             await lasting.aclose()
 
+    # Errors in words
+
+    @contextmanager
+    def in_words(self, doubt: str, *, is_sent: bool) -> Iterator[None]:
+        """Raise the driver's errors as ours."""
+        try:
+            yield
+        except Exception as error:
+            if (told := self.explained(error, doubt, is_sent=is_sent)) is None:
+                raise
+            raise told from told.__cause__
+
+    def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
+        """The error of ours for one of the driver's; None for what says enough itself."""
+        if (refused := database_error(error, self.database.place)) is not None:
+            return refused
+        if failures.is_lost(error):
+            return self.lost(error, doubt, is_sent=is_sent)
+        return None
+
+    def lost(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
+        """A connection that broke or cannot be had; `doubt` is what follows if it was sent."""
+        return database_lost(error, self.database.place, is_sent=is_sent, doubt=doubt)
+
+    def late(self, seconds: float, *, is_sent: bool = True) -> TimeoutError:
+        """Why there was no answer in time."""
+        pool = self._pool
+        size = 0 if is_sent or pool is None or pool.get_idle_size() else pool.get_size()
+        if pool is not None and size == pool.get_max_size():
+            return TimeoutError(
+                f"none of the {size} connections of the pool was free within {seconds:g} s; "
+                "pool_size sets how many there are"
+            )
+        return TimeoutError(f"no answer within {seconds:g} s")
+
     async def _let_go(self) -> None:
         hold, self._hold = self._hold, None
         await _release(hold)
-
-
-async def _close(pool: Pool) -> None:
-    try:
-        await asyncio.wait_for(pool.close(), timeout=10)
-    except TimeoutError:
-        logger.warning("Connections were still in use after 10 s and have been cut off.")
-        pool.terminate()
 
 
 async def _release(hold: Hold | None) -> None:

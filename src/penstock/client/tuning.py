@@ -268,15 +268,19 @@ class TuningCalls(Asking):
         """Change something; what only the database can refuse comes back in words."""
         if not changes:
             raise TypeError("Nothing is to change: give at least one setting.")
-        try:
-            return await self._ask(lambda on: change(Tuning(self.store), on))
-        except Exception as error:
-            if failures.is_state(error, _UNKNOWN_ZONE):
-                zone = changes["windows"]["timezone"]
-                raise ConfigError("timezone", zone, "one that the database knows") from error
-            if failures.is_state(error, _CHECK_FAILED) and "limit_setting" in str(error):
-                raise _unfit(changes) from error
-            raise
+
+        async def ask(on: Executor) -> T:
+            try:
+                return await change(Tuning(self.store), on)
+            except Exception as error:
+                if failures.is_state(error, _UNKNOWN_ZONE):
+                    zone = changes["windows"]["timezone"]
+                    raise ConfigError("timezone", zone, "one that the database knows") from error
+                if failures.is_state(error, _CHECK_FAILED) and "limit_setting" in str(error):
+                    raise _unfit(changes) from error
+                raise
+
+        return await self._ask(ask)
 
 
 def _unfit(changes: dict[str, Any]) -> ConfigError:

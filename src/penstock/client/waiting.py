@@ -15,16 +15,44 @@ T = TypeVar("T")
 
 FIRST_LOOK = 0.01
 LAST_LOOK = 0.5
+LOOK_GRACE = 0.5
+
+
+class NotSeen(Exception):
+    """The time was up before the first look had an answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"There was no answer within {seconds:g} s.")
 
 
 async def until(
-    is_over: Callable[[T], bool], look: Callable[[], Awaitable[T]], timeout: float | None
+    is_over: Callable[[T], bool],
+    look: Callable[[], Awaitable[T]],
+    timeout: float | None,
+    *,
+    grace: float | None = None,
 ) -> T:
-    """Look until it is over or the time is up; what was seen last."""
+    """Look until it is over or the time is up; what was seen last.
+
+    `grace` is how long a look under way may outlast the time; without it, as long as it takes.
+    """
     patience = Patience(timeout)
-    while not is_over(seen := await look()) and not patience.is_over:
+    seen: list[T] = []
+    while True:
+        limit = asyncio.timeout_at(patience.last_look(grace))
+        try:
+            async with limit:
+                seen = [await look()]
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if not seen:
+                raise NotSeen((timeout or 0.0) + (grace or 0.0)) from None
+            return seen[0]
+        if is_over(seen[0]) or patience.is_over:
+            return seen[0]
         await patience.pause()
-    return seen
 
 
 def seconds_of(timeout: float | timedelta | None) -> float | None:
@@ -40,6 +68,12 @@ class Patience:
     def __init__(self, timeout: float | None) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
         self._looks = _growing()
+
+    def last_look(self, grace: float | None) -> float | None:
+        """When a look must have its answer, by the clock of the event loop."""
+        if self._end is None or grace is None:
+            return None
+        return asyncio.get_running_loop().time() + self._end - time.monotonic() + grace
 
     @property
     def is_over(self) -> bool:

@@ -107,15 +107,16 @@ class Wake:
         if due is not None:
             await _in_time(since, lambda age: store.announce_due(pool, due - age))
 
-    async def close(self) -> None:
-        """Send what is pending, now."""
+    async def close(self, seconds: float) -> None:
+        """Send what is pending, now, if it can be sent in so many seconds."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if self._pending or self._due is not None:
             try:
-                await self._send()
+                async with asyncio.timeout(seconds):
+                    await self._send()
             except Exception as error:
                 logger.debug("The last notification was not sent: %s", error)
 

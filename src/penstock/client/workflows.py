@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import asyncpg
-
+from penstock.client.asking import in_transaction
 from penstock.client.enqueued import Enqueued, JobId, id_of
 from penstock.client.enqueuing import Enqueuing
 from penstock.client.waiting import seconds_of
@@ -21,14 +20,13 @@ from penstock.client.workflow import (
     workflow_key,
 )
 from penstock.errors import (
-    DatabaseLost,
     JobConflict,
     JobNotFound,
     WorkflowNotFound,
     WorkflowRefused,
     WorkflowTimeout,
 )
-from penstock.store import Executor, failures, is_in_transaction, key_of
+from penstock.store import Executor, key_of
 from penstock.store.workflows import Workflows, links
 from penstock.tasks.options import whole
 
@@ -44,8 +42,8 @@ NO_TRANSACTION: Final = (
     "connection: begin one first."
 )
 _UNKNOWN: Final = (
-    "The database was lost while a workflow was stored: it may or may not be there. "
-    "Look for it with app.workflows() before you start it again."
+    "The workflow may or may not have been stored: "
+    "look for it with app.workflows() before you start it again."
 )
 
 
@@ -74,7 +72,7 @@ class WorkflowCalls(Enqueuing):
             stored = await self._sent(requests, lambda sent: self._insert(on, sent, together))
             return _started(workflow, order, stored.ids)
 
-        return await self._surely(lambda on: _together(on, store))
+        return await self._surely(lambda on: self._whole(on, store))
 
     async def extend_workflow(self, workflow: WorkflowId, flow: Workflow) -> Started:
         """Add jobs to a workflow that is under way, after and before those that it has.
@@ -97,13 +95,14 @@ class WorkflowCalls(Enqueuing):
 
         return await self._surely(store)
 
+    async def _whole(
+        self, on: Executor, store: Callable[[Executor], Awaitable[Started]]
+    ) -> Started:
+        is_ours = self._connection is None
+        return await in_transaction(on, store, is_ours=is_ours, refusal=NO_TRANSACTION)
+
     async def _surely(self, store: Callable[[Executor], Awaitable[Started]]) -> Started:
-        try:
-            return await self._ask(store, again=False)
-        except DatabaseLost as error:
-            if error.__cause__ and failures.never_arrived(error.__cause__):
-                raise
-            raise DatabaseLost(_UNKNOWN) from error
+        return await self._ask(store, again=False, doubt=_UNKNOWN)
 
     # Look
 
@@ -190,16 +189,6 @@ class WorkflowCalls(Enqueuing):
             raise JobNotFound(id_of(job))
         if answers[key] != "ready":
             raise JobConflict(id_of(job), answers[key], "unblocked")
-
-
-async def _together(on: Executor, question: Callable[[Executor], Awaitable[T]]) -> T:
-    """Ask in one transaction: one of ours, or the caller's own."""
-    if isinstance(on, asyncpg.Pool):
-        async with on.acquire() as connection, connection.transaction():
-            return await question(connection)
-    if not await is_in_transaction(on):
-        raise RuntimeError(NO_TRANSACTION)
-    return await question(on)
 
 
 def _started(workflow: int, order: Sequence[Step[Any]], ids: Sequence[int]) -> Started:

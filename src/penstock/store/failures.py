@@ -82,7 +82,7 @@ def never_arrived(error: BaseException) -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Whether the statement did not happen, and may well succeed when it is tried again."""
-    state = _state(error)
+    state = sqlstate(error)
     return state[:2] in _PASSING_CLASSES or state in (
         *_PREPARED_ELSEWHERE,
         *_TRANSACTION_TIMEOUTS,
@@ -95,23 +95,23 @@ def is_unavailable(error: BaseException) -> bool:
 
     Other statements fail like this one until that has passed.
     """
-    return is_lost(error) or _state(error) in _UNAVAILABLE
+    return is_lost(error) or sqlstate(error) in _UNAVAILABLE
 
 
 def is_read_only(error: BaseException) -> bool:
     """Whether the server takes no writes. One that does may be reached by another connection."""
-    return _state(error) == READ_ONLY
+    return sqlstate(error) == READ_ONLY
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the server has no memory for a statement; it may have some for a smaller one."""
-    return _state(error) == OUT_OF_MEMORY
+    return sqlstate(error) == OUT_OF_MEMORY
 
 
 def is_partition_missing(error: BaseException) -> bool:
     """Whether a row found no partition of the history. A CHECK of ours would be named."""
     return (
-        _state(error) == _CHECK_VIOLATION
+        sqlstate(error) == _CHECK_VIOLATION
         and _field(error, "table_name") == _HISTORY
         and _field(error, "constraint_name") is None
     )
@@ -122,24 +122,24 @@ def is_of_row(error: BaseException) -> bool:
 
     A missing right, function, table or partition is not: another row would fare no better.
     """
-    state = _state(error)
+    state = sqlstate(error)
     is_of_database = state in (_NO_RIGHT, *_NO_SCHEMA, *_NO_LOGIN, PARTITION_DETACHED)
     return not is_of_database and not is_partition_missing(error)
 
 
 def is_schema_missing(error: BaseException) -> bool:
     """Whether the database has no such table or function: migrations have not run."""
-    return _state(error) in _NO_SCHEMA
+    return sqlstate(error) in _NO_SCHEMA
 
 
 def is_refused(error: BaseException) -> bool:
     """Whether the role has no right to what it asked."""
-    return _state(error) == _NO_RIGHT
+    return sqlstate(error) == _NO_RIGHT
 
 
-def is_state(error: BaseException, sqlstate: str) -> bool:
+def is_state(error: BaseException, state: str) -> bool:
     """Whether Postgres raised this very SQLSTATE."""
-    return _state(error) == sqlstate
+    return sqlstate(error) == state
 
 
 def message(error: BaseException) -> str:
@@ -171,7 +171,8 @@ def _field(error: BaseException, name: str, name_in_psycopg: str | None = None) 
     return None
 
 
-def _state(error: BaseException) -> str:
+def sqlstate(error: BaseException) -> str:
+    """Postgres's code for the error; nothing if it did not come from there."""
     return next(filter(None, map(_own_state, _layers(error))), "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -10,9 +11,11 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from penstock import hosts, sql
-from penstock.store.connection import CONNECT_TIMEOUT, LIMITS, Connection
+from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT, Connection
 from penstock.store.drivers.adapter import Adapter
 from penstock.store.pooler import stands_between
+
+logger = logging.getLogger("penstock")
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -20,7 +23,15 @@ Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.R
 Executor: TypeAlias = "Own | Adapter"
 
 
-async def open_pool(url: str, *, size: int, name: str, prepared: bool | None = None) -> Pool:
+async def open_pool(
+    url: str,
+    *,
+    size: int,
+    name: str,
+    prepared: bool | None = None,
+    command_timeout: float = COMMAND_TIMEOUT,
+    connect_timeout: float = CONNECT_TIMEOUT,
+) -> Pool:
     """A pool for statements of ours, none of which leaves a trace on its connection.
 
     They are `prepared`, as asyncpg does it, unless a pooler stands between or it is said.
@@ -33,9 +44,23 @@ async def open_pool(url: str, *, size: int, name: str, prepared: bool | None = N
         connect=_Opener(prepared),
         reset=_nothing_to_reset,
         server_settings={"application_name": name},
-        **LIMITS,
+        command_timeout=command_timeout,
+        timeout=connect_timeout,
     )
     return await pool
+
+
+async def close_pool(pool: Pool, seconds: float) -> None:
+    """Close a pool once its connections are returned; cut off those that are not in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await pool.close()
+    except TimeoutError:
+        logger.warning("Connections were still in use after %g s and have been cut off.", seconds)
+    except Exception as error:
+        logger.warning("Connections could not be closed and have been cut off: %r", error)
+    finally:
+        pool.terminate()
 
 
 class _Opener:

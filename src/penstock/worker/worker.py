@@ -99,7 +99,7 @@ class Worker:
         if self._crew is not None:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
-        await self._link.pool()
+        await self._link.open()
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:

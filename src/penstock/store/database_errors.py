@@ -1,0 +1,101 @@
+"""What the driver raises, as errors that name the database and say what to do.
+
+Each has the driver's error as its cause.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from penstock.errors import (
+    DatabaseBusy,
+    DatabaseDenied,
+    DatabaseError,
+    DatabaseExhausted,
+    DatabaseLost,
+    DatabaseReadOnly,
+)
+from penstock.store import failures
+
+
+class _Kind(NamedTuple):
+    error: type[DatabaseError]
+    told: str
+    remedy: str
+
+
+# By SQLSTATE or the beginning of one; the first that fits.
+_KINDS: Final = {
+    "25006": _Kind(
+        DatabaseReadOnly,
+        "takes no writes",
+        "It is a standby, or set to read only: try again after the failover, or let the address "
+        "lead to the primary.",
+    ),
+    "53100": _Kind(DatabaseExhausted, "has no room", "Make room on its disk, then try again."),
+    "53200": _Kind(
+        DatabaseExhausted,
+        "is out of memory",
+        "Give the server more of it, or of max_locks_per_transaction if the message says so; then "
+        "try again.",
+    ),
+    "53300": _Kind(
+        DatabaseExhausted,
+        "takes no more connections",
+        "Close some elsewhere, lower pool_size, or raise the limit: max_connections, or the "
+        "CONNECTION LIMIT of the role or the database.",
+    ),
+    "53": _Kind(DatabaseExhausted, "has run out of something", "Raise its limit, then try again."),
+    "57014": _Kind(
+        DatabaseBusy,
+        "cancelled the statement",
+        "Somebody asked for that, or it took longer than statement_timeout allows: try again, or "
+        "raise that.",
+    ),
+    "55P03": _Kind(
+        DatabaseBusy,
+        "did not get a lock in time",
+        "Try again once the transaction that holds it has ended.",
+    ),
+    "40": _Kind(DatabaseBusy, "gave the statement up in favour of another", "Try again."),
+    "28": _Kind(
+        DatabaseDenied,
+        "does not let the role in",
+        "Check the user and the password in the address, and the server's pg_hba.conf.",
+    ),
+    "3D": _Kind(DatabaseDenied, "is not there", "Create it, or correct the name in the address."),
+}
+_REFUSED: Final = _Kind(
+    DatabaseError,
+    "refuses",
+    "Asked again the same way it refuses again: look at what was passed, at constraints and "
+    "triggers of your own, and at `penstock doctor`.",
+)
+NOTHING_DONE: Final = "Nothing was sent: is it running, and is the address right?"
+
+
+def database_error(error: BaseException, place: str) -> DatabaseError | None:
+    """The error of ours for what Postgres refused; None for what it did not answer at all."""
+    state = failures.sqlstate(error)
+    if not state or (failures.is_lost(error) and state not in _KINDS):
+        return None
+    found = (kind for key, kind in _KINDS.items() if state.startswith(key))
+    kind = next(found, _REFUSED)
+    why = failures.message(error).rstrip(".")
+    told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
+    told.__cause__ = error
+    return told
+
+
+def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:
+    """A connection that broke or cannot be had; `doubt` says what follows if it was sent."""
+    cause = error if str(error) else TimeoutError("no answer in time")
+    why = failures.message(cause).rstrip(".")
+    remedy = doubt if is_sent else NOTHING_DONE
+    told = DatabaseLost(
+        f"{place} was lost or could not be reached: {why}. {remedy}",
+        sqlstate=failures.sqlstate(error) or None,
+        is_sent=is_sent,
+    )
+    told.__cause__ = cause
+    return told
