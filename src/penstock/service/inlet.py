@@ -14,7 +14,15 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from penstock.client import Client, Enqueued
-from penstock.errors import DatabaseLost, NotAllowed, SchemaError
+from penstock.errors import (
+    DatabaseBusy,
+    DatabaseDenied,
+    DatabaseExhausted,
+    DatabaseLost,
+    DatabaseReadOnly,
+    NotAllowed,
+    SchemaError,
+)
 from penstock.tasks import Request
 
 BATCH: Final = 500
@@ -22,7 +30,10 @@ BATCH: Final = 500
 MANY: Final = 16
 BESIDE: Final = 2
 # Of these errors the database is the cause, not one of the requests.
-COMMON: Final = (DatabaseLost, SchemaError, NotAllowed)
+COMMON: Final = (
+    *(DatabaseLost, DatabaseReadOnly, DatabaseExhausted, DatabaseBusy, DatabaseDenied),
+    *(SchemaError, NotAllowed),
+)
 
 
 class _Waiting(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from typing import Any, Final
 
 import msgspec
@@ -56,10 +57,29 @@ STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.NotAllowed, 403),
     (errors.TenantMissing, 422),
     (errors.DatabaseLost, 503),
+    (errors.DatabaseReadOnly, 503),
+    (errors.DatabaseExhausted, 503),
+    (errors.DatabaseBusy, 503),
+    (errors.DatabaseDenied, 503),
+    (errors.DatabaseError, 500),
     (errors.SchemaError, 503),
     (errors.JobConflict, 409),
     (errors.PenstockError, 409),
 )
+# Hosts and names of databases are for the log, and for those who run the service.
+OF_DATABASE: Final[dict[type[errors.DatabaseError], str]] = {
+    errors.DatabaseLost: "The database does not answer.",
+    errors.DatabaseReadOnly: "The database takes no writes at the moment.",
+    errors.DatabaseExhausted: "The database has run out of room.",
+    errors.DatabaseBusy: "The database was busy and gave this up.",
+    errors.DatabaseDenied: "The database does not let the service in.",
+    errors.DatabaseError: "The database has refused this.",
+}
+MAYBE_DONE: Final = (
+    "What was asked may have been done: look, or ask again with the same idempotency key."
+)
+NOTHING_DONE: Final = "Nothing was done. Ask again in a moment."
+LOG_INTERVAL_S: Final = 60.0
 COMMON: Final = (400, 401, 403, 503)
 OF_BODIES: Final = (408, 413, 415, 422)
 PLAIN: Final = str | int | float | None
@@ -156,10 +176,30 @@ def from_error(error: errors.PenstockError) -> Problem:
         # Which roles the database has is for those who run the service.
         logger.warning("Somebody was refused: %s", error)
         return Problem(status, "not-allowed", "The database does not allow this to who asks.")
+    if isinstance(error, errors.DatabaseError):
+        return _of_database(error, status)
     field = getattr(error, "field", None) or getattr(error, "setting", None)
     fields = [(str(field), str(error))] if field and status == 422 else []
     plain = {name: value for name, value in vars(error).items() if isinstance(value, PLAIN)}
     return Problem(status, _kind(type(error).__name__), str(error), fields=fields, about=plain)
+
+
+def _of_database(error: errors.DatabaseError, status: int) -> Problem:
+    """What a caller may know; the log has the rest, once a minute for each kind of error."""
+    kind, now = type(error), time.monotonic()
+    if now - _logged.get(kind, float("-inf")) >= LOG_INTERVAL_S:
+        _logged[kind] = now
+        logger.warning("Requests meet an error of the database: %s", error)
+    is_sent = isinstance(error, errors.DatabaseLost) and error.is_sent
+    remedy = MAYBE_DONE if is_sent else NOTHING_DONE
+    about: dict[str, Any] = {"sqlstate": error.sqlstate}
+    if isinstance(error, errors.DatabaseLost):
+        about["is_sent"] = error.is_sent
+    detail = f"{OF_DATABASE.get(kind, OF_DATABASE[errors.DatabaseError])} {remedy}"
+    return Problem(status, _kind(kind.__name__), detail, about=about)
+
+
+_logged: dict[type[errors.DatabaseError], float] = {}
 
 
 def install(web: FastAPI) -> None:
