@@ -119,9 +119,10 @@ class Pace:
     claim_most: int = 1000
     unsettled_most: int = 4000
     reconcile: float = 30.0
+    unwritten_retry: float = 30.0
 
     def __post_init__(self) -> None:
-        _positive(self, "poll", "rescan", "reconcile")
+        _positive(self, "poll", "rescan", "reconcile", "unwritten_retry")
         between("claim_most", self.claim_most, 1, 10_000)
         between("unsettled_most", self.unsettled_most, 1, 100_000)
 

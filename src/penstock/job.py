@@ -29,7 +29,7 @@ STATES: Final[tuple[State, ...]] = (
 )
 
 # "rerun" is in rows alone: Job has those apart, as they are no errors.
-ErrorKind = Literal["failure", "timeout", "lost", "parked", "death", "rerun"]
+ErrorKind = Literal["failure", "timeout", "lost", "parked", "death", "unwritten", "rerun"]
 
 MESSAGE_LIMIT: Final = 4 * 1024
 TRACEBACK_LIMIT: Final = 16 * 1024

@@ -1,5 +1,6 @@
 """Healthy, degraded or down: each threshold, on real rows."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -165,6 +166,20 @@ async def test_workers_that_are_lost(insights: Insights, connection: asyncpg.Con
     assert told(health) == [("lost-workers", "degraded")]
     assert "b" in health.causes[0].told
     assert told(await looked(insights, lost_workers=2)) == []
+
+
+async def test_workers_that_cannot_write_outcomes(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    unwritten = {"jobs": 2, "error": "RaiseError", "message": "the history is closed"}
+    await lease(connection, "a", info=json.dumps({**json.loads(INFO), "unwritten": unwritten}))
+
+    health = await looked(insights)
+    assert told(health) == [("unwritten", "down")]
+    assert "the history is closed" in health.causes[0].told
+
+    await lease(connection, "b", info=INFO)
+    assert told(await looked(insights)) == [("unwritten", "degraded")]
 
 
 async def test_a_database_that_is_slow(insights: Insights) -> None:

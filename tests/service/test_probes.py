@@ -151,3 +151,17 @@ def test_the_probes_are_described() -> None:
 
     assert set(paths["/livez"]["get"]["responses"]) == {"200"}
     assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
+
+
+async def test_a_service_whose_workers_cannot_write_outcomes_is_not_ready(
+    http: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    told = '{"unwritten": {"jobs": 2, "error": "RaiseError", "message": "of a trigger"}}'
+    lease = await connection.fetchval("SELECT penstock.open_lease_v1('ada', 3600, $1)", told)
+
+    answer = await http.get("/readyz")
+    await connection.fetch("SELECT penstock.heartbeat_v1($1, 3600, '{\"unwritten\": null}')", lease)
+
+    assert answer.status_code == 503
+    assert "2 jobs cannot be written (RaiseError)" in answer.json()["detail"]
+    assert await ready(http)

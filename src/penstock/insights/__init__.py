@@ -16,7 +16,7 @@ from penstock.insights.throughput import Ended, Percentiles, Throughput
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
 from penstock.insights.window import Window
-from penstock.insights.workers import Grant, WorkerInsight
+from penstock.insights.workers import Grant, Unwritten, WorkerInsight
 
 __all__ = [
     "COUNTED_OFTEN",
@@ -45,6 +45,7 @@ __all__ = [
     "Thresholds",
     "Throughput",
     "Turn",
+    "Unwritten",
     "Wait",
     "Window",
     "WorkerInsight",

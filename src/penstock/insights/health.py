@@ -123,6 +123,7 @@ def causes_of(seen: Seen, limits: Thresholds) -> tuple[Cause, ...]:
         *_latency(seen, limits),
         *_unserved(seen, limits),
         *_lost_workers(seen, limits),
+        *_unwritten(seen),
         *_oldest_ready(seen, limits),
         *_error_rate(seen, limits),
         *_dead(seen, limits),
@@ -162,6 +163,20 @@ def _lost_workers(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
             f"back: {listed(lost)}.",
             value=len(lost),
             threshold=limits.lost_workers,
+        )
+
+
+def _unwritten(seen: Seen) -> Iterator[Cause]:
+    """Down if no worker can end a job; with some that can, only a part is held up."""
+    held = [(worker, worker.unwritten) for worker in seen.alive if worker.unwritten is not None]
+    for worker, unwritten in held:
+        yield Cause(
+            check="unwritten",
+            status="down" if len(held) == len(seen.alive) else "degraded",
+            told=f"The worker {worker.name} cannot write the outcomes of "
+            f"{counted(unwritten.jobs, 'job')}, and claims none meanwhile: {unwritten.message}.",
+            value=unwritten.jobs,
+            threshold=1.0,
         )
 
 

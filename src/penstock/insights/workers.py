@@ -12,6 +12,15 @@ from penstock.insights.count import Count
 from penstock.store.insights import Row
 
 
+class Unwritten(Struct, frozen=True):
+    """Outcomes that a worker keeps, since the database refuses to write them."""
+
+    jobs: int
+    error: str
+    """The class of the refusal, as the driver calls it."""
+    message: str
+
+
 class _Info(Struct, frozen=True):
     """What a worker says of itself. Anyone's SQL may open a lease, and say nothing."""
 
@@ -29,6 +38,7 @@ class _Info(Struct, frozen=True):
     except_tenants: tuple[str, ...] | None = None
     children: int = 0
     children_most: int | None = None
+    unwritten: Unwritten | None = None
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -75,6 +85,8 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     """The child processes that it had for isolated jobs at its last heartbeat."""
     children_most: int | None = None
     """How many it may have."""
+    unwritten: Unwritten | None = None
+    """The outcomes that it cannot write, and why. Meanwhile it claims nothing."""
     grants: tuple[Grant, ...] = ()
 
     @property

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Final
+from typing import Any, Final
+
+import asyncpg
 
 from penstock import migrate
 from penstock.app import Penstock
 from penstock.errors import SchemaError
 from penstock.service.fresh import Fresh
 from penstock.store import Executor
+from penstock.wording import counted
 
 logger = logging.getLogger("penstock.service")
 
@@ -70,4 +73,17 @@ class Readiness:
                 f"The history has no partition for {gap['day']}: soon jobs cannot end. Is there a "
                 "worker? They make them; `penstock doctor` says more."
             )
+        if held_up := await self._held_up(connection):
+            return (
+                f"The outcomes of {counted(held_up['jobs'], 'job')} cannot be written "
+                f"({held_up['error']}): workers claim nothing. `penstock doctor` says more."
+            )
         return None
+
+    async def _held_up(self, connection: Executor) -> dict[str, Any] | None:
+        """The outcomes that workers cannot write, if the role may see what workers tell."""
+        try:
+            row = await connection.fetchrow(self._app.store.statement("examine_unwritten"))
+        except asyncpg.InsufficientPrivilegeError:
+            return None
+        return None if row is None else dict(row)

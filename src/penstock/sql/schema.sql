@@ -2468,6 +2468,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.lose_unwritten_v1(p_ids bigint[], p_tokens uuid[], p_error text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT l.id, l.lost
+      FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
+                   'The attempt ended, and its outcome could not be written: ' || p_error,
+                   coalesce(p_now, statement_timestamp())) AS l;
+$$;
+
 CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2478,7 +2488,8 @@ CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_job record;
+    v_job    record;
+    v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
@@ -2493,12 +2504,12 @@ BEGIN
            FOR UPDATE OF j SKIP LOCKED
     LOOP
         IF v_job.over THEN
-            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY['worker_lost'],
+            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
                               NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
             UPDATE job AS j
                SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error
+                   reason = v_reason, errors = coalesce(j.errors, '[]') || (v_job.error
                        || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;

@@ -135,6 +135,14 @@ class Store:
         rows = await on.fetch(self.statement("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
+    async def lose_unwritten(
+        self, on: Executor, settlements: Sequence[Settlement], why: str
+    ) -> list[int]:
+        """Take back jobs that ran and whose outcomes cannot be written; which of them it were."""
+        ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
+        rows = await on.fetch(self.statement("lose_unwritten"), ids, tokens, why)
+        return [row["id"] for row in rows]
+
     async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
         """Those of the jobs that these very attempts have completed already."""
         ids, tokens = [one.id for one in settlements], [one.token for one in settlements]

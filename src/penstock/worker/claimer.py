@@ -40,7 +40,7 @@ class Claimer(Service):
         limiter: Limiter,
         quota: Quota,
         most: int,
-        has_room: Callable[[], bool],
+        room: Callable[[], int],
         deliver: Callable[[QueueState], None],
     ) -> None:
         super().__init__(health)
@@ -53,7 +53,7 @@ class Claimer(Service):
         self._limiter = limiter
         self._quota = quota
         self._most = most
-        self._has_room = has_room
+        self._room = room
         self._deliver = deliver
         self._idle = asyncio.Event()
         # What the limiter had answered when nothing but its next answer could help.
@@ -76,13 +76,15 @@ class Claimer(Service):
 
     async def _claim_once(self) -> float:
         wanted = self._quota.grant(min(self._state.wanted, self._most))
-        if not wanted or not self._state.marks or not self._has_room():
+        if not wanted or not self._state.marks or self._room() <= 0:
             return FOR_EVER
         if self._asked == self._limiter.answers:
             return FOR_EVER
         async with self._session.claiming() as lease:
-            if not self._has_room():
+            room = self._room()
+            if room <= 0:
                 return FOR_EVER
+            wanted = min(wanted, room)
             chosen, is_asking = visits.choose(self._state, self._limiter, wanted)
             if not chosen:
                 # All that is known must wait: for a limit, a window, somebody who resumes it.

@@ -98,10 +98,12 @@ class Crew:
             store,
             health,
             partitions_ahead=upkeep.partitions_ahead,
+            retry_most=pace.unwritten_retry,
             before=self.progress.last_words,
             settled=self._settled,
             refused=self._refused,
             flushed=self._make_room,
+            unwritten_changed=self._beat_soon,
         )
         journal = Journal(pool, store)
         self.isolation = Isolation(
@@ -181,7 +183,7 @@ class Crew:
                 limiter=self.limiter,
                 quota=quota,
                 most=pace.claim_most,
-                has_room=self._has_room,
+                room=self._room,
                 deliver=self._claimed,
             )
             for queue, state in states.items()
@@ -250,7 +252,13 @@ class Crew:
             "alone": None if alone is None else str(alone),
             "children": self.isolation.count,
             "children_most": self.isolation.most,
+            "unwritten": self.completer.unwritten,
         }
+
+    def _beat_soon(self) -> None:
+        """There is news of this worker for its lease."""
+        if self.session.lease is not None:
+            self.session.beat_soon(self.session.lease)
 
     # Claims
 
@@ -258,11 +266,15 @@ class Crew:
         if state.wanted and state.marks:
             self.claimers[state.name].wake()
 
-    def _has_room(self) -> bool:
-        """Whether to claim more: not while many outcomes are unwritten or a job must run alone."""
-        return (
-            self.completer.unsettled < self._pace.unsettled_most and not self.dispatcher.is_reserved
-        )
+    def _room(self) -> int:
+        """How many jobs a claim may take: none while many outcomes are unwritten, the database
+        refuses to write them, or a job must run alone."""
+        if self.dispatcher.is_reserved:
+            return 0
+        if self.completer.unwritten is not None:
+            is_idle = not self.dispatcher.jobs() and not self.mover.jobs()
+            return int(self.completer.wants_probe and is_idle)
+        return self._pace.unsettled_most - self.completer.unsettled
 
     def _make_room(self) -> None:
         if self.completer.unsettled <= self._pace.unsettled_most // 2:

@@ -138,6 +138,7 @@ class Session(Service):
 
     async def abandon(self, seconds: float) -> None:
         """End the heartbeat, whether or not the lease could be given back."""
+        await self.stop()
         heartbeat = self._last_heartbeat or self._heartbeat
         self._heartbeat = self._last_heartbeat = None
         if heartbeat is not None:

@@ -141,6 +141,8 @@ class Shutdown:
         crew = self._crew
         await crew.progress.flush()
         await crew.limiter.flush()
+        # If this fails, the lease has to run out: to close it would count no loss.
+        await crew.completer.give_up()
         await crew.session.close()
 
     def _left(self, share: float = 1.0) -> float:

@@ -25,7 +25,7 @@ from penstock.doctor.checks.stuck import Stuck
 from penstock.doctor.checks.unserved import Service
 from penstock.doctor.limits import Limits
 from penstock.doctor.waiting import Waiting
-from penstock.insights import Count, WorkerInsight
+from penstock.insights import Count, Unwritten, WorkerInsight
 
 LIMITS = Limits()
 NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
@@ -42,6 +42,7 @@ def worker(
     tasks: tuple[str, ...] = (),
     hears: bool = True,
     missing_resources: dict[str, str] | None = None,
+    unwritten: Unwritten | None = None,
 ) -> WorkerInsight:
     """A worker with a lease of a minute, which began and was last heard of so long ago."""
     return WorkerInsight(
@@ -63,6 +64,7 @@ def worker(
         tasks=tasks,
         hears=hears,
         missing_resources=missing_resources or {},
+        unwritten=unwritten,
     )
 
 
@@ -79,6 +81,7 @@ def verdicts(findings: Any) -> list[str]:
         ([worker(), worker(silent=61)], ["warning"]),
         ([], ["warning"]),
         ([worker(silent=61)], ["warning", "warning"]),
+        ([worker(unwritten=Unwritten(3, "RaiseError", "closed")), worker()], ["error"]),
     ],
 )
 def test_workers(found: list[WorkerInsight], expected: list[str]) -> None:

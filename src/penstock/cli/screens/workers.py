@@ -59,6 +59,8 @@ def _tenants(worker: WorkerInsight) -> str:
 def _mark(worker: WorkerInsight) -> Text:
     if not worker.is_alive:
         return Text("lost", "bold red")
+    if worker.unwritten is not None:
+        return Text("cannot write outcomes", "bold red")
     if worker.missing_resources:
         return Text("misses " + ", ".join(worker.missing_resources), "yellow")
     return Text("leader", "green") if worker.is_leader else Text("")

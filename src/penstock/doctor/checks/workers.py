@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.doctor.check import Check, Group
-from penstock.doctor.finding import Finding, ok, warning
+from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.workforce import living, workforce
-from penstock.insights import Count, WorkerInsight
+from penstock.insights import Count, Unwritten, WorkerInsight
 from penstock.wording import counted, listed, span
 
 
@@ -21,6 +21,7 @@ def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]
     findings = [
         _late(worker) for worker in alive if worker.silent > limits.silent_share * worker.patience
     ]
+    findings += [_held_up(worker, worker.unwritten) for worker in alive if worker.unwritten]
     if not alive:
         findings.append(
             warning("No worker is alive.", "Start one where your code is:", "penstock work APP")
@@ -40,6 +41,17 @@ def _late(worker: WorkerInsight) -> Finding:
         f"The worker {_who(worker)} has not renewed its lease for {span(worker.silent)}; after "
         f"{span(worker.patience)} it counts as lost, and its jobs are run elsewhere.",
         "Look at its log: it may be cut off from the database, frozen, or short of CPU.",
+    )
+
+
+def _held_up(worker: WorkerInsight, unwritten: Unwritten) -> Finding:
+    return error(
+        f"The worker {_who(worker)} cannot write the outcomes of "
+        f"{counted(unwritten.jobs, 'job')}: {unwritten.message} ({unwritten.error}). It keeps "
+        "them, and claims nothing until it can.",
+        "Mend what the message names: a right (see the check rights), a function (schema), a "
+        "partition (partitions), or a trigger or constraint of yours on its tables. The worker "
+        "then goes on by itself; nothing runs twice.",
     )
 
 

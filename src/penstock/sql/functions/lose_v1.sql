@@ -1,4 +1,5 @@
--- Count a loss for attempts that were taken back: ready again, or failed as worker_lost at the limit.
+-- Count a loss for attempts that were taken back: ready again, or failed at the limit. The reason is
+-- worker_lost, or unwritten if the attempt ended and its outcome could not be written.
 CREATE FUNCTION :"schema".lose_v1(
     p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamptz
 ) RETURNS TABLE (id bigint, lost boolean)
@@ -11,7 +12,8 @@ SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_job record;
+    v_job    record;
+    v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
@@ -26,12 +28,12 @@ BEGIN
            FOR UPDATE OF j SKIP LOCKED
     LOOP
         IF v_job.over THEN
-            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY['worker_lost'],
+            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
                               NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
             UPDATE job AS j
                SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = 'worker_lost', errors = coalesce(j.errors, '[]') || (v_job.error
+                   reason = v_reason, errors = coalesce(j.errors, '[]') || (v_job.error
                        || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;

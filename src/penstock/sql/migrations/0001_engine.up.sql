@@ -384,6 +384,7 @@ $$;
 \ir ../functions/release_v1.sql
 \ir ../functions/close_lease_v1.sql
 \ir ../functions/lose_v1.sql
+\ir ../functions/lose_unwritten_v1.sql
 \ir ../functions/rescue_v1.sql
 \ir ../functions/rescue_overtime_v1.sql
 \ir ../functions/promote_v1.sql

@@ -150,7 +150,7 @@ BEGIN
                     coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins', 'note'), false) AS should
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
-                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'completed', 'move', 'progress', 'fence',
+                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'lose_unwritten', 'completed', 'move', 'progress', 'fence',
                          'read_parents', 'extend_from', 'read_steps', 'save_step', 'sweep_steps', 'recall_step', 'share_step', 'sweep_cache', 'sleep',
                          'await_event', 'wake_waits', 'sweep_events',
                          'open_lease', 'heartbeat', 'release', 'close_lease',

@@ -1,0 +1,213 @@
+"""Outcomes that the database refuses to write: kept, told, and paid for where they are given up."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock, Worker
+from tests.fixtures.until import until
+from tests.fixtures.worker import asked, crew_of, worker_of
+
+REFUSE_ALL = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the history is closed';
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW EXECUTE FUNCTION public.refuse();
+"""
+# It ends neither as it should nor as unsettleable.
+REFUSE_ONE = f"""
+{REFUSE_ALL}
+DROP TRIGGER refuse ON penstock.job_history;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW WHEN (NEW.tags = '{{bad}}' AND NEW.reason IS DISTINCT FROM 'unwritten')
+    EXECUTE FUNCTION public.refuse();
+"""
+ALLOWED_TO = "penstock.settle_v2 {} PUBLIC, CURRENT_USER"
+REVOKE = f"REVOKE EXECUTE ON FUNCTION {ALLOWED_TO.format('FROM')}"
+GRANT = f"GRANT EXECUTE ON FUNCTION {ALLOWED_TO.format('TO')}"
+
+
+class Slow:
+    """Jobs that end when they are let go."""
+
+    def __init__(self, app: Penstock) -> None:
+        self.runs: list[str] = []
+        self.go_on = asyncio.Event()
+
+        @app.task(name="slow")
+        async def slow(ctx: Context, name: str) -> str:
+            self.runs.append(name)
+            await (asyncio.Event() if name == "held" else self.go_on).wait()
+            if name == "failing":
+                raise ValueError(name)
+            return name
+
+        self.task = slow
+
+    async def running(self, app: Penstock, worker: Worker, *names: str) -> list[Any]:
+        jobs = [await app.enqueue(self.task.options(tags=[name]), name) for name in names]
+        await until(lambda: set(names) <= set(self.runs), what="all to run")
+        return jobs
+
+
+@pytest.fixture
+def slow(app: Penstock) -> Slow:
+    return Slow(app)
+
+
+@pytest.fixture
+def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    return lambda: [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+
+
+async def unwritten(connection: asyncpg.Connection) -> Any:
+    info = await connection.fetchval("SELECT info -> 'unwritten' FROM penstock.lease")
+    return json.loads(info)
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended", "why"),
+    [
+        (REVOKE, GRANT, "permission denied for function settle_v2"),
+        (
+            "ALTER FUNCTION penstock.settle_v2 RENAME TO settled",
+            "ALTER FUNCTION penstock.settled RENAME TO settle_v2",
+            "does not exist",
+        ),
+        (REFUSE_ALL, "DROP TRIGGER refuse ON penstock.job_history", "the history is closed"),
+    ],
+)
+async def test_outcomes_are_kept_until_the_database_writes_them_again(
+    app: Penstock,
+    slow: Slow,
+    connection: asyncpg.Connection,
+    errors: Callable[[], list[str]],
+    broken: str,
+    mended: str,
+    why: str,
+) -> None:
+    worker = worker_of(app, {"default": 9}, reconcile=0.02, unwritten_retry=5)
+    async with worker:
+        jobs = await slow.running(app, worker, "one", "two", "three")
+        await connection.execute(broken)
+        slow.go_on.set()
+        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        later = await app.enqueue(slow.task, "later")
+        tries, looks = asked(app, "settle"), asked(app, "release")
+        await until(lambda: tries and len(looks) > 3, what="another try, and reconciliations")
+
+        async def all_are_told() -> Any:
+            told = await unwritten(connection)
+            return told if told and told["jobs"] == 3 else None
+
+        told = await until(all_are_told, what="the lease to say so")
+        assert why in told["message"]
+        await until(lambda: has_run(connection, mended), what="it to be mended")
+        for job, name in zip((*jobs, later), ("one", "two", "three", "later"), strict=True):
+            assert await app.wait(job, timeout=30) == name
+            assert (await app.get(job)).attempt == 1
+        assert sorted(slow.runs) == ["later", "one", "three", "two"]
+        await until(lambda: is_over(connection), what="the lease to say that it is over")
+    [message] = errors()
+    assert why in message
+
+
+async def has_run(connection: asyncpg.Connection, statement: str) -> bool:
+    """DDL on the history and a settle may wait for each other's locks."""
+    try:
+        await connection.execute(statement)
+    except asyncpg.DeadlockDetectedError:
+        return False
+    return True
+
+
+async def is_over(connection: asyncpg.Connection) -> bool:
+    return await unwritten(connection) is None
+
+
+async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
+) -> None:
+    """Also where it runs alone, so that only the next job shows that others are written."""
+    await connection.execute(REFUSE_ONE)
+    slow.go_on.set()
+    bad = await app.enqueue(slow.task.options(tags=["bad"]), "bad")
+    await connection.execute("UPDATE penstock.job SET max_losses = 2")
+    async with worker_of(app, {"default": 2}, unwritten_retry=0.2):
+        await until(errors, what="the worker to give in")
+        while (job := await app.get(bad)).state != "failed":
+            assert await app.wait(await app.enqueue(slow.task, "good"), timeout=30) == "good"
+    assert (job.reason, job.losses, slow.runs.count("bad")) == ("unwritten", 2, 2)
+    assert {(error.kind, error.type) for error in job.errors} == {("unwritten", "OutcomeUnwritten")}
+    assert all("the history is closed" in error.message for error in job.errors)
+
+
+async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do_not(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    worker = worker_of(app, finish=0.01, unwritten_retry=3600)
+    async with worker:
+        ended, held = await slow.running(app, worker, "ended", "held")
+        await connection.execute(REVOKE)
+        slow.go_on.set()
+        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        before = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - before < 20
+    ended, held = await app.get(ended), await app.get(held)
+    assert (ended.state, ended.losses, ended.reason) == ("ready", 1, "unwritten")
+    assert ended.errors[-1].kind == "unwritten"
+    assert (held.state, held.losses) == ("ready", 0)
+    assert not await connection.fetchval("SELECT count(*) FROM penstock.lease")
+
+
+async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_counted(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    """It runs out: the rescue takes the job for one whose worker was lost."""
+    worker = worker_of(app, unwritten_retry=3600)
+    async with worker:
+        [job] = await slow.running(app, worker, "ended")
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'lose_unwritten_v1')}")
+        slow.go_on.set()
+        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+    assert (await app.get(job)).state == "running"
+    assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
+
+
+async def test_what_has_another_partition_settles_while_one_is_detached(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
+) -> None:
+    worker = worker_of(app, {"default": 9}, partitions=3600, unwritten_retry=5)
+    async with worker:
+        completed, failing = await slow.running(app, worker, "completed", "failing")
+        await until(lambda: crew_of(worker).maintenance.leads(), what="the first look to be over")
+        table = await detach_broken(connection)
+        slow.go_on.set()
+        await until(errors, what="the worker to say so")
+        await connection.execute(
+            f"UPDATE penstock.job SET max_attempts = 1 WHERE id = {failing.id}"
+        )
+        await connection.execute(f"ALTER TABLE {table} ADD COLUMN result jsonb")
+        assert await app.wait(completed, timeout=30) == "completed"
+    [message] = errors()
+    assert f"ATTACH PARTITION {table}" in message
+    assert sorted(slow.runs) == ["completed", "failing"]
+
+
+async def detach_broken(connection: asyncpg.Connection) -> str:
+    """Detach the partition that completed jobs need now, so that it cannot be attached."""
+    day = await connection.fetchval(
+        "SELECT to_char((now() AT TIME ZONE 'UTC')::date + 8, 'YYYYMMDD')"
+    )
+    table = f"penstock.job_history_{day}"
+    await connection.execute(
+        f"ALTER TABLE penstock.job_history DETACH PARTITION {table};"
+        f"ALTER TABLE {table} DROP COLUMN result"
+    )
+    return table
