@@ -32,6 +32,7 @@ PR_SET_CHILD_SUBREAPER = 36
 RUNNING = "RSDI"  # neither stopped nor dead
 STOP_BIT = 1 << (signal.SIGSTOP - 1)
 MAX_STOPPED_AT_ONCE = 2
+MAX_CHOICES_OF_A_KIND = 3
 ARRIVAL_TIMEOUT_S = 5.0
 
 
@@ -74,9 +75,9 @@ def descendants(root: int) -> list[Process]:
 
 
 def choose(processes: list[Process], rng: random.Random) -> list[Process]:
-    """One or two running processes; each kind is as likely as any other, however many it has.
+    """One or two running processes. At most three of a kind can be chosen.
 
-    A Postgres has a dozen background processes that hardly anything waits for: a server and its
+    A Postgres has a dozen background processes that hardly anything waits for. A server and its
     children are two kinds.
     """
     names = {process.pid: process.name for process in processes}
@@ -84,8 +85,12 @@ def choose(processes: list[Process], rng: random.Random) -> list[Process]:
     for process in processes:
         if process.state in RUNNING:
             kinds[process.name, names.get(process.parent) == process.name].append(process)
-    count = min(rng.randint(1, MAX_STOPPED_AT_ONCE), len(kinds))
-    return [rng.choice(kinds[kind]) for kind in rng.sample(sorted(kinds), count)]
+    chosen_from = [
+        process
+        for _, kind in sorted(kinds.items())
+        for process in rng.sample(kind, min(len(kind), MAX_CHOICES_OF_A_KIND))
+    ]
+    return rng.sample(chosen_from, min(rng.randint(1, MAX_STOPPED_AT_ONCE), len(chosen_from)))
 
 
 def stop(process: Process) -> bool:
