@@ -193,7 +193,9 @@ async def test_outcomes_wait_while_the_database_is_read_only(
             await until(lambda: len(beats) > before, what="the heartbeat to go on")
             await until(lambda: "answers again" in caplog.text, what="the end to be told")
     assert sorted(runs) == list(range(15))
-    assert len(caplog.messages) == 2, caplog.messages
+    # A heartbeat that is short for a test may tell of a slow machine besides.
+    told = [record.message for record in caplog.records if record.name != "penstock.heartbeat"]
+    assert len(told) == 2, told
 
 
 async def make_read_only(database: Database, is_read_only: bool, *, cut: bool = True) -> None:

@@ -222,7 +222,7 @@ class Heartbeat(threading.Thread):
         logger.warning(
             "The database does not answer the heartbeat (%s); lease %d ends in %.0f s unless it "
             "does.",
-            str(error) or f"nothing came within {seconds:.0f} s",
+            str(error) or f"nothing came within {seconds:.1f} s",
             self._lease,
             max(self._deadline - time.monotonic(), 0),
         )
