@@ -83,6 +83,11 @@ async def exits() -> None:
 
 
 @task(isolate=Process(deaths=1))
+async def exits_with_0() -> None:
+    os._exit(0)
+
+
+@task(isolate=Process(deaths=1))
 def hangs_up() -> None:
     os.kill(os.getpid(), signal.SIGHUP)
     linger()
@@ -96,11 +101,28 @@ def waits_to_be_killed(path: str) -> None:
 
 @task(isolate=Process(deaths=1))
 def writes_garbage() -> None:
-    """Writes to every socket that it finds."""
+    write_everywhere(b"\xff" * 64)
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def writes_what_could_be_a_length() -> None:
+    """As text of two letters before a message of the child's own."""
+    write_everywhere(b"\x10\x00")
+    linger()
+
+
+@task(isolate=Process(deaths=1))
+def writes_garbage_and_crashes() -> None:
+    write_everywhere(b"\xff" * 64)
+    ctypes.string_at(0)
+
+
+def write_everywhere(data: bytes) -> None:
+    """Write to every socket of this process."""
     for file in sockets():
         with contextlib.suppress(OSError):
-            os.write(file, b"\xff" * 64)
-    linger()
+            os.write(file, data)
 
 
 @task(isolate=Process(deaths=1))

@@ -34,17 +34,30 @@ CAUSES = {
     ),
     "exits": ("death", "Exited", "left with exit code 7", ""),
     "hangs_up": ("death", "Killed", "Signal 1 (SIGHUP) ended", ""),
+    "exits_with_0": ("death", "Exited", "left with exit code 0 in the middle of the job", ""),
     "hangs_up_on_its_worker": (
         "death",
-        "Killed",
-        "what makes no sense",
+        "ProtocolError",
+        "closed the channel to its worker",
         "in hangs_up_on_its_worker",
     ),
     "writes_garbage": (
         "death",
-        "Killed",
-        "sent its worker what makes no sense",
+        "ProtocolError",
+        "wrote something that is no message to its worker",
         "in writes_garbage",
+    ),
+    "writes_what_could_be_a_length": (
+        "death",
+        "ProtocolError",
+        "wrote something that is no message",
+        "in writes_what_could_be_a_length",
+    ),
+    "writes_garbage_and_crashes": (
+        "death",
+        "ProtocolError",
+        "not its own; signal 11 (SIGSEGV) ended the child process.",
+        "in writes_garbage_and_crashes",
     ),
 }
 

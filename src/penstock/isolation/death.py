@@ -8,10 +8,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 # Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
-# timeout and its grace, because it did not begin what it was given, or because it was asked to,
-# perhaps since the child made no sense.
+# timeout and its grace, because it did not begin what it was given, or because it was asked to.
+# The worker asked because the child wrote something that is no message, or closed the channel.
 # Or it was not the warden, who was killed itself.
-Cause = Literal["memory", "time", "timeout", "late", "asked", "confused", "warden"]
+Cause = Literal["memory", "time", "timeout", "late", "asked", "garbage", "closed", "warden"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
@@ -35,6 +35,8 @@ class Death(Struct, frozen=True, kw_only=True):
             return "OutOfMemory"
         if self.cause in ("time", "timeout"):
             return "TimeLimit"
+        if self.cause in ("garbage", "closed"):
+            return "ProtocolError"
         if self.status in (-code for code in SEGFAULTS):
             return "Segfault"
         return "Killed" if self.status < 0 else "Exited"
@@ -52,17 +54,31 @@ class Death(Struct, frozen=True, kw_only=True):
                 return f"the child process did not begin the job within {self.limit:g} s"
             case "asked":
                 return "the child process was told to stop and did not"
-            case "confused":
+            case "garbage":
                 return (
-                    "the child process sent its worker what makes no sense: did the job write to a "
-                    "file that is not its own?"
+                    "the child process wrote something that is no message to its worker, as a job "
+                    f"does that writes to a file which is not its own{self._end}"
+                )
+            case "closed":
+                return (
+                    "the child process closed the channel to its worker, as a job does that closes "
+                    f"a file which is not its own{self._end}"
                 )
             case "warden":
                 return (
                     "the warden of the child process is gone, and the child with it: something "
                     "killed it, perhaps the job, or the system when it had no memory left"
                 )
-        return _status(self.status, "in the middle of the job" if self.began else "without a job")
+        return self._status
+
+    @property
+    def _end(self) -> str:
+        """How it ended, if that was before it could be killed."""
+        return "" if self.status == -signal.SIGKILL else f"; {self._status}"
+
+    @property
+    def _status(self) -> str:
+        return _told(self.status, "in the middle of the job" if self.began else "without a job")
 
 
 def gone_with_its_warden(began: float) -> Death:
@@ -70,7 +86,7 @@ def gone_with_its_warden(began: float) -> Death:
     return Death(status=-signal.SIGKILL, cause="warden", began=began)
 
 
-def _status(status: int, when: str) -> str:
+def _told(status: int, when: str) -> str:
     if status >= 0:
         return f"the child process left with exit code {status} {when}"
     number = -status

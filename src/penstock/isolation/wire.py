@@ -1,4 +1,4 @@
-"""Messages over a socket, each after its length."""
+"""Messages over a socket, each after a mark and its length."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-_LENGTH: Final = struct.Struct("<I")
+# Each message begins with it, so that the first bytes of anything else give themselves away, also
+# where they could be a length. No text begins like this.
+MARK: Final = b"\xf5\x00PS"
+_HEAD: Final = struct.Struct("<4sI")
 READ: Final = 256 * 1024
 
 
 def framed(message: bytes) -> bytes:
     """A message as it is sent."""
-    return _LENGTH.pack(len(message)) + message
+    return _HEAD.pack(MARK, len(message)) + message
 
 
 def received(channel: socket.socket) -> bytes | None:
@@ -26,8 +29,8 @@ def received(channel: socket.socket) -> bytes | None:
         return b""  # Reset: the other side went and had not read all.
 
 
-class TooLong(Exception):
-    """A message is longer than it may be."""
+class NotAMessage(Exception):
+    """What has arrived is no message, or one that is longer than it may be."""
 
 
 class Frames:
@@ -43,14 +46,18 @@ class Frames:
         rest += data
         at = 0
         try:
-            while len(rest) - at >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(rest, at)
+            while len(rest) - at >= _HEAD.size:
+                mark, length = _HEAD.unpack_from(rest, at)
+                if mark != MARK:
+                    raise NotAMessage(f"bytes that no message begins with: {mark!r}")
                 if length > self._longest:
-                    raise TooLong(f"A message of {length} bytes; {self._longest} are allowed.")
-                end = at + _LENGTH.size + length
+                    raise NotAMessage(f"a message of {length} bytes; {self._longest} are allowed")
+                end = at + _HEAD.size + length
                 if len(rest) < end:
                     return
-                at, begin = end, at + _LENGTH.size
+                at, begin = end, at + _HEAD.size
                 yield bytes(memoryview(rest)[begin:end])
+            if not MARK.startswith(start := bytes(rest[at : at + len(MARK)])):
+                raise NotAMessage(f"bytes that no message begins with: {start!r}")
         finally:
             del rest[:at]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.isolation.death import Cause
 from penstock.isolation.nursery import Born
-from penstock.isolation.wire import Frames, TooLong, framed, received
+from penstock.isolation.wire import Frames, NotAMessage, framed, received
 from penstock.worker.inside.messages import (
     Answer,
     Asked,
@@ -33,24 +34,25 @@ DYING: Final = 1.0
 
 Serve = Callable[["Errand | None", Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
-Confused = Callable[["Child", object], None]
+Broken = Callable[["Child", Cause, object], None]
 
 
 class Child:
     """The channel to a child, and how many jobs it has run."""
 
-    def __init__(self, born: Born, heard: Heard, serve: Serve, confused: Confused) -> None:
+    def __init__(self, born: Born, heard: Heard, serve: Serve, broken: Broken) -> None:
         self.number = born.number
         self.jobs = 0
         self.is_up = False
-        self.is_confused = False
+        # Why its channel can be used no more.
+        self.broken_by: Cause | None = None
         self.is_doomed = False
         # What it runs at the moment: for the one who gave it.
         self.errand: Errand | None = None
         self._channel = born.channel
         self._heard = heard
         self._serve = serve
-        self._confused = confused
+        self._broken = broken
         self._frames = Frames(LONGEST)
         self._unsent = bytearray()
         self._loop = asyncio.get_running_loop()
@@ -96,14 +98,14 @@ class Child:
         try:
             for message in self._frames.feed(data):
                 self._hear(read_from_child(message))
-        except (TooLong, msgspec.MsgspecError) as error:
+        except (NotAMessage, msgspec.MsgspecError) as error:
             # Somebody else speaks through it, or writes over its memory.
             self._loop.remove_reader(self._channel)
-            self._confused(self, error)
+            self._broken(self, "garbage", error)
 
     def _hung_up(self) -> None:
         if self._is_open:
-            self._confused(self, "it closed its channel and lives")
+            self._broken(self, "closed", "it closed its channel and lives")
 
     def _hear(self, message: FromChild) -> None:
         try:

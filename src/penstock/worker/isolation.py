@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
-from penstock.isolation.death import Death, gone_with_its_warden
+from penstock.isolation.death import Cause, Death, gone_with_its_warden
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import Nursery
 from penstock.outcome import Died, TimedOut
@@ -166,11 +166,12 @@ class Isolation:
             child.is_doomed = True
             self._nursery.kill(child.number)
 
-    def _confused(self, child: Child, why: object) -> None:
+    def _broken(self, child: Child, cause: Cause, why: object) -> None:
+        """Kill a child whose channel can be used no more."""
         is_leaving = self._leaving.get(child.number) is child
-        if not child.is_confused and not is_leaving:
-            logger.error("A child process said what makes no sense, it is killed: %s", why)
-            child.is_confused = True
+        if child.broken_by is None and not is_leaving:
+            logger.error("The channel to a child process is broken, the child is killed: %s.", why)
+            child.broken_by = cause
             self._kill(child)
 
     # Who gets which child
@@ -228,7 +229,7 @@ class Isolation:
             # No process or no file can be had now.
             self._was_stillborn(Death(status=1, trace=str(error)))
             return
-        self._children[born.number] = Child(born, self._heard, self._serve, self._confused)
+        self._children[born.number] = Child(born, self._heard, self._serve, self._broken)
 
     def _give(self, errand: Errand, child: Child) -> None:
         if errand.future.done():
@@ -269,7 +270,7 @@ class Isolation:
             case Logged():
                 logs.write(message)
             case _:
-                self._confused(child, f"{type(message).__name__}, out of turn")
+                self._broken(child, "garbage", f"{type(message).__name__} out of turn")
 
     def _free(self, child: Child, errand: Errand | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
@@ -318,8 +319,8 @@ class Isolation:
         child.close()
         if child in self._idle:
             self._idle.remove(child)
-        if child.is_confused:
-            death = msgspec.structs.replace(death, cause="confused")
+        if child.broken_by is not None:
+            death = msgspec.structs.replace(death, cause=child.broken_by)
         errand = child.errand
         if errand is not None:
             errand.cancel_timer()
