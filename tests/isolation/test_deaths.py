@@ -99,6 +99,20 @@ async def test_a_child_killed_from_outside(app: Penstock, tmp_path: Path) -> Non
     assert (error.type, error.message[:18]) == ("Killed", "Signal 9 (SIGKILL)")
 
 
+async def test_child_that_dies_before_its_first_job_is_replaced_when_a_job_comes(
+    app: Penstock,
+) -> None:
+    """Not at once: what ended it may end each of them."""
+    async with isolating(app, children=1) as worker:
+        await reaches(app, await app.enqueue(jobs.exits), "failed")
+        isolation = isolation_of(worker)
+        await until(lambda: isolation._idle, what="a new child")
+        [fresh] = children_of(warden_of(worker))
+        os.kill(fresh, signal.SIGKILL)
+        await until(lambda: isolation.count == 0, what="the new child to be gone")
+        assert await app.wait(await app.enqueue(jobs.pid), timeout=30) != fresh
+
+
 async def test_so_many_deaths_are_allowed_and_failures_are_not_deaths(app: Penstock) -> None:
     cases = [([1, 2, 3], 3, "poison"), ([1, 4, 6], 6, "poison"), ([2, 5], 10, None)]
     async with isolating(app):

@@ -184,8 +184,9 @@ async def test_what_imports_do_to_signals_and_streams_does_not_matter(
             "os.register_at_fork(after_in_child=lambda: os._exit(9))",
             "code 9 without a job",
         ),
+        ("os._exit(0)", "the warden of the child process is gone"),
     ],
-    ids=["import", "start"],
+    ids=["import", "start", "exit"],
 )
 async def test_children_that_cannot_begin_park_jobs_until_they_can(
     app: Penstock,

@@ -54,6 +54,8 @@ class Nursery:
         self._rows: dict[int, int] = {}
         self._free = set(range(MOST))
         self._process: subprocess.Popen[bytes] | None = None
+        # Whether the warden has imported all that it needs, or has said why it cannot.
+        self.is_settled = False
 
     def start(self) -> None:
         """Start the warden; what it has to say comes later."""
@@ -129,6 +131,7 @@ class Nursery:
                 self._free.add(self._rows.pop(number))
                 self._died(number, death)
             case Settled(forks, trouble):
+                self.is_settled = True
                 if not forks:
                     logger.info(
                         "Imports have started threads or opened connections: child processes are "

@@ -248,7 +248,6 @@ class Isolation:
         match message:
             case Up() if not child.is_up:
                 child.is_up = True
-                self._stillborn = 0
                 self._free(child)
             case Ended() if errand is not None:
                 errand.end(message)
@@ -278,6 +277,7 @@ class Isolation:
         if child.is_doomed or child.number not in self._children:
             return
         if errand is not None:
+            self._stillborn = 0
             errand.cancel_timer()
             if errand.process.is_worn(child.jobs, resident):
                 self._retire(child)
@@ -321,14 +321,15 @@ class Isolation:
             self._idle.remove(child)
         if child.broken_by is not None:
             death = msgspec.structs.replace(death, cause=child.broken_by)
-        errand = child.errand
+        jobs, errand = child.jobs, child.errand
         if errand is not None:
             errand.cancel_timer()
             has_begun = death.began >= errand.given
             if not has_begun:
                 logger.warning("%r was not begun and is given back: %s.", errand.run, death)
+                jobs -= 1
             errand.end(death if has_begun else NotBegun())
-        if child.is_up:
+        if jobs:
             self._replace()
         else:
             self._was_stillborn(death)
@@ -366,8 +367,13 @@ class Isolation:
 
     def _lost(self) -> None:
         """The warden is gone, and its children with it; a new one is started when needed."""
+        is_settled = self._nursery is not None and self._nursery.is_settled
         self._end_all(is_lost=True)
-        self._loop.call_soon(self._pump)
+        if is_settled:
+            self._loop.call_soon(self._pump)
+        else:
+            # What it imports may end it each time.
+            self._was_stillborn(gone_with_its_warden(0.0))
 
     def _end_all(self, *, is_lost: bool = False) -> None:
         ending = asyncio.ensure_future(self._drop_all(is_lost=is_lost))
