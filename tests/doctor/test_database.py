@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Context, Penstock
 from penstock.doctor import Verdict
+from penstock.errors import NotAllowed
 from penstock.migrate import migrate
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined, paste
 from tests.fixtures.address import with_database
@@ -164,6 +165,26 @@ async def test_under_row_level_security_a_role_needs_to_be_a_workers_or_an_apps(
         await admin.execute(grant.replace("GRANT", "REVOKE").replace(" TO ", " FROM "))
     [finding] = await Examined(database.url)("rights")
     assert finding.verdict is OK, "the owner may do all"
+
+
+async def test_under_row_level_security_a_right_that_a_worker_lacks_is_named(
+    database: Database, stranger: str, admin: asyncpg.Connection
+) -> None:
+    await migrate(database.direct_url, rls=True)
+    await admin.execute(f'GRANT penstock_worker TO "{database.name}_stranger"')
+    await admin.execute("REVOKE EXECUTE ON FUNCTION penstock.settle_v2 FROM penstock_worker")
+    [finding] = await Examined(stranger)("rights")
+    assert finding.verdict is ERROR
+    async with Penstock(stranger) as app:
+        with pytest.raises(NotAllowed, match="settle_v2") as refused:
+            await worker_of(app).start()
+        [remedy] = finding.paste
+        assert remedy in refused.value.remedy
+        await admin.execute(remedy)
+        async with worker_of(app):
+            pass
+    [finding] = await Examined(stranger)("rights")
+    assert finding.verdict is OK
 
 
 async def test_without_rights_the_other_checks_say_that_they_cannot_look(stranger: str) -> None:

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock, Worker
+from penstock.errors import NotAllowed
 from tests.fixtures.until import until
 from tests.fixtures.worker import asked, crew_of, worker_of
 
@@ -198,6 +199,24 @@ async def test_what_has_another_partition_settles_while_one_is_detached(
     [message] = errors()
     assert f"ATTACH PARTITION {table}" in message
     assert sorted(slow.runs) == ["completed", "failing"]
+
+
+@pytest.mark.parametrize(
+    "function", ["heartbeat_v1", "settle_v2", "finish_v2", "lose_unwritten_v1", "rescue_v1"]
+)
+async def test_a_worker_whose_role_lacks_a_right_does_not_start(
+    app: Penstock, connection: asyncpg.Connection, function: str
+) -> None:
+    role = await connection.fetchval("SELECT current_user")
+    await connection.execute(REVOKE.replace("settle_v2", function))
+    with pytest.raises(NotAllowed, match=f"EXECUTE on function penstock.{function}") as refused:
+        await worker_of(app).start()
+    assert refused.value.role == role
+    remedy = refused.value.remedy.partition(": ")[2]
+    assert remedy.startswith(f"GRANT EXECUTE ON FUNCTION penstock.{function}(")
+    await connection.execute(remedy)
+    async with worker_of(app):
+        pass
 
 
 async def detach_broken(connection: asyncpg.Connection) -> str:

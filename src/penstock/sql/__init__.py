@@ -7,6 +7,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
+from penstock.sql.rights import WORKER_FUNCTIONS
+
 _INCLUDE = "\\ir "
 
 
@@ -55,7 +57,12 @@ def migration(name: str, direction: str, schema: str) -> str:
 def rls(name: str, schema: str) -> str:
     """The text of one script in `rls/`, for a schema and the roles that are named after it."""
     text = _bind((files(__package__) / "rls" / f"{name}.sql").read_text("utf-8"), schema)
-    for variable, value in (("schema", schema), *roles(schema)._asdict().items()):
+    variables = {
+        "schema": schema,
+        "worker_functions": " ".join(WORKER_FUNCTIONS),
+        **roles(schema)._asdict(),
+    }
+    for variable, value in variables.items():
         text = text.replace(f":'{variable}'", "'" + value.replace("'", "''") + "'")
     return text
 

@@ -17,6 +17,7 @@ from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import NotAllowed
 from penstock.events import Events
 from penstock.local_pool import LocalPools
+from penstock.migrate.rights import check_worker
 from penstock.store import failures, refusal
 from penstock.tasks import Registry, Timetable
 from penstock.worker.crew import Crew
@@ -105,6 +106,7 @@ class Worker:
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
+            await check_worker(self._pool, self._link.store.schema)
             await crew.rulebook.read()
             for service in crew.services:
                 service.start()

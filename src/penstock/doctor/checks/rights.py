@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from msgspec import Struct
 
@@ -13,62 +12,10 @@ from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.migrate import rls
 from penstock.migrate.compatibility import newest_functions
+from penstock.migrate.rights import Lack, grants, lacking, worker_functions
 from penstock.sql import quote, roles
+from penstock.sql.rights import CLIENT_TABLES, WORKER_TABLES
 from penstock.wording import listed
-
-# Functions run with the rights of who calls them, so these are the tables they touch.
-CLIENT = {
-    "batch": "SELECT INSERT UPDATE",
-    "batch_delta": "SELECT INSERT",
-    "batch_id_seq": "USAGE",
-    "dependency": "SELECT INSERT UPDATE DELETE",
-    "event": "SELECT INSERT",
-    "event_id_seq": "USAGE",
-    "event_wait": "SELECT UPDATE",
-    "job": "SELECT INSERT UPDATE DELETE",
-    "job_history": "SELECT INSERT UPDATE DELETE",
-    "job_all": "SELECT",
-    "job_id_seq": "USAGE",
-    "limit_setting": "SELECT",
-    "migration": "SELECT",
-    "plan": "SELECT",
-    "progress": "SELECT DELETE",
-    "queue": "SELECT INSERT UPDATE",
-    "retention": "SELECT",
-    "setting_version": "SELECT UPDATE",
-    "signal": "INSERT",
-    "step": "SELECT DELETE",
-    "tenant_setting": "SELECT",
-    "unique_claim": "SELECT INSERT UPDATE DELETE",
-    "workflow": "SELECT INSERT UPDATE",
-    "workflow_id_seq": "USAGE",
-}
-WORKER = {
-    "batch": "DELETE",
-    "batch_delta": "DELETE",
-    "bucket": "SELECT INSERT UPDATE DELETE",
-    "event": "UPDATE DELETE",
-    "event_wait": "INSERT DELETE",
-    "grant": "SELECT INSERT UPDATE DELETE",
-    "lane_setting": "SELECT",
-    "leader": "SELECT INSERT UPDATE DELETE",
-    "lease": "SELECT INSERT UPDATE DELETE",
-    "progress": "INSERT UPDATE",
-    "schedule": "SELECT INSERT UPDATE",
-    "schedule_fire": "SELECT INSERT UPDATE DELETE",
-    "signal": "SELECT DELETE",
-    "step": "INSERT UPDATE",
-    "step_cache": "SELECT INSERT UPDATE DELETE",
-    "workflow": "DELETE",
-}
-
-
-class Lack(Struct, frozen=True):
-    """A privilege that the role does not have."""
-
-    kind: str
-    name: str
-    privilege: str
 
 
 class Owner(Struct, frozen=True):
@@ -89,25 +36,17 @@ class Rights(Struct, frozen=True):
 
 
 async def read(patient: Patient) -> Rights:
-    needs = [
-        (name, privilege)
-        for table in (CLIENT, WORKER)
-        for name, privileges in table.items()
-        for privilege in privileges.split()
-    ]
-    names, privileges = zip(*needs, strict=True)
-    lacks = await patient.ask(
-        Lack,
-        "examine_rights",
-        patient.schema,
-        list(names),
-        list(privileges),
-        newest_functions(),
-    )
+    async with patient.bounds() as connection:
+        lacks = await lacking(
+            connection,
+            patient.schema,
+            tables=(CLIENT_TABLES, WORKER_TABLES),
+            functions=newest_functions(),
+        )
     owners = await patient.ask(Owner, "examine_owner", patient.schema)
     async with patient.bounds() as connection:
         is_secured = await rls.is_on(connection, patient.schema)
-    return Rights(patient.schema, tuple(lacks), owners[0] if owners else None, is_secured)
+    return Rights(patient.schema, lacks, owners[0] if owners else None, is_secured)
 
 
 def judge(rights: Rights, _: Limits) -> Sequence[Finding]:
@@ -131,13 +70,20 @@ def judge(rights: Rights, _: Limits) -> Sequence[Finding]:
 
 
 def _secured(rights: Rights, owner: Owner) -> Finding:
-    lacked = {
-        (each.name.partition("(")[0].rpartition(".")[2], each.privilege) for each in rights.lacks
-    }
+    called, _ = worker_functions()
+    lacks = [each for each in rights.lacks if each.function in called]
     worker, app = roles(rights.schema)
-    if ("claim_v3", "EXECUTE") not in lacked:
+    if not lacks:
         return ok(f"Row level security is on, and the role {owner.role} may do what workers do.")
-    if ("job", "INSERT") not in lacked:
+    if len({each.function for each in lacks}) < len(called):
+        names = listed(sorted({each.name for each in lacks}))
+        return error(
+            f"Row level security is on, and the role {owner.role} lacks rights to {names}, so that "
+            "no worker starts with it.",
+            f"Grant them, as {owner.owner}:",
+            *grants(lacks, rights.schema, owner.role),
+        )
+    if not any((each.name, each.privilege) == ("job", "INSERT") for each in rights.lacks):
         return ok(f"Row level security is on, and the role {owner.role} may do what an app does.")
     return error(
         f"Row level security is on, and the role {owner.role} may do nothing.",
@@ -152,36 +98,16 @@ def _lacking(rights: Rights, owner: Owner) -> Finding:
     return error(
         f"The role {owner.role} lacks rights to {names}, so it {_consequence(rights.lacks)}.",
         f"Grant them, as {owner.owner}:",
-        *_grants(rights, owner.role),
+        *grants(rights.lacks, rights.schema, owner.role),
     )
 
 
 def _consequence(lacks: Sequence[Lack]) -> str:
     for_workers_alone = all(
-        each.kind == "table" and each.privilege not in CLIENT.get(each.name, "").split()
+        each.kind == "table" and each.privilege not in CLIENT_TABLES.get(each.name, "").split()
         for each in lacks
     )
     return "can enqueue but not work" if for_workers_alone else "can neither enqueue nor work fully"
-
-
-def _grants(rights: Rights, role: str) -> list[str]:
-    by_object = groupby(rights.lacks, key=lambda lack: (lack.kind, lack.name))
-    return [
-        f"GRANT {', '.join(lack.privilege for lack in lacks)} "
-        f"ON {_object(rights.schema, kind, name)} TO {quote(role)};"
-        for (kind, name), lacks in by_object
-    ]
-
-
-def _object(schema: str, kind: str, name: str) -> str:
-    match kind:
-        case "schema":
-            return f"SCHEMA {quote(schema)}"
-        case "function":
-            return f"FUNCTION {name}"  # Postgres has quoted it, arguments and all.
-        case "sequence":
-            return f"SEQUENCE {quote(schema)}.{quote(name)}"
-    return f"{quote(schema)}.{quote(name)}"
 
 
 RIGHTS = Check(

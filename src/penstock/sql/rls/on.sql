@@ -144,20 +144,12 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SEQUENCE %I.%I TO %I', :'schema', v.relname, :'app');
     END LOOP;
 
-    -- The functions, by name and in all versions. Those of workers run as the owner; those of apps as the caller,
-    -- under the policies. The rest is called by these, or by the owner alone.
+    -- The functions, by name and in all versions. Those of workers, listed in sql/rights.py, run as the owner; those
+    -- of apps as the caller, under the policies. The rest is called by these, or by the owner alone.
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
                     coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins', 'note'), false) AS should
                FROM pg_proc AS p
-               LEFT JOIN (SELECT :'worker' AS role, unnest(ARRAY[
-                         'claim', 'scan_lines', 'is_paused', 'rules', 'rules_version', 'settle', 'lose_unwritten', 'completed', 'move', 'progress', 'fence',
-                         'read_parents', 'extend_from', 'read_steps', 'save_step', 'sweep_steps', 'recall_step', 'share_step', 'sweep_cache', 'sleep',
-                         'await_event', 'wake_waits', 'sweep_events',
-                         'open_lease', 'heartbeat', 'release', 'close_lease',
-                         'elect', 'promote', 'expire', 'fold', 'rescue', 'rescue_overtime', 'sweep',
-                         'ensure_partitions', 'drop_partition',
-                         'grant', 'take', 'reserve', 'correct', 'close_bucket',
-                         'sync_schedules', 'due', 'fire', 'sweep_fires']) AS verb
+               LEFT JOIN (SELECT :'worker' AS role, unnest(string_to_array(:'worker_functions', ' ')) AS verb
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',

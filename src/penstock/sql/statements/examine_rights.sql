@@ -15,7 +15,7 @@ SELECT CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relname::text
  WHERE NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, w.privilege)
                           ELSE has_table_privilege(c.oid, w.privilege) END
 UNION ALL
-SELECT 'function', p.oid::regprocedure::text, 'EXECUTE'
+SELECT 'function', format('%I.%I(%s)', s.nspname, p.proname, oidvectortypes(p.proargtypes)), 'EXECUTE'
   FROM schema AS s
   JOIN pg_proc AS p ON p.pronamespace = s.oid
  WHERE p.proname = ANY ($4::text[]) AND NOT has_function_privilege(p.oid, 'EXECUTE')

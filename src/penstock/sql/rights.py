@@ -1,0 +1,63 @@
+"""What the roles of clients and workers need a right to. One list: it is granted and checked by."""
+
+from __future__ import annotations
+
+# Functions run with the rights of who calls them, unless row level security is on. So these are the
+# tables that they touch.
+CLIENT_TABLES = {
+    "batch": "SELECT INSERT UPDATE",
+    "batch_delta": "SELECT INSERT",
+    "batch_id_seq": "USAGE",
+    "dependency": "SELECT INSERT UPDATE DELETE",
+    "event": "SELECT INSERT",
+    "event_id_seq": "USAGE",
+    "event_wait": "SELECT UPDATE",
+    "job": "SELECT INSERT UPDATE DELETE",
+    "job_history": "SELECT INSERT UPDATE DELETE",
+    "job_all": "SELECT",
+    "job_id_seq": "USAGE",
+    "limit_setting": "SELECT",
+    "migration": "SELECT",
+    "plan": "SELECT",
+    "progress": "SELECT DELETE",
+    "queue": "SELECT INSERT UPDATE",
+    "retention": "SELECT",
+    "setting_version": "SELECT UPDATE",
+    "signal": "INSERT",
+    "step": "SELECT DELETE",
+    "tenant_setting": "SELECT",
+    "unique_claim": "SELECT INSERT UPDATE DELETE",
+    "workflow": "SELECT INSERT UPDATE",
+    "workflow_id_seq": "USAGE",
+}
+WORKER_TABLES = {
+    "batch": "DELETE",
+    "batch_delta": "DELETE",
+    "bucket": "SELECT INSERT UPDATE DELETE",
+    "event": "UPDATE DELETE",
+    "event_wait": "INSERT DELETE",
+    "grant": "SELECT INSERT UPDATE DELETE",
+    "lane_setting": "SELECT",
+    "leader": "SELECT INSERT UPDATE DELETE",
+    "lease": "SELECT INSERT UPDATE DELETE",
+    "progress": "INSERT UPDATE",
+    "schedule": "SELECT INSERT UPDATE",
+    "schedule_fire": "SELECT INSERT UPDATE DELETE",
+    "signal": "SELECT DELETE",
+    "step": "INSERT UPDATE",
+    "step_cache": "SELECT INSERT UPDATE DELETE",
+    "workflow": "DELETE",
+}
+
+# What a worker calls, in any version. Under row level security it may call nothing else, and these
+# run with the owner's rights.
+WORKER_FUNCTIONS = (
+    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "move"),
+    *("settle", "lose_unwritten", "completed", "progress", "fence"),
+    *("read_parents", "extend_from", "read_steps", "save_step", "sweep_steps", "sleep"),
+    *("recall_step", "share_step", "sweep_cache", "await_event", "wake_waits", "sweep_events"),
+    *("open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire", "fold"),
+    *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
+    *("grant", "take", "reserve", "correct", "close_bucket"),
+    *("sync_schedules", "due", "fire", "sweep_fires"),
+)
