@@ -88,7 +88,7 @@ class Asking:
             cause = self._link.late(seconds, is_sent=is_sent) if limit.expired() else error
             if (told := self._link.explained(cause, doubt, is_sent=is_sent)) is None:
                 raise
-            raise told from told.__cause__
+            raise told from told.__cause__ or error
 
     async def _ask_pool(
         self,

@@ -14,7 +14,7 @@ from penstock.bounded_connection import CLOSE_TIMEOUT
 from penstock.client.tracing import Tracing
 from penstock.config import Database
 from penstock.embedded import Hold, Server
-from penstock.errors import DatabaseLost, PenstockError
+from penstock.errors import DatabaseLost, PenstockError, SchemaMissing
 from penstock.events import Events
 from penstock.store import Executor, Pool, Store, close_pool, failures, open_pool, refusal
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
@@ -249,10 +249,12 @@ class Link:
         except Exception as error:
             if (told := self.explained(error, doubt, is_sent=is_sent)) is None:
                 raise
-            raise told from told.__cause__
+            raise told from told.__cause__ or error
 
     def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
         """The error of ours for one of the driver's; None for what says enough itself."""
+        if failures.is_schema_missing(error):
+            return SchemaMissing(self.store.schema)
         if (refused := database_error(error, self.database.place)) is not None:
             return refused
         if failures.is_lost(error):

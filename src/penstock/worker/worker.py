@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client import Link
+from penstock.client.link import TRY_AGAIN
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.errors import NotAllowed
+from penstock.errors import PenstockError
 from penstock.events import Events
 from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
@@ -113,15 +114,20 @@ class Worker:
             await crew.session.held()
             await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
         except BaseException as error:
-            refused = await self._refusal(error) if failures.is_refused(error) else None
+            told = await self._told(error)
             await self.stop()
-            if refused is not None:
-                raise refused from error
+            if told is not None:
+                raise told from error
             raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
 
-    async def _refusal(self, error: BaseException) -> NotAllowed:
-        return await refusal(error, self._link.store.schema, self._pool)
+    async def _told(self, error: BaseException) -> PenstockError | None:
+        """The error of ours for what the database refuses, or does not answer, at the start."""
+        if failures.is_refused(error):
+            return await refusal(error, self._link.store.schema, self._pool)
+        if isinstance(error, Exception):
+            return self._link.explained(error, TRY_AGAIN, is_sent=False)
+        return None
 
     def _hire(self, quota: Quota) -> Crew:
         return Crew(

@@ -1,0 +1,223 @@
+"""What callers hear when Postgres refuses: an error of ours that says where, and what to do."""
+
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import asyncpg
+import pytest
+
+from penstock import (
+    DatabaseBusy,
+    DatabaseDenied,
+    DatabaseError,
+    DatabaseExhausted,
+    DatabaseLost,
+    DatabaseReadOnly,
+    NotAllowed,
+    Penstock,
+    PenstockError,
+    SchemaMissing,
+)
+from tests.fixtures.address import Address, with_address, with_database, with_role
+from tests.fixtures.database import Database, connected
+
+SECRET = "sesame"
+
+# Classes of SQLSTATE, each with some of its members.
+REFUSALS: dict[str, type[PenstockError]] = {
+    "08006": DatabaseLost,
+    "57P01": DatabaseLost,
+    "57P03": DatabaseLost,
+    "22003": DatabaseError,
+    "23505": DatabaseError,
+    "23514": DatabaseError,
+    "25006": DatabaseReadOnly,
+    "40001": DatabaseBusy,
+    "40P01": DatabaseBusy,
+    "42501": NotAllowed,
+    "42P01": SchemaMissing,
+    "53100": DatabaseExhausted,
+    "53200": DatabaseExhausted,
+    "53300": DatabaseExhausted,
+    "53400": DatabaseExhausted,
+    "54000": DatabaseError,
+    "55P03": DatabaseBusy,
+    "57014": DatabaseBusy,
+    "58030": DatabaseError,
+    "P0001": DatabaseError,
+    "XX000": DatabaseError,
+}
+REFUSE = """
+CREATE FUNCTION penstock.refuse() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RAISE EXCEPTION 'no such luck' USING ERRCODE = '{state}';
+END
+$$;
+"""
+REFUSING_VIEW = """
+ALTER {kind} penstock.{name} RENAME TO {name}_before;
+CREATE VIEW penstock.{name} AS SELECT * FROM penstock.{name}_before WHERE penstock.refuse();
+"""
+REFUSING_TRIGGER = """
+CREATE FUNCTION penstock.refuse_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM penstock.refuse();
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job
+    FOR EACH ROW EXECUTE FUNCTION penstock.refuse_row();
+"""
+REFUSING_RULES = """
+ALTER FUNCTION penstock.rules_v1 RENAME TO rules_before;
+CREATE FUNCTION penstock.rules_v1(text[], timestamptz DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse(); RETURN NULL; END $$;
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.asking.AGAIN", (0.01,))
+
+
+def app_of(database: Database) -> Penstock:
+    """An app that gives up soon, with a password in its address."""
+    url = with_role(database.url, _role(database.url), SECRET)
+    app = Penstock(url, call_timeout=30.0, pool_size=2)
+
+    @app.task(name="greet")
+    async def greet() -> None: ...
+
+    return app
+
+
+def _role(url: str) -> str:
+    return url.partition("://")[2].partition("@")[0].partition(":")[0]
+
+
+async def enqueue(app: Penstock) -> object:
+    return await app.enqueue(app.tasks.get("greet"))
+
+
+async def start(app: Penstock) -> object:
+    async with app.worker():
+        return None
+
+
+# What is asked, and what refuses it.
+CALLS: dict[str, tuple[Callable[[Penstock], Awaitable[object]], str]] = {
+    "open": (lambda app: app.open(), REFUSING_VIEW.format(kind="TABLE", name="migration")),
+    "enqueue": (enqueue, REFUSING_TRIGGER),
+    "get": (lambda app: app.get("1"), REFUSING_VIEW.format(kind="VIEW", name="job_all")),
+    "wait": (
+        lambda app: app.wait("1", timeout=60),
+        REFUSING_VIEW.format(kind="VIEW", name="job_all"),
+    ),
+    "start of a worker": (start, REFUSING_RULES),
+}
+
+
+def expect_told(error: BaseException, database: Database) -> None:
+    """It is one of ours and names the place, what happened and what to do; no password."""
+    assert isinstance(error, PenstockError)
+    told = str(error)
+    assert SECRET not in told
+    assert error.__cause__ is not None
+    assert str(error.__cause__)
+    if isinstance(error, DatabaseError):
+        assert database.name in told
+        assert "local socket" in told or "127.0.0.1" in told
+        assert told.count(". ") >= 1
+        assert told[-1] in ".?"
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_every_refusal_is_an_error_of_ours(database: Database, call: str) -> None:
+    ask, refusing = CALLS[call]
+    found: dict[str, type[BaseException]] = {}
+    async with AsyncExitStack() as stack:
+        app = app_of(database)
+        if call != "open":
+            await stack.enter_async_context(app)
+        connection = await stack.enter_async_context(connected(database.direct_url))
+        await connection.execute(REFUSE.format(state="P0001") + refusing)
+        for state in REFUSALS:
+            await connection.execute(
+                REFUSE.format(state=state).replace("CREATE", "CREATE OR REPLACE")
+            )
+            with pytest.raises(PenstockError) as refused:
+                await ask(app)
+            found[state] = type(refused.value)
+            expect_told(refused.value, database)
+            if isinstance(refused.value, DatabaseError):
+                assert refused.value.sqlstate == state
+                assert "no such luck" in str(refused.value)
+            if call == "open":
+                await app.close()
+    assert found == REFUSALS
+
+
+async def test_a_server_that_refuses_connections_is_named(database: Database) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        app = Penstock(with_address(database.url, Address(*taken.getsockname())))
+        with pytest.raises(DatabaseLost, match=f"{database.name} on 127") as refused:
+            async with app:
+                pass
+    assert not refused.value.is_sent
+
+
+async def test_a_database_that_is_not_there_is_told_as_such(database: Database) -> None:
+    with pytest.raises(DatabaseDenied, match=r"nowhere on .* is not there"):
+        await Penstock(with_database(database.url, "nowhere")).open()
+
+
+async def test_a_role_that_is_not_there_is_told_without_its_password(database: Database) -> None:
+    with pytest.raises(DatabaseDenied, match="does not let the role in") as refused:
+        await Penstock(with_role(database.url, "nobody", SECRET)).open()
+    assert SECRET not in str(refused.value)
+
+
+async def test_a_server_set_to_read_only_is_told_and_can_be_looked_at(database: Database) -> None:
+    async with connected(database.admin_url) as admin:
+        await admin.execute(
+            f"ALTER DATABASE {database.name} SET default_transaction_read_only = on"
+        )
+    async with app_of(database) as app:
+        with pytest.raises(DatabaseReadOnly, match="takes no writes"):
+            await enqueue(app)
+        assert await app.find("1") is None
+
+
+async def test_a_statement_that_times_out_is_told(database: Database) -> None:
+    async with connected(database.direct_url) as blocker, connected(database.admin_url) as admin:
+        await admin.execute(f"ALTER DATABASE {database.name} SET statement_timeout = '50ms'")
+        async with app_of(database) as app, blocker.transaction():
+            await blocker.execute("LOCK TABLE penstock.job")
+            with pytest.raises(DatabaseBusy, match="statement_timeout"):
+                await enqueue(app)
+
+
+async def test_a_database_without_a_free_connection_is_told_by_every_call(
+    database: Database,
+) -> None:
+    async with connected(database.admin_url) as admin:
+        app = app_of(database)
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+        for call, _ in CALLS.values():
+            if call is start:
+                continue  # It waits: see tests/worker/test_room.py.
+            with pytest.raises(DatabaseExhausted, match="CONNECTION LIMIT"):
+                await call(app)
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+
+
+async def test_inside_a_transaction_of_the_callers_own_errors_stay_the_drivers(
+    database: Database,
+) -> None:
+    async with app_of(database) as app, connected(database.direct_url) as connection:
+        await connection.execute(REFUSE.format(state="23514") + REFUSING_TRIGGER)
+        with pytest.raises(asyncpg.CheckViolationError):
+            async with connection.transaction():
+                await app.inside(connection).enqueue(app.tasks.get("greet"))
