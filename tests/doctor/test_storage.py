@@ -195,11 +195,12 @@ async def day(connection: asyncpg.Connection, ahead: int) -> date:
     return found
 
 
-async def drop_partitions(connection: asyncpg.Connection, since: date) -> None:
+async def drop_partitions(connection: asyncpg.Connection, since: date, until: date) -> None:
     names = await connection.fetch(
         "SELECT inhrelid::regclass::text AS name FROM pg_inherits JOIN pg_class ON oid = inhrelid "
-        "WHERE inhparent = 'penstock.job_history'::regclass AND relname >= $1",
+        "WHERE inhparent = 'penstock.job_history'::regclass AND relname >= $1 AND relname < $2",
         f"job_history_{since:%Y%m%d}",
+        f"job_history_{until:%Y%m%d}",
     )
     for name in names:
         await connection.execute(f"DROP TABLE {name['name']}")
@@ -229,8 +230,8 @@ async def test_partitions_a_week_ahead_are_enough(
 async def test_too_few_partitions_are_told_and_can_be_made(
     connection: asyncpg.Connection, examined: Examined, ahead: int, verdict: object, word: str
 ) -> None:
-    # What fails today is kept for 30 days after today.
-    await drop_partitions(connection, await day(connection, 31 + ahead))
+    # What completes today is kept for 7 days after today; what fails stays until a Monday far on.
+    await drop_partitions(connection, await day(connection, 8 + ahead), await day(connection, 30))
     [finding] = await examined("partitions")
     assert finding.verdict is verdict
     assert word in finding.seen
@@ -273,7 +274,7 @@ async def test_a_longer_retention_needs_partitions_further_ahead(
     await connection.execute("INSERT INTO penstock.retention (state, days) VALUES ('failed', 90)")
     [finding] = await examined("partitions")
     assert finding.verdict is OK, "they come with it"
-    await drop_partitions(connection, await day(connection, 60))
+    await drop_partitions(connection, await day(connection, 60), await day(connection, 400))
     [finding] = await examined("partitions")
     assert finding.verdict is ERROR
     assert "kept for 90 days" in finding.seen
@@ -307,3 +308,24 @@ async def test_a_partition_of_yesterday_is_still_the_leaders_to_drop(
     )
     [finding] = await examined("expired-partitions")
     assert finding.verdict is OK
+
+
+async def test_few_partitions_leave_room_for_all_who_read_the_history(examined: Examined) -> None:
+    [finding] = await examined("locks")
+    assert finding.verdict is OK
+
+
+async def test_more_partitions_than_the_lock_table_has_room_for_are_told(
+    connection: asyncpg.Connection, examined: Examined
+) -> None:
+    """As many as a rule for each number of days would bring."""
+    most = await connection.fetchval(
+        "SELECT current_setting('max_locks_per_transaction')::integer"
+        " * (current_setting('max_connections')::integer"
+        "    + current_setting('max_prepared_transactions')::integer)"
+    )
+    [finding] = await examined("locks", history_readers=most)
+    assert finding.verdict is WARNING
+    assert "out of shared memory" in finding.seen
+    [setting] = finding.paste
+    assert "max_locks_per_transaction" in setting

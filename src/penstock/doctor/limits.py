@@ -36,6 +36,8 @@ class Limits:
     partitions_warning_days: int = 4
     partitions_error_days: int = 2
     expired_days: int = 2
+    # How many connections should be able to read the whole history at once.
+    history_readers: int = 20
 
     # A heartbeat is due at least twice in a lease's length.
     silent_share: float = 0.5

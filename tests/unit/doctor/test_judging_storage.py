@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.doctor.checks import bloat, partitions, snapshots
+from penstock.doctor.checks import bloat, locks, partitions, snapshots
 from penstock.doctor.checks.bloat import Relation, Relations
+from penstock.doctor.checks.locks import Room
 from penstock.doctor.checks.partitions import Ahead, Gap
 from penstock.doctor.checks.snapshots import Hidden, Holder, Snapshots
 from penstock.doctor.limits import Limits
@@ -91,3 +92,23 @@ def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
         'ALTER TABLE "Queue".job_history ATTACH PARTITION "Queue"."job_history_20260718" '
         "FOR VALUES FROM ('2026-07-18') TO ('2026-07-19');",
     )
+
+
+@pytest.mark.parametrize(
+    ("partitions", "transactions", "verdict", "setting"),
+    [
+        (20, 100, "ok", None),
+        (34, 100, "ok", None),  # 400 days
+        (370, 100, "warning", 448),  # one a day for a year
+        (370, 2000, "ok", None),
+        (34, 5, "warning", 256),  # five readers are all there can be
+    ],
+)
+def test_the_lock_table_has_room_for_twenty_readers(
+    partitions: int, transactions: int, verdict: str, setting: int | None
+) -> None:
+    room = Room(partitions, locks=6 * (partitions + 1), max_locks=64, transactions=transactions)
+    [finding] = locks.judge(room, LIMITS)
+    assert finding.verdict == verdict
+    if setting is not None:
+        assert finding.paste == (f"ALTER SYSTEM SET max_locks_per_transaction = {setting};",)

@@ -14,6 +14,7 @@ from penstock.doctor.checks.idle_grants import IDLE_GRANTS
 from penstock.doctor.checks.laneless import LANELESS
 from penstock.doctor.checks.late import LATE
 from penstock.doctor.checks.leader import LEADER
+from penstock.doctor.checks.locks import LOCKS
 from penstock.doctor.checks.lost import LOST
 from penstock.doctor.checks.notifications import NOTIFICATIONS
 from penstock.doctor.checks.overdue import OVERDUE
@@ -48,6 +49,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     BLOAT,
     PARTITIONS,
     EXPIRED,
+    LOCKS,
     WORKERS,
     VERSIONS,
     RESOURCES,
