@@ -92,7 +92,7 @@ async def test_a_schema_that_vanishes_under_an_open_app_says_so_too(
 
 async def test_looking_survives_a_lost_answer(far: Penstock, greet, proxy: Proxy) -> None:
     enqueued = await far.enqueue(greet, "Ada")
-    lost = proxy.drop_reply_after("job_all")
+    lost = proxy.drop_reply_after("find_jobs")
     assert (await far.get(enqueued)).state == "ready"
     await lost.wait()
 

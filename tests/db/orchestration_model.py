@@ -482,7 +482,7 @@ class OrchestrationModel(Model):
             for key, claim in self.keys.items()
             if claim.expires_at is None or claim.expires_at > self.now
         }
-        long_ago = self.now - timedelta(days=32)
+        long_ago = self.now - timedelta(days=38)
         self.batches = {
             id: batch
             for id, batch in self.batches.items()

@@ -47,7 +47,7 @@ async def test_those_that_are_kept_for_another_time_are_found_beside_the_usual_o
     first, second, *_ = jobs
     await engine.connection.execute(KEPT, first["id"], -1)
     assert await completed(engine, *jobs) == {first["id"], second["id"]}
-    await engine.connection.execute(KEPT, second["id"], 20)
+    await engine.connection.execute(KEPT, second["id"], 5)
     for _ in range(8):  # By then the plans are those that stay.
         assert await completed(engine, *jobs) == {first["id"], second["id"]}
 

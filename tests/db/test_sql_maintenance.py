@@ -194,9 +194,9 @@ async def test_progress_of_jobs_that_are_gone_is_swept(engine: Engine) -> None:
     # As if its partition had been dropped.
     await engine.connection.execute("DELETE FROM penstock.job_history WHERE id = $1", gone["id"])
     # Nobody asks before the longest retention is over.
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=32))
+    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=38))
     assert swept["progress"] == 0
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=33))
+    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=39))
     assert swept["progress"] == 1
     left = await engine.connection.fetch("SELECT job FROM penstock.progress ORDER BY job")
     assert [row["job"] for row in left] == [final["id"], running["id"]]
@@ -229,10 +229,10 @@ async def test_a_batch_that_nobody_ever_closed_is_swept_once_its_jobs_are_long_g
     forgotten, used, busy = [await engine.connection.fetchval(add, NOON, None) for _ in range(3)]
     closed = await engine.connection.fetchval(add, NOON, NOON)
     await engine.connection.execute(
-        "UPDATE penstock.batch SET folded_at = $2 WHERE id = $1", used, NOON + timedelta(days=30)
+        "UPDATE penstock.batch SET folded_at = $2 WHERE id = $1", used, NOON + timedelta(days=36)
     )
     await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=busy)
-    for days, left in ((32, [forgotten, used, busy, closed]), (33, [used, busy, closed])):
+    for days, left in ((38, [forgotten, used, busy, closed]), (39, [used, busy, closed])):
         await engine.call("sweep_v3", now=NOON + timedelta(days=days))
         rows = await engine.connection.fetch("SELECT id FROM penstock.batch ORDER BY id")
         assert [row["id"] for row in rows] == left

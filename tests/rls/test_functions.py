@@ -40,6 +40,7 @@ OF_APPS = {
     *("unblock", "join_workflow", "find_cycle", "name_steps", "extend", "doom"),
     *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
+    *("find_jobs", "history_dates", "list_partitions", "expires_on"),
 }
 # The policies' own must see what they tell of; a note is written where apps do not even read.
 AS_OWNER = {"owns", "joins", "note"}
@@ -103,6 +104,10 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
         ("SELECT answer FROM penstock.delete_v2('{102}')", "missing"),
         ("SELECT answer FROM penstock.delete_v3('{102}')", "missing"),
     ],
+    "find_jobs": [("SELECT count(*) FROM penstock.find_jobs_v1('{2, 102}')", 0)],
+    "history_dates": [("SELECT penstock.history_dates_v1('{102}') IS NULL", True)],
+    # The days on which jobs expire are no secret: they are those of every tenant.
+    "list_partitions": [("SELECT cardinality(penstock.list_partitions_v1()) > 0", True)],
     "dead": [("SELECT penstock.dead_v1('{102}')", [])],
     "redrive": [("SELECT answer FROM penstock.redrive_v1('{102}')", "missing")],
     "note": [("SELECT penstock.note_v1('x', 'purge', 'b', NULL, NULL)", "a")],
@@ -198,6 +203,7 @@ HARMLESS = {
     "notify_due",
     "keep_durable",
     "event_key",
+    "expires_on",
 }
 
 

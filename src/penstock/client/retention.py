@@ -19,7 +19,9 @@ class RetentionCalls(Asking):
     """The calls that say how long history is kept.
 
     A job's end decides for it: the rule of its queue and tenant, else its tenant's, else its
-    queue's, else the one for all, else 7 days, or 30 if it failed.
+    queue's, else the one for all, else 7 days, or 30 if it failed. Up to 14 days are exact. A job
+    that is kept for up to 90 goes on the Monday after them, one that is kept for longer on the
+    first of the next month.
     """
 
     async def set_retention(

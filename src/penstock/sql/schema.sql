@@ -215,7 +215,8 @@ BEGIN
         v_done := v_done || v_ids;
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+              LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
              ORDER BY g.ord);
         -- Again if one of them lives: a retry has brought it back from history in between.
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
@@ -546,20 +547,23 @@ CREATE FUNCTION penstock.completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS S
     LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
-    SET plan_cache_mode TO 'auto'
+    SET plan_cache_mode TO 'force_custom_plan'
     SET enable_seqscan TO 'off'
     AS $$
 DECLARE
-    v_usual date := (statement_timestamp() AT TIME ZONE 'UTC')::date + 1 + 7;
+    v_usual date := expires_on_v1((statement_timestamp() AT TIME ZONE 'UTC')::date, 7);
     v_found bigint[] := ARRAY(
         SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
          WHERE h.expires_on = v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed');
+    v_dates date[];
 BEGIN
     RETURN QUERY SELECT f FROM unnest(v_found) AS f;
     IF cardinality(v_found) < cardinality(p_ids) THEN
+        v_dates := history_dates_v1(ARRAY(SELECT g FROM unnest(p_ids) AS g EXCEPT SELECT f FROM unnest(v_found) AS f));
         RETURN QUERY
             SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
-             WHERE h.expires_on <> v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed';
+             WHERE h.expires_on = ANY (v_dates) AND h.id = ANY (p_ids) AND h.id <> ALL (v_found)
+               AND h.last_token = g.token AND h.state = 'completed';
     END IF;
 END
 $$;
@@ -616,13 +620,14 @@ CREATE FUNCTION penstock.dead_v1(p_ids bigint[]) RETURNS bigint[]
     SET enable_mergejoin TO 'off'
     AS $$
 DECLARE
-    v_dead bigint[];
+    v_dates date[] := history_dates_v1(p_ids);
+    v_dead  bigint[];
 BEGIN
     -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
     -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
     v_dead := ARRAY(
         WITH named AS MATERIALIZED (
-            SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE
+            SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
         )
         SELECT n.id FROM named AS n WHERE n.state = 'failed');
     RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
@@ -658,6 +663,7 @@ CREATE FUNCTION penstock.delete_v3(p_ids bigint[], p_now timestamp with time zon
 DECLARE
     v_live  bigint[];
     v_final bigint[];
+    v_dates date[];
     v_gone  bigint[];
 BEGIN
     SELECT coalesce(array_agg(l.id), '{}') INTO v_live
@@ -665,8 +671,9 @@ BEGIN
     PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
                       array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
                       coalesce(p_now, statement_timestamp()));
+    v_dates := history_dates_v1(p_ids);
     SELECT coalesce(array_agg(f.id), '{}') INTO v_final
-      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;
     v_gone := v_final;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
@@ -677,7 +684,7 @@ BEGIN
      WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
     -- A key must not go on standing for a job that nobody can find any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
-    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
@@ -701,6 +708,7 @@ DECLARE
     v_children bigint[];
     v_live     bigint[];
     v_ended    bigint[];
+    v_dates    date[];
     v_well     bigint[];
     v_lost     bigint;
 BEGIN
@@ -730,9 +738,12 @@ BEGIN
         v_live := ARRAY(SELECT j.id FROM job AS j
                          WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
                          ORDER BY j.id FOR NO KEY UPDATE);
+        v_dates := history_dates_v1(v_parents);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
+          FROM job_history AS h
+         WHERE h.id = ANY (v_parents) AND h.expires_on = ANY (v_dates)
+           AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
@@ -777,7 +788,8 @@ BEGIN
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
     -- One that has ended may be run again.
-    UPDATE job_history AS h SET has_children = true WHERE h.id = ANY (v_ended) AND NOT h.has_children;
+    UPDATE job_history AS h SET has_children = true
+     WHERE h.id = ANY (v_ended) AND h.expires_on = ANY (v_dates) AND NOT h.has_children;
     UPDATE job AS j
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
@@ -1273,15 +1285,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.ensure_partitions_v1(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.ensure_partitions_v1(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_also date[] DEFAULT '{}'::date[]) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET lock_timeout TO '50ms'
     AS $_$
 DECLARE
     v_today  date := (coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC')::date;
-    v_last   date := v_today + p_ahead + 1
-                     + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0));
     v_day    date;
     v_name   text;
     v_attach text;
@@ -1295,7 +1305,20 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0)) THEN
         RETURN 0;
     END IF;
-    FOR v_day IN SELECT d::date FROM generate_series(v_today, v_last, interval '1 day') AS d LOOP
+    FOR v_day IN
+        SELECT v_today + d.days FROM generate_series(0, p_ahead + 8) AS d (days)
+        UNION
+        SELECT expires_on_v1(v_today + a.days, k.days)
+          FROM generate_series(0, p_ahead) AS a (days)
+         CROSS JOIN (SELECT 30 AS days UNION SELECT r.days FROM retention AS r) AS k
+        UNION
+        SELECT a FROM unnest(p_also) AS a
+        UNION
+        SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_class AS c
+         WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind = 'r'
+           AND c.relname ~ '^job_history_[0-9]{8}$' AND c.relname >= 'job_history_' || to_char(v_today, 'YYYYMMDD')
+         ORDER BY 1
+    LOOP
         v_name := 'job_history_' || to_char(v_day, 'YYYYMMDD');
         v_attach := format('ALTER TABLE %1$I.job_history ATTACH PARTITION %1$I.%2$I FOR VALUES FROM (%3$L) TO (%4$L)',
                            current_schema(), v_name, v_day, v_day + 1);
@@ -1332,13 +1355,13 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION penstock.ensure_partitions_v2(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.ensure_partitions_v2(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_also date[] DEFAULT '{}'::date[]) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET lock_timeout TO '50ms'
     AS $$
 DECLARE
-    v_made      integer := ensure_partitions_v1(p_ahead, p_now);
+    v_made      integer := ensure_partitions_v1(p_ahead, p_now, p_also);
     v_partition regclass;
 BEGIN
     FOR v_partition IN
@@ -1389,8 +1412,18 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.expires_on_v1(p_ended date, p_days integer) RETURNS date
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE
+           WHEN p_days <= 14 THEN p_ended + p_days + 1
+           WHEN p_days <= 90 THEN date_trunc('week', (p_ended + p_days)::timestamp)::date + 7
+           ELSE (date_trunc('month', (p_ended + p_days)::timestamp) + interval '1 month')::date
+           END;
+$$;
+
 CREATE FUNCTION penstock.explain_unsettled_v1(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(id bigint, token uuid, answer text)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1399,6 +1432,8 @@ CREATE FUNCTION penstock.explain_unsettled_v1(p_ids bigint[], p_tokens uuid[]) R
     SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
+DECLARE
+    v_dates date[] := history_dates_v1(p_ids);
 BEGIN
     RETURN QUERY
     SELECT g.id, g.token,
@@ -1407,7 +1442,7 @@ BEGIN
                 ELSE 'refused' END
       FROM unnest(p_ids, p_tokens) AS g (id, token)
       LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids)
-      LEFT JOIN job_history AS h ON h.id = g.id AND h.id = ANY (p_ids)
+      LEFT JOIN job_history AS h ON h.id = g.id AND h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates)
      WHERE g.token IS NULL
         OR (j.last_token IS DISTINCT FROM g.token AND h.last_token IS DISTINCT FROM g.token);
 END
@@ -1513,8 +1548,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM job_history AS h
-                    WHERE h.id = p_id AND h.last_token = p_token AND h.state = 'completed') THEN
+        IF EXISTS (SELECT FROM completed_v1(ARRAY[p_id], ARRAY[p_token])) THEN
             RAISE EXCEPTION 'Job % was completed by this attempt already.', p_id USING ERRCODE = 'PS004';
         END IF;
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';
@@ -1603,6 +1637,217 @@ BEGIN
 END
 $$;
 
+CREATE TABLE penstock.job (
+    id bigint NOT NULL,
+    lease bigint,
+    batch bigint,
+    workflow bigint,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    run_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ready_at timestamp with time zone,
+    attempted_at timestamp with time zone,
+    deadline timestamp with time zone,
+    stuck_since timestamp with time zone,
+    timeout double precision,
+    token uuid,
+    last_token uuid,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 5 NOT NULL,
+    pending integer DEFAULT 0 NOT NULL,
+    losses smallint DEFAULT 0 NOT NULL,
+    max_losses smallint DEFAULT 3 NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    args_version smallint DEFAULT 1 NOT NULL,
+    has_children boolean DEFAULT false NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
+    lane text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL COLLATE pg_catalog."C",
+    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    subject text COLLATE pg_catalog."C",
+    requested_by text COLLATE pg_catalog."C",
+    reason text COLLATE pg_catalog."C",
+    unique_key text COLLATE pg_catalog."C",
+    tags text[],
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    meta jsonb,
+    retry jsonb,
+    errors jsonb,
+    step text COLLATE pg_catalog."C",
+    CONSTRAINT job_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
+    CONSTRAINT job_json_in_shape CHECK (((jsonb_typeof(args) = 'object'::text) AND ((meta IS NULL) OR (jsonb_typeof(meta) = 'object'::text)) AND ((errors IS NULL) OR (jsonb_typeof(errors) = 'array'::text)))),
+    CONSTRAINT job_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
+    CONSTRAINT job_names_not_empty CHECK (((task <> ''::text) AND (queue <> ''::text))),
+    CONSTRAINT job_numbers_in_range CHECK ((((priority >= '-100'::integer) AND (priority <= 100)) AND (attempt >= 0) AND (pending >= 0) AND (max_attempts >= 1) AND (max_losses >= 1) AND (args_version >= 1))),
+    CONSTRAINT job_ready_has_ready_at CHECK (((state <> 'ready'::text) OR (ready_at IS NOT NULL))),
+    CONSTRAINT job_running_has_lease_and_token CHECK ((((state = 'running'::text) = ((lease IS NOT NULL) AND (token IS NOT NULL) AND (attempted_at IS NOT NULL))) AND ((lease IS NULL) = (token IS NULL)))),
+    CONSTRAINT job_state_is_live CHECK ((state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'running'::text, 'blocked'::text]))),
+    CONSTRAINT job_timeout_in_range CHECK (((timeout > (0)::double precision) AND (timeout <= ((366 * 86400))::double precision)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_cost_limit='2000');
+
+CREATE TABLE penstock.job_history (
+    id bigint NOT NULL,
+    batch bigint,
+    workflow bigint,
+    created_at timestamp with time zone NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    ready_at timestamp with time zone,
+    attempted_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    deadline timestamp with time zone,
+    timeout double precision,
+    last_token uuid,
+    expires_on date NOT NULL,
+    attempt integer NOT NULL,
+    failures integer NOT NULL,
+    max_attempts integer NOT NULL,
+    losses smallint NOT NULL,
+    max_losses smallint NOT NULL,
+    priority smallint NOT NULL,
+    args_version smallint NOT NULL,
+    has_children boolean NOT NULL,
+    state text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    lane text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL COLLATE pg_catalog."C",
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    subject text COLLATE pg_catalog."C",
+    requested_by text COLLATE pg_catalog."C",
+    reason text COLLATE pg_catalog."C",
+    unique_key text COLLATE pg_catalog."C",
+    tags text[],
+    args jsonb NOT NULL,
+    meta jsonb,
+    retry jsonb,
+    errors jsonb,
+    result jsonb,
+    step text COLLATE pg_catalog."C",
+    CONSTRAINT job_history_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
+    CONSTRAINT job_history_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
+    CONSTRAINT job_history_reason_given CHECK (((state = 'completed'::text) OR (reason IS NOT NULL))),
+    CONSTRAINT job_history_state_is_final CHECK ((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))
+)
+PARTITION BY RANGE (expires_on);
+
+CREATE VIEW penstock.job_all AS
+ SELECT job.id,
+    job.batch,
+    job.workflow,
+    job.created_at,
+    job.run_at,
+    job.ready_at,
+    job.attempted_at,
+    NULL::timestamp with time zone AS finished_at,
+    job.deadline,
+    job.stuck_since,
+    job.timeout,
+    job.last_token,
+    job.attempt,
+    job.failures,
+    job.max_attempts,
+    job.losses,
+    job.max_losses,
+    job.priority,
+    job.args_version,
+    job.has_children,
+    job.state,
+    job.queue,
+    job.lane,
+    job.task,
+    job.tenant,
+    job.subject,
+    job.requested_by,
+    job.reason,
+    job.unique_key,
+    job.tags,
+    job.args,
+    job.meta,
+    job.retry,
+    job.errors,
+    NULL::jsonb AS result,
+    NULL::date AS expires_on,
+    job.step,
+    job.pending
+   FROM penstock.job
+UNION ALL
+ SELECT job_history.id,
+    job_history.batch,
+    job_history.workflow,
+    job_history.created_at,
+    job_history.run_at,
+    job_history.ready_at,
+    job_history.attempted_at,
+    job_history.finished_at,
+    job_history.deadline,
+    NULL::timestamp with time zone AS stuck_since,
+    job_history.timeout,
+    job_history.last_token,
+    job_history.attempt,
+    job_history.failures,
+    job_history.max_attempts,
+    job_history.losses,
+    job_history.max_losses,
+    job_history.priority,
+    job_history.args_version,
+    job_history.has_children,
+    job_history.state,
+    job_history.queue,
+    job_history.lane,
+    job_history.task,
+    job_history.tenant,
+    job_history.subject,
+    job_history.requested_by,
+    job_history.reason,
+    job_history.unique_key,
+    job_history.tags,
+    job_history.args,
+    job_history.meta,
+    job_history.retry,
+    job_history.errors,
+    job_history.result,
+    job_history.expires_on,
+    job_history.step,
+    0 AS pending
+   FROM penstock.job_history;
+
+CREATE FUNCTION penstock.find_jobs_v1(p_ids bigint[]) RETURNS SETOF penstock.job_all
+    LANGUAGE plpgsql STABLE ROWS 10
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_live  integer;
+    v_dates date[];
+BEGIN
+    RETURN QUERY
+    SELECT j.id, j.batch, j.workflow, j.created_at, j.run_at, j.ready_at, j.attempted_at, NULL::timestamptz,
+           j.deadline, j.stuck_since, j.timeout, j.last_token, j.attempt, j.failures, j.max_attempts, j.losses, j.max_losses,
+           j.priority, j.args_version, j.has_children, j.state, j.queue, j.lane, j.task, j.tenant, j.subject, j.requested_by,
+           j.reason, j.unique_key, j.tags, j.args, j.meta, j.retry, j.errors, NULL::jsonb, NULL::date,
+           j.step, j.pending
+      FROM job AS j WHERE j.id = ANY (p_ids);
+    GET DIAGNOSTICS v_live = ROW_COUNT;
+    IF v_live = cardinality(p_ids) THEN
+        RETURN;
+    END IF;
+    v_dates := history_dates_v1(p_ids);
+    IF cardinality(v_dates) > 0 THEN
+        RETURN QUERY
+        SELECT h.id, h.batch, h.workflow, h.created_at, h.run_at, h.ready_at, h.attempted_at, h.finished_at,
+               h.deadline, NULL::timestamptz, h.timeout, h.last_token, h.attempt, h.failures, h.max_attempts, h.losses, h.max_losses,
+               h.priority, h.args_version, h.has_children, h.state, h.queue, h.lane, h.task, h.tenant, h.subject, h.requested_by,
+               h.reason, h.unique_key, h.tags, h.args, h.meta, h.retry, h.errors, h.result, h.expires_on,
+               h.step, 0
+          FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1624,6 +1869,8 @@ CREATE FUNCTION penstock.finish_v2(p_ids bigint[], p_tokens uuid[], p_states tex
 DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
     v_custom   boolean := EXISTS (SELECT FROM retention);
+    v_usually  date := expires_on_v1(v_today, 7);
+    v_failed   date := expires_on_v1(v_today, 30);
     v_finished integer;
     v_batches  bigint[];
     v_counts   text[];
@@ -1661,12 +1908,12 @@ BEGIN
         SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
                g.deadline, g.timeout,
                CASE WHEN p_settled THEN g.token ELSE g.last_token END,
-               v_today + 1 + coalesce(
-                   CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
+               coalesce(
+                   CASE WHEN v_custom THEN (SELECT expires_on_v1(v_today, r.days) FROM retention AS r
                      WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
                      ORDER BY r.tenant = '', r.queue = ''
                      LIMIT 1) END,
-                   CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
+                   CASE g.state WHEN 'failed' THEN v_failed ELSE v_usually END),
                g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
                g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
                g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,
@@ -2123,6 +2370,45 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.history_dates_v1(p_ids bigint[]) RETURNS date[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_left  bigint[] := ARRAY(SELECT g FROM unnest(p_ids) AS g EXCEPT SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids));
+    v_days  date[];
+    v_few   date[];
+    v_found bigint[];
+    v_on    date[];
+    v_dates date[] := '{}';
+BEGIN
+    IF cardinality(v_left) > 0 THEN
+        v_days := list_partitions_v1();
+    END IF;
+    FOR v_start IN 1..coalesce(cardinality(v_days), 0) BY 4 LOOP
+        EXIT WHEN cardinality(v_left) = 0;
+        v_few := v_days[v_start:v_start + 3];
+        BEGIN
+            SELECT array_agg(h.id), array_agg(DISTINCT h.expires_on) INTO v_found, v_on
+              FROM job_history AS h
+             WHERE (h.expires_on = ANY (v_few) OR array_position(v_few, NULL) IS NOT NULL) AND h.id = ANY (v_left);
+            -- Only a subtransaction that fails gives its locks back. What it found is kept: variables do not roll back.
+            RAISE EXCEPTION USING ERRCODE = 'PS099';
+        EXCEPTION WHEN SQLSTATE 'PS099' THEN
+        END;
+        IF v_found IS NOT NULL THEN
+            v_dates := v_dates || v_on;
+            v_left := ARRAY(SELECT l FROM unnest(v_left) AS l EXCEPT SELECT f FROM unnest(v_found) AS f);
+        END IF;
+    END LOOP;
+    RETURN nullif(v_dates, '{}');
+END
+$$;
+
 CREATE FUNCTION penstock.hold_attempt_v1(p_job bigint, p_token uuid) RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2452,6 +2738,31 @@ CREATE FUNCTION penstock.limit_v1(p_key text, OUT slots integer, OUT rate double
      LIMIT 1;
 $$;
 
+CREATE FUNCTION penstock.list_partitions_v1() RETURNS date[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_nestloop TO 'on'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $_$
+DECLARE
+    v_today date := (statement_timestamp() AT TIME ZONE 'UTC')::date;
+    v_first date[] := ARRAY(
+        SELECT expires_on_v1(v_today, k.days)
+          FROM (SELECT 7 AS days UNION SELECT 30 UNION SELECT r.days FROM retention AS r) AS k);
+BEGIN
+    RETURN ARRAY(
+        SELECT p.day
+          FROM (SELECT CASE WHEN c.relname ~ '^job_history_[0-9]{8}$' THEN to_date(right(c.relname, 8), 'YYYYMMDD') END AS day
+                  FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+                 WHERE i.inhparent = 'job_history'::regclass) AS p
+         ORDER BY p.day <> ALL (v_first), p.day);
+END
+$_$;
+
 CREATE FUNCTION penstock.lock_grants_v1(p_keys text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2762,7 +3073,7 @@ BEGIN
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+      LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
      ORDER BY g.ord;
 END
 $$;
@@ -2860,7 +3171,7 @@ BEGIN
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
            CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
-      FROM job_all AS a WHERE a.id = ANY (v_parents) AND coalesce(a.workflow, 0) = v_workflow ORDER BY a.id;
+      FROM find_jobs_v1(v_parents) AS a WHERE a.workflow = v_workflow ORDER BY a.id;
 END
 $$;
 
@@ -2938,7 +3249,7 @@ BEGIN
     SELECT g.id, CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END,
            CASE WHEN g.id = ANY (v_dead) AND g.id <> ALL (v_held) THEN a.run_at END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+      LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
      ORDER BY g.ord;
 END
 $$;
@@ -3187,6 +3498,7 @@ CREATE FUNCTION penstock.retry_v2(p_ids bigint[], p_now timestamp with time zone
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
     v_ids     bigint[];
+    v_dates   date[];
     v_holds   boolean := false;
     v_held    bigint[] := '{}';
     v_answers text[];
@@ -3198,21 +3510,25 @@ BEGIN
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
+        v_dates := history_dates_v1(p_ids);
         -- One at a time in a workflow: a job that comes back must see whether its parents do.
         PERFORM 1 FROM workflow AS w
-          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
+          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h
+                                   WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
         -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
         IF NOT v_holds THEN
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE);
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h
+                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE);
         ELSE
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h
+                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE SKIP LOCKED);
         END IF;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
-             WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
@@ -3224,10 +3540,10 @@ BEGIN
         )
         SELECT coalesce(array_agg(h.id), '{}') INTO v_held
           FROM job_history AS h
-         WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+         WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
         WITH back AS (
             DELETE FROM job_history AS h
-             WHERE h.id = ANY (v_ids) AND h.id <> ALL (v_held)
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.id <> ALL (v_held)
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
@@ -3268,7 +3584,7 @@ BEGIN
         DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
         EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled']
                OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
@@ -3887,7 +4203,7 @@ DECLARE
     v_dead bigint[];
     -- Before that its job may well be in history: to ask for each would be to walk through all of it.
     v_gone timestamptz := v_now - make_interval(
-        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+        days => 33 + greatest(30, (SELECT max(r.days) FROM retention AS r)));
 BEGIN
     -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
     v_dead := ARRAY(
@@ -3950,9 +4266,12 @@ CREATE FUNCTION penstock.sweep_v3(p_limit integer DEFAULT 5000, p_now timestamp 
 DECLARE
     v_now      timestamptz := coalesce(p_now, statement_timestamp());
     v_hour_ago timestamptz := v_now - interval '1 hour';
-    -- Before that its jobs may well be in history: to ask for each would be to walk through all of it.
-    v_gone     timestamptz := v_now - make_interval(
-        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+    v_longest  integer := greatest(30, (SELECT max(r.days) FROM retention AS r));
+    -- After that its jobs may well be in history: to ask for each would be to walk through all of it. No job that ended
+    -- before is, whichever day it was.
+    v_gone     timestamptz := v_now - make_interval(days => 1 + (
+        SELECT max(expires_on_v1(d.ended, v_longest) - d.ended)
+          FROM (SELECT date '2001-01-01' + g AS ended FROM generate_series(0, 365) AS g) AS d));
     v_ended    bigint[];
     v_keys     text[];
     v_rows     tid[];
@@ -4154,7 +4473,7 @@ BEGIN
               WHERE j.id = ANY (v_ids) GROUP BY j.queue, j.lane, j.priority) AS r;
     RETURN QUERY
     SELECT g.id, coalesce(a.state, 'missing')
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids);
+      FROM unnest(p_ids) AS g (id) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id;
 END
 $$;
 
@@ -4539,181 +4858,6 @@ CREATE TABLE penstock."grant" (
     wanted integer DEFAULT 0 NOT NULL,
     CONSTRAINT grant_slots_not_negative CHECK (((slots >= 0) AND (wanted >= 0) AND ((slots + wanted) > 0)))
 );
-
-CREATE TABLE penstock.job (
-    id bigint NOT NULL,
-    lease bigint,
-    batch bigint,
-    workflow bigint,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    run_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    ready_at timestamp with time zone,
-    attempted_at timestamp with time zone,
-    deadline timestamp with time zone,
-    stuck_since timestamp with time zone,
-    timeout double precision,
-    token uuid,
-    last_token uuid,
-    attempt integer DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    max_attempts integer DEFAULT 5 NOT NULL,
-    pending integer DEFAULT 0 NOT NULL,
-    losses smallint DEFAULT 0 NOT NULL,
-    max_losses smallint DEFAULT 3 NOT NULL,
-    priority smallint DEFAULT 0 NOT NULL,
-    args_version smallint DEFAULT 1 NOT NULL,
-    has_children boolean DEFAULT false NOT NULL,
-    state text NOT NULL COLLATE pg_catalog."C",
-    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
-    lane text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL COLLATE pg_catalog."C",
-    tenant text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
-    subject text COLLATE pg_catalog."C",
-    requested_by text COLLATE pg_catalog."C",
-    reason text COLLATE pg_catalog."C",
-    unique_key text COLLATE pg_catalog."C",
-    tags text[],
-    args jsonb DEFAULT '{}'::jsonb NOT NULL,
-    meta jsonb,
-    retry jsonb,
-    errors jsonb,
-    step text COLLATE pg_catalog."C",
-    CONSTRAINT job_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
-    CONSTRAINT job_json_in_shape CHECK (((jsonb_typeof(args) = 'object'::text) AND ((meta IS NULL) OR (jsonb_typeof(meta) = 'object'::text)) AND ((errors IS NULL) OR (jsonb_typeof(errors) = 'array'::text)))),
-    CONSTRAINT job_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
-    CONSTRAINT job_names_not_empty CHECK (((task <> ''::text) AND (queue <> ''::text))),
-    CONSTRAINT job_numbers_in_range CHECK ((((priority >= '-100'::integer) AND (priority <= 100)) AND (attempt >= 0) AND (pending >= 0) AND (max_attempts >= 1) AND (max_losses >= 1) AND (args_version >= 1))),
-    CONSTRAINT job_ready_has_ready_at CHECK (((state <> 'ready'::text) OR (ready_at IS NOT NULL))),
-    CONSTRAINT job_running_has_lease_and_token CHECK ((((state = 'running'::text) = ((lease IS NOT NULL) AND (token IS NOT NULL) AND (attempted_at IS NOT NULL))) AND ((lease IS NULL) = (token IS NULL)))),
-    CONSTRAINT job_state_is_live CHECK ((state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'running'::text, 'blocked'::text]))),
-    CONSTRAINT job_timeout_in_range CHECK (((timeout > (0)::double precision) AND (timeout <= ((366 * 86400))::double precision)))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_insert_scale_factor='0.5', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_cost_limit='2000');
-
-CREATE TABLE penstock.job_history (
-    id bigint NOT NULL,
-    batch bigint,
-    workflow bigint,
-    created_at timestamp with time zone NOT NULL,
-    run_at timestamp with time zone NOT NULL,
-    ready_at timestamp with time zone,
-    attempted_at timestamp with time zone,
-    finished_at timestamp with time zone NOT NULL,
-    deadline timestamp with time zone,
-    timeout double precision,
-    last_token uuid,
-    expires_on date NOT NULL,
-    attempt integer NOT NULL,
-    failures integer NOT NULL,
-    max_attempts integer NOT NULL,
-    losses smallint NOT NULL,
-    max_losses smallint NOT NULL,
-    priority smallint NOT NULL,
-    args_version smallint NOT NULL,
-    has_children boolean NOT NULL,
-    state text NOT NULL COLLATE pg_catalog."C",
-    queue text NOT NULL COLLATE pg_catalog."C",
-    lane text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL COLLATE pg_catalog."C",
-    tenant text NOT NULL COLLATE pg_catalog."C",
-    subject text COLLATE pg_catalog."C",
-    requested_by text COLLATE pg_catalog."C",
-    reason text COLLATE pg_catalog."C",
-    unique_key text COLLATE pg_catalog."C",
-    tags text[],
-    args jsonb NOT NULL,
-    meta jsonb,
-    retry jsonb,
-    errors jsonb,
-    result jsonb,
-    step text COLLATE pg_catalog."C",
-    CONSTRAINT job_history_failures_within_attempts CHECK (((failures >= 0) AND (failures <= max_attempts))),
-    CONSTRAINT job_history_losses_within_limit CHECK (((losses >= 0) AND (losses <= max_losses))),
-    CONSTRAINT job_history_reason_given CHECK (((state = 'completed'::text) OR (reason IS NOT NULL))),
-    CONSTRAINT job_history_state_is_final CHECK ((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))
-)
-PARTITION BY RANGE (expires_on);
-
-CREATE VIEW penstock.job_all AS
- SELECT job.id,
-    job.batch,
-    job.workflow,
-    job.created_at,
-    job.run_at,
-    job.ready_at,
-    job.attempted_at,
-    NULL::timestamp with time zone AS finished_at,
-    job.deadline,
-    job.stuck_since,
-    job.timeout,
-    job.last_token,
-    job.attempt,
-    job.failures,
-    job.max_attempts,
-    job.losses,
-    job.max_losses,
-    job.priority,
-    job.args_version,
-    job.has_children,
-    job.state,
-    job.queue,
-    job.lane,
-    job.task,
-    job.tenant,
-    job.subject,
-    job.requested_by,
-    job.reason,
-    job.unique_key,
-    job.tags,
-    job.args,
-    job.meta,
-    job.retry,
-    job.errors,
-    NULL::jsonb AS result,
-    NULL::date AS expires_on,
-    job.step,
-    job.pending
-   FROM penstock.job
-UNION ALL
- SELECT job_history.id,
-    job_history.batch,
-    job_history.workflow,
-    job_history.created_at,
-    job_history.run_at,
-    job_history.ready_at,
-    job_history.attempted_at,
-    job_history.finished_at,
-    job_history.deadline,
-    NULL::timestamp with time zone AS stuck_since,
-    job_history.timeout,
-    job_history.last_token,
-    job_history.attempt,
-    job_history.failures,
-    job_history.max_attempts,
-    job_history.losses,
-    job_history.max_losses,
-    job_history.priority,
-    job_history.args_version,
-    job_history.has_children,
-    job_history.state,
-    job_history.queue,
-    job_history.lane,
-    job_history.task,
-    job_history.tenant,
-    job_history.subject,
-    job_history.requested_by,
-    job_history.reason,
-    job_history.unique_key,
-    job_history.tags,
-    job_history.args,
-    job_history.meta,
-    job_history.retry,
-    job_history.errors,
-    job_history.result,
-    job_history.expires_on,
-    job_history.step,
-    0 AS pending
-   FROM penstock.job_history;
 
 ALTER TABLE penstock.job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME penstock.job_id_seq

@@ -12,6 +12,7 @@ class Levers(Store):
 
     async def advance(self, on: Executor, seconds: float | None, moment: datetime | None) -> None:
         """Let so many seconds pass for everything that is stored, or else pass until a moment."""
+        await on.fetch(self.statement("make_room_to_advance"), seconds, moment, self.schema)
         await on.fetch(self.statement("advance"), seconds, moment)
 
     async def lose(self, on: Executor, job: int) -> bool:

@@ -37,7 +37,8 @@ BEGIN
         v_done := v_done || v_ids;
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+              LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
              ORDER BY g.ord);
         -- Again if one of them lives: a retry has brought it back from history in between.
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];

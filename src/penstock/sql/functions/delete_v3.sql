@@ -16,6 +16,7 @@ AS $$
 DECLARE
     v_live  bigint[];
     v_final bigint[];
+    v_dates date[];
     v_gone  bigint[];
 BEGIN
     SELECT coalesce(array_agg(l.id), '{}') INTO v_live
@@ -23,8 +24,9 @@ BEGIN
     PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
                       array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
                       coalesce(p_now, statement_timestamp()));
+    v_dates := history_dates_v1(p_ids);
     SELECT coalesce(array_agg(f.id), '{}') INTO v_final
-      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE) AS f;
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;
     v_gone := v_final;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
@@ -35,7 +37,7 @@ BEGIN
      WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
     -- A key must not go on standing for a job that nobody can find any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
-    DELETE FROM job_history AS h WHERE h.id = ANY (v_final);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);

@@ -25,6 +25,7 @@ DECLARE
     v_children bigint[];
     v_live     bigint[];
     v_ended    bigint[];
+    v_dates    date[];
     v_well     bigint[];
     v_lost     bigint;
 BEGIN
@@ -54,9 +55,12 @@ BEGIN
         v_live := ARRAY(SELECT j.id FROM job AS j
                          WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
                          ORDER BY j.id FOR NO KEY UPDATE);
+        v_dates := history_dates_v1(v_parents);
         SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.id) FILTER (WHERE h.state = 'completed'), '{}')
           INTO v_ended, v_well
-          FROM job_history AS h WHERE h.id = ANY (v_parents) AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
+          FROM job_history AS h
+         WHERE h.id = ANY (v_parents) AND h.expires_on = ANY (v_dates)
+           AND coalesce(h.workflow, 0) = p_workflow AND h.id <> ALL (v_live);
         SELECT p.id INTO v_lost FROM unnest(v_parents) AS p (id) WHERE p.id <> ALL (v_live || v_ended) LIMIT 1;
         EXIT WHEN NOT FOUND;
     END LOOP;
@@ -101,7 +105,8 @@ BEGIN
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
     -- One that has ended may be run again.
-    UPDATE job_history AS h SET has_children = true WHERE h.id = ANY (v_ended) AND NOT h.has_children;
+    UPDATE job_history AS h SET has_children = true
+     WHERE h.id = ANY (v_ended) AND h.expires_on = ANY (v_dates) AND NOT h.has_children;
     UPDATE job AS j
        SET state = 'blocked', ready_at = NULL, pending = j.pending + c.count
       FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d

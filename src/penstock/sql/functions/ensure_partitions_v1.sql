@@ -1,17 +1,18 @@
--- Build and attach the history partitions that settles will need: one a day, to the longest retention and
--- p_ahead days more. Each is made apart and then attached, which waits for no reader and no settle.
--- One that exists and is detached, or whose detaching was broken off, is attached again. If that fails, the others
--- are made all the same; the call that finds nothing else to do raises PS018, with the statement to run as its hint.
-CREATE FUNCTION :"schema".ensure_partitions_v1(p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL)
-RETURNS integer
+-- Build and attach the history partitions that settles will need in the next p_ahead days: one for each day up to the
+-- usual retention, and beyond that those days alone on which a job can expire; and the days of p_also. Each is made
+-- apart and then attached, which waits for no reader and no settle.
+-- One that exists and is detached, or whose detaching was broken off, is attached again, unless its day has passed. If
+-- that fails, the others are made all the same; the call that finds nothing else to do raises PS018, with the statement
+-- to run as its hint.
+CREATE FUNCTION :"schema".ensure_partitions_v1(
+    p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL, p_also date[] DEFAULT '{}'
+) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET lock_timeout = '50ms'
 AS $$
 DECLARE
     v_today  date := (coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC')::date;
-    v_last   date := v_today + p_ahead + 1
-                     + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0));
     v_day    date;
     v_name   text;
     v_attach text;
@@ -25,7 +26,20 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0)) THEN
         RETURN 0;
     END IF;
-    FOR v_day IN SELECT d::date FROM generate_series(v_today, v_last, interval '1 day') AS d LOOP
+    FOR v_day IN
+        SELECT v_today + d.days FROM generate_series(0, p_ahead + 8) AS d (days)
+        UNION
+        SELECT expires_on_v1(v_today + a.days, k.days)
+          FROM generate_series(0, p_ahead) AS a (days)
+         CROSS JOIN (SELECT 30 AS days UNION SELECT r.days FROM retention AS r) AS k
+        UNION
+        SELECT a FROM unnest(p_also) AS a
+        UNION
+        SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_class AS c
+         WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind = 'r'
+           AND c.relname ~ '^job_history_[0-9]{8}$' AND c.relname >= 'job_history_' || to_char(v_today, 'YYYYMMDD')
+         ORDER BY 1
+    LOOP
         v_name := 'job_history_' || to_char(v_day, 'YYYYMMDD');
         v_attach := format('ALTER TABLE %1$I.job_history ATTACH PARTITION %1$I.%2$I FOR VALUES FROM (%3$L) TO (%4$L)',
                            current_schema(), v_name, v_day, v_day + 1);

@@ -1,14 +1,14 @@
--- Build and attach the history partitions that settles will need: one a day, to the longest retention and
--- p_ahead days more. Where row level security is on it holds for each of them too, for whoever comes past the
+-- Build and attach the history partitions that settles will need in the next p_ahead days. Where row level security is on it holds for each of them too, for whoever comes past the
 -- parent: also for one that was made meanwhile without it, by an older worker or a longer retention.
-CREATE FUNCTION :"schema".ensure_partitions_v2(p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL)
-RETURNS integer
+CREATE FUNCTION :"schema".ensure_partitions_v2(
+    p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL, p_also date[] DEFAULT '{}'
+) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET lock_timeout = '50ms'
 AS $$
 DECLARE
-    v_made      integer := ensure_partitions_v1(p_ahead, p_now);
+    v_made      integer := ensure_partitions_v1(p_ahead, p_now, p_also);
     v_partition regclass;
 BEGIN
     FOR v_partition IN

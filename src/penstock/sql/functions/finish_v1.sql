@@ -22,6 +22,8 @@ AS $$
 DECLARE
     v_today    date := (p_now AT TIME ZONE 'UTC')::date;
     v_custom   boolean := EXISTS (SELECT FROM retention);
+    v_usually  date := expires_on_v1(v_today, 7);
+    v_failed   date := expires_on_v1(v_today, 30);
     v_finished integer;
 BEGIN
     WITH given AS (
@@ -51,12 +53,12 @@ BEGIN
     SELECT g.id, g.batch, g.workflow, g.created_at, g.run_at, g.ready_at, g.attempted_at, p_now,
            g.deadline, g.timeout,
            CASE WHEN p_settled THEN g.token ELSE g.last_token END,
-           v_today + 1 + coalesce(
-               CASE WHEN v_custom THEN (SELECT r.days FROM retention AS r
+           coalesce(
+               CASE WHEN v_custom THEN (SELECT expires_on_v1(v_today, r.days) FROM retention AS r
                  WHERE r.state = g.state AND r.queue IN (g.queue, '') AND r.tenant IN (g.tenant, '')
                  ORDER BY r.tenant = '', r.queue = ''
                  LIMIT 1) END,
-               CASE g.state WHEN 'failed' THEN 30 ELSE 7 END),
+               CASE g.state WHEN 'failed' THEN v_failed ELSE v_usually END),
            g.attempt, g.failures, g.max_attempts, g.losses, g.max_losses, g.priority,
            g.args_version, g.has_children, g.state, g.queue, g.lane, g.task, g.tenant, g.subject,
            g.requested_by, g.reason, g.unique_key, g.tags, g.args, g.meta, g.retry,

@@ -19,7 +19,7 @@ BEGIN
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+      LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
      ORDER BY g.ord;
 END
 $$;

@@ -1,7 +1,6 @@
 -- What the jobs came to that a job has waited for, for the attempt that owns it. One that completed has no error,
 -- however often it failed before.
--- Within its workflow: an edge that somebody wrote to another's job shows nothing. By the ids, whatever the statistics
--- say: coalesce keeps the planner from walking through all of a workflow.
+-- Within its workflow: an edge that somebody wrote to another's job shows nothing.
 CREATE FUNCTION :"schema".read_parents_v1(p_job bigint, p_token uuid)
 RETURNS TABLE (id bigint, step text, task text, state text, reason text, result jsonb, error text)
 LANGUAGE plpgsql VOLATILE
@@ -24,6 +23,6 @@ BEGIN
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
            CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
-      FROM job_all AS a WHERE a.id = ANY (v_parents) AND coalesce(a.workflow, 0) = v_workflow ORDER BY a.id;
+      FROM find_jobs_v1(v_parents) AS a WHERE a.workflow = v_workflow ORDER BY a.id;
 END
 $$;

@@ -39,7 +39,7 @@ BEGIN
     SELECT g.id, CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END,
            CASE WHEN g.id = ANY (v_dead) AND g.id <> ALL (v_held) THEN a.run_at END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-      LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+      LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
      ORDER BY g.ord;
 END
 $$;

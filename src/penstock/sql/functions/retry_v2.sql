@@ -20,6 +20,7 @@ AS $$
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
     v_ids     bigint[];
+    v_dates   date[];
     v_holds   boolean := false;
     v_held    bigint[] := '{}';
     v_answers text[];
@@ -31,21 +32,25 @@ BEGIN
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
+        v_dates := history_dates_v1(p_ids);
         -- One at a time in a workflow: a job that comes back must see whether its parents do.
         PERFORM 1 FROM workflow AS w
-          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.workflow IS NOT NULL))
+          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h
+                                   WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
         -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
         IF NOT v_holds THEN
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) ORDER BY h.id FOR UPDATE);
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h
+                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE);
         ELSE
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
+            v_ids := ARRAY(SELECT h.id FROM job_history AS h
+                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE SKIP LOCKED);
         END IF;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
-             WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL
                -- A conflict would lock the key of a job that has nothing to do with this.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
@@ -57,10 +62,10 @@ BEGIN
         )
         SELECT coalesce(array_agg(h.id), '{}') INTO v_held
           FROM job_history AS h
-         WHERE h.id = ANY (v_ids) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
+         WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
         WITH back AS (
             DELETE FROM job_history AS h
-             WHERE h.id = ANY (v_ids) AND h.id <> ALL (v_held)
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.id <> ALL (v_held)
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
@@ -101,7 +106,7 @@ BEGIN
         DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
         EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled']
                OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands

@@ -15,7 +15,7 @@ DECLARE
     v_dead bigint[];
     -- Before that its job may well be in history: to ask for each would be to walk through all of it.
     v_gone timestamptz := v_now - make_interval(
-        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+        days => 33 + greatest(30, (SELECT max(r.days) FROM retention AS r)));
 BEGIN
     -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
     v_dead := ARRAY(

@@ -19,9 +19,12 @@ AS $$
 DECLARE
     v_now      timestamptz := coalesce(p_now, statement_timestamp());
     v_hour_ago timestamptz := v_now - interval '1 hour';
-    -- Before that its jobs may well be in history: to ask for each would be to walk through all of it.
-    v_gone     timestamptz := v_now - make_interval(
-        days => 2 + greatest(30, coalesce((SELECT max(r.days) FROM retention AS r), 0)));
+    v_longest  integer := greatest(30, (SELECT max(r.days) FROM retention AS r));
+    -- After that its jobs may well be in history: to ask for each would be to walk through all of it. No job that ended
+    -- before is, whichever day it was.
+    v_gone     timestamptz := v_now - make_interval(days => 1 + (
+        SELECT max(expires_on_v1(d.ended, v_longest) - d.ended)
+          FROM (SELECT date '2001-01-01' + g AS ended FROM generate_series(0, 365) AS g) AS d));
     v_ended    bigint[];
     v_keys     text[];
     v_rows     tid[];

@@ -23,6 +23,6 @@ BEGIN
               WHERE j.id = ANY (v_ids) GROUP BY j.queue, j.lane, j.priority) AS r;
     RETURN QUERY
     SELECT g.id, coalesce(a.state, 'missing')
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids);
+      FROM unnest(p_ids) AS g (id) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id;
 END
 $$;

@@ -73,7 +73,7 @@ CREATE INDEX job_scheduled ON :"schema".job (run_at) WHERE state = 'scheduled';
 CREATE INDEX job_deadline ON :"schema".job (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX job_subject ON :"schema".job (tenant, subject) WHERE subject IS NOT NULL;
 
--- Final jobs. Retention drops whole partitions, so expires_on is computed once, by the settle.
+-- Final jobs. Retention drops whole partitions, so expires_on is computed once, by the settle: see expires_on_v1.
 CREATE TABLE :"schema".job_history (
     id            bigint      NOT NULL,
     batch         bigint,
@@ -208,7 +208,7 @@ CREATE TABLE :"schema".lane_setting (
 );
 
 -- How long history is kept; '' means any queue or any tenant, the most specific row wins.
--- Each day is a partition, and a job is looked up in all of them: hence the upper limit.
+-- A day on which jobs expire is a partition, and lists of jobs read them all: hence the upper limit.
 CREATE TABLE :"schema".retention (
     queue       text COLLATE "C" NOT NULL DEFAULT '',
     tenant      text COLLATE "C" NOT NULL DEFAULT '',
@@ -374,6 +374,9 @@ AS $$
 $$;
 \ir ../functions/scan_lines_v1.sql
 \ir ../functions/claim_v1.sql
+\ir ../functions/expires_on_v1.sql
+\ir ../functions/list_partitions_v1.sql
+\ir ../functions/history_dates_v1.sql
 \ir ../functions/finish_v1.sql
 \ir ../functions/put_back_v1.sql
 \ir ../functions/explain_unsettled_v1.sql

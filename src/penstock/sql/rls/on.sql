@@ -16,10 +16,17 @@ SET enable_bitmapscan = off
 AS $$
 DECLARE
     v_tenant text := nullif(current_setting('penstock.tenant', true), '');
+    v_owner  text;
 BEGIN
-    RETURN v_tenant IS NOT NULL
-       AND (EXISTS (SELECT FROM job AS j WHERE j.id = p_job AND j.tenant = v_tenant)
-            OR EXISTS (SELECT FROM job_history AS h WHERE h.id = p_job AND h.tenant = v_tenant));
+    IF v_tenant IS NULL THEN
+        RETURN false;
+    END IF;
+    SELECT j.tenant INTO v_owner FROM job AS j WHERE j.id = p_job;
+    IF NOT FOUND THEN
+        -- Not in one statement with the live jobs: it would lock every partition of the history.
+        SELECT a.tenant INTO v_owner FROM find_jobs_v1(ARRAY[p_job]) AS a;
+    END IF;
+    RETURN coalesce(v_owner = v_tenant, false);
 END
 $$;
 
@@ -155,7 +162,7 @@ BEGIN
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
                          'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
                          'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
-                         'delete', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
+                         'delete', 'find_jobs', 'history_dates', 'list_partitions', 'expires_on', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
                          'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP

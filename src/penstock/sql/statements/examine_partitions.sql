@@ -1,10 +1,11 @@
 -- The first day that has no history partition although settles will need it. $1 is the schema, $2 how many
--- days to look ahead. A job that ends in `ahead` days goes into the partition of that day, one day and its
--- retention later; `apart` says that a table of that name exists and is not attached.
+-- days to look ahead. A job that ends in `ahead` days and is kept for `days` goes on `day`; `apart` says that a table of
+-- that name exists and is not attached.
 WITH kept AS (
     SELECT 7 AS days UNION SELECT 30 UNION SELECT r.days FROM :"schema".retention AS r
 ), wanted AS (
-    SELECT a.ahead, k.days, (statement_timestamp() AT TIME ZONE 'UTC')::date + 1 + k.days + a.ahead AS day
+    SELECT a.ahead, k.days,
+           :"schema".expires_on_v1((statement_timestamp() AT TIME ZONE 'UTC')::date + a.ahead, k.days) AS day
       FROM generate_series(0, $2::integer) AS a (ahead) CROSS JOIN kept AS k
 ), present AS (
     SELECT c.relname, i.inhrelid IS NOT NULL AND NOT i.inhdetachpending AS attached

@@ -14,9 +14,9 @@ WITH kept AS (
            statement_timestamp() AT TIME ZONE 'UTC', interval '1 day') AS d
 ), filled AS (
     SELECT DISTINCT f.expires_on, pg_relation_size(f.part) / current_setting('block_size')::integer AS blocks
-      FROM (SELECT d.day + 1 + k.days AS expires_on,
-                   to_regclass(format('%I.%I', $1::text, 'job_history_' || to_char(d.day + 1 + k.days, 'YYYYMMDD'))) AS part
-              FROM day AS d CROSS JOIN kept AS k) AS f
+      FROM (SELECT e.day AS expires_on,
+                   to_regclass(format('%I.%I', $1::text, 'job_history_' || to_char(e.day, 'YYYYMMDD'))) AS part
+              FROM day AS d CROSS JOIN kept AS k, :"schema".expires_on_v1(d.day, k.days) AS e (day)) AS f
      WHERE f.part IS NOT NULL
 ), part AS (
     -- Each gets its share, so that all of them reach back about as far.
