@@ -139,10 +139,10 @@ class Stopping:
     def __post_init__(self) -> None:
         _up_to_a_day(self, "finish", "cancel", "pool", "leave")
 
-    @property
-    def longest(self) -> float:
-        """How long a stop may take in all; local pools are waited for twice."""
-        return 2 * self.pool + self.finish + self.cancel + self.leave
+    def limit(self, *, signals: int = 1, has_pools: bool = False) -> float:
+        """How long a stop may take after so many signals; local pools are waited for twice."""
+        pools = 2 * self.pool if has_pools else 0.0
+        return pools + (self.finish if signals < 2 else 0.0) + self.cancel + self.leave
 
 
 @dataclass(frozen=True, slots=True)

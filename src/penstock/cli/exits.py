@@ -45,6 +45,7 @@ class Exit(IntEnum):
     FAILED = 5, "What was waited for has failed or was cancelled."
     TIMEOUT = 6, "What was waited for has not ended in time."
     STALLED = 70, "A worker's event loop was blocked for five minutes."
+    CUT_SHORT = 71, "A stop took longer than its limit, or a third signal came; the log says why."
     INTERRUPTED = 130, "Interrupted by Ctrl-C."
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from penstock.app import Penstock
 from penstock.cli import supervisor
 from penstock.cli.banner import Banner
 from penstock.cli.listening import Listening
 from penstock.cli.opening import opened, plain_errors
-from penstock.cli.service import on_stop_signals
+from penstock.cli.stopping import Stop
 from penstock.errors import PenstockError
 from penstock.service import Service
 from penstock.service.server import Server
@@ -25,33 +23,6 @@ from penstock.worker import Worker
 logger = logging.getLogger("penstock.service")
 
 Announce = Callable[[Banner], None]
-
-
-class _Stoppable(Protocol):
-    def ask_to_stop(self) -> None: ...
-
-
-class Stops:
-    """Passes on to all that runs that it should stop, from the very start."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._told: list[_Stoppable] = []
-        on_stop_signals(self._signalled)
-
-    def tell(self, part: _Stoppable) -> None:
-        """From now on tell this one too; at once, if a stop was asked for meanwhile."""
-        self._told.append(part)
-        if self._asked:
-            part.ask_to_stop()
-
-    def _signalled(self, number: signal.Signals) -> None:
-        how = "again: the stop is hurried." if self._asked else "a stop; a second one hurries it."
-        logger.info("%s: %s", number.name, how)
-        self._asked = True
-        supervisor.tell("STOPPING=1")
-        for part in self._told:
-            part.ask_to_stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +38,33 @@ class Hosted:
 
 async def serve(hosted: Hosted, announce: Announce) -> None:
     """The API alone."""
-    stops = Stops()
-    with hosted.listening.bound() as bound:
-        async with opened(hosted.app), _served(hosted, bound, stops) as (server, key):
+    stop = Stop("the service stops", hosted.app.database)
+    with hosted.listening.bound() as bound, stop.breaks_off_start() as started:
+        async with opened(hosted.app), _served(hosted, bound, stop) as (server, key):
+            started()
             await _run(server, lambda: announce(_banner(hosted, bound, key)))
 
 
 async def up(hosted: Hosted, make_worker: Callable[[], Worker] | None, announce: Announce) -> None:
     """Migrations, API and worker in one: what a developer's machine needs."""
-    stops = Stops()
-    with hosted.listening.bound() as bound:
+    stop = Stop("everything stops", hosted.app.database)
+    with hosted.listening.bound() as bound, stop.breaks_off_start() as started:
         await _migrate(hosted)
         async with (
             opened(hosted.app),
-            _served(hosted, bound, stops, makes_key=True) as (server, key),
+            _served(hosted, bound, stop, makes_key=True) as (server, key),
         ):
             if make_worker is None or (hosted.is_ours and not hosted.app.applications):
+                started()
                 await _run(server, lambda: announce(_banner(hosted, bound, key)))
                 return
             worker = make_worker()
-            stops.tell(worker)
+            stop.tell(worker)
+            worker.on_stop = stop.takes
             # Whoever is connected is let go first; the worker, which takes nothing new any more,
             # comes after.
             async with worker:
+                started()
                 await _run(server, lambda: announce(_banner(hosted, bound, key, worker)))
 
 
@@ -122,13 +97,13 @@ async def _migrate(hosted: Hosted) -> None:
 
 @asynccontextmanager
 async def _served(
-    hosted: Hosted, bound: socket.socket, stops: Stops, *, makes_key: bool = False
+    hosted: Hosted, bound: socket.socket, stop: Stop, *, makes_key: bool = False
 ) -> AsyncIterator[tuple[Server, str | None]]:
     """The server for an open app, and the first key if one was made."""
     listening = hosted.listening
     service = Service(hosted.app, entry=listening.entry(), open_metrics=listening.open_metrics)
     server = hosted.listening.server(service, bound)
-    stops.tell(server)
+    stop.tell(server)
     if not hosted.listening.is_local:
         logger.warning(
             "The service listens at %s and speaks plain http: keys can be read on the way. Let a "

@@ -45,7 +45,7 @@ def serve(
     logs.to_stderr()
 
     from penstock.cli import hosting
-    from penstock.cli.service import leave
+    from penstock.cli.stopping import leave
     from penstock.cli.target import find_app
     from penstock.worker.process import run
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
 
 from penstock.app import Penstock
 from penstock.cli import supervisor
 from penstock.cli.exposing import exposed
 from penstock.cli.opening import opened
 from penstock.cli.serving import queues_of
+from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
@@ -28,9 +26,8 @@ from penstock.worker.fleet import STARTED, Fleet, ProcessReady, log_event
 
 logger = logging.getLogger("penstock.work")
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-THREADS = "penstock"  # how the names of the threads that run handlers begin
-THREAD_GRACE = 1.0
+# After a third signal each process of several ends by itself, before it is killed.
+PROCESSES_LAST_WAIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +65,28 @@ class Drained:
         return f"{', '.join(counts)} in {self.seconds:.1f} s."
 
 
-def leave(code: int = 0) -> NoReturn:
-    """End the process, also when a handler's thread never ends: Python would wait for it."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    stuck = [each for each in threading.enumerate() if _is_handlers(each)]
-    for each in stuck:
-        each.join(THREAD_GRACE / len(stuck))
-    if left := sum(map(_is_handlers, threading.enumerate())):
-        logger.error("The process leaves although handlers still run in threads: %d.", left)
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
-def _is_handlers(thread: threading.Thread) -> bool:
-    return not thread.daemon and thread.name.startswith(THREADS)
-
-
 async def serve(given: Given) -> None:
     """Work until a signal says stop."""
-    async with _worker(given) as worker:
-        await worker.run(lambda: supervisor.tell("READY=1"))
+    app, worker, stop = _prepared(given)
+    with stop.breaks_off_start() as started, exposed(app, given.metrics):
+        async with opened(app):
+            started()
+            await worker.run(lambda: supervisor.tell("READY=1"))
 
 
 async def drain(given: Given, limit: int | None, longest: float | None) -> Drained:
     """Work off what there is."""
-    async with _worker(given) as worker:
-        began = time.monotonic()
-        tally = await worker.drain(limit=limit, seconds=longest)
-        return Drained(tally, time.monotonic() - began)
+    app, worker, stop = _prepared(given)
+    began = time.monotonic()
+    with stop.breaks_off_start() as started, exposed(app, given.metrics):
+        async with opened(app):
+            started()
+            began = time.monotonic()
+            await worker.drain(limit=limit, seconds=longest)
+    return Drained(worker.tally, time.monotonic() - began)
 
 
-async def keep_fleet(command: Sequence[str], processes: int) -> int:
+async def keep_fleet(command: Sequence[str], processes: int, stop_wait: float) -> int:
     """Keep worker processes; the exit code."""
     is_ready = False
 
@@ -112,31 +97,26 @@ async def keep_fleet(command: Sequence[str], processes: int) -> int:
             is_ready = True
             supervisor.tell("READY=1")
 
-    def stop(_: signal.Signals) -> None:
-        supervisor.tell("STOPPING=1")
-        fleet.ask_to_stop()
-
-    fleet = Fleet(command, processes, told=tell)
-    on_stop_signals(stop)
+    fleet = Fleet(command, processes, stopping=Stopping(finish=stop_wait), told=tell)
+    # Its processes are hurried with it, and have an end of their own.
+    Stop("the worker processes stop", last_wait=PROCESSES_LAST_WAIT).tell(fleet)
     return 0 if await fleet.run() else 1
 
 
-@asynccontextmanager
-async def _worker(given: Given) -> AsyncIterator[Worker]:
-    """The worker on its open app, told of signals from the very start."""
+def _prepared(given: Given) -> tuple[Penstock, Worker, Stop]:
+    """The app, its worker, and what tells that to stop from the very start."""
     app = find_app(given.target)
     given.where.lead(app)
     given.where.pass_on()
     worker = configured(app, given)
-    stop = _Stop(worker)
-    on_stop_signals(stop.signalled)
+    stop = Stop("the worker stops", app.database)
+    stop.tell(worker)
+    worker.on_stop = stop.takes
     if given.under_parent:
         supervisor.leave_to_parent()
         app.events.subscribe(LeaseTaken, _tell_parent)
-        stop.with_stdin()
-    with exposed(app, given.metrics):
-        async with opened(app):
-            yield worker
+        _stop_with_stdin(stop)
+    return app, worker, stop
 
 
 def _tell_parent(_: LeaseTaken) -> None:
@@ -160,40 +140,16 @@ def configured(app: Penstock, given: Given) -> Worker:
     )
 
 
-def on_stop_signals(call: Callable[[signal.Signals], None]) -> None:
-    """Call on each signal that means stop, from now on."""
+def _stop_with_stdin(stop: Stop) -> None:
+    """Stop when stdin is closed, which the parent's end brings about."""
     loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, call, number)
 
-
-class _Stop:
-    """Passes on to a worker that it should stop, and says so."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._asked = False
-
-    def signalled(self, number: signal.Signals) -> None:
-        if self._asked:
-            logger.info("%s again: the stop is hurried.", number.name)
-        else:
-            logger.info("%s: the worker stops; a second one hurries it.", number.name)
-        self._ask()
-
-    def with_stdin(self) -> None:
-        """Stop when stdin is closed, which the parent's end brings about."""
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
-
-    def _read(self) -> None:
+    def read() -> None:
         if os.read(sys.stdin.fileno(), 1024):
             return
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        if not self._asked:
+        loop.remove_reader(sys.stdin.fileno())
+        if not stop.is_asked:
             logger.warning("The parent process is gone; the worker stops.")
-            self._ask()
+            stop.ask()
 
-    def _ask(self) -> None:
-        self._asked = True
-        supervisor.tell("STOPPING=1")
-        self._worker.ask_to_stop()
+    loop.add_reader(sys.stdin.fileno(), read)

@@ -50,7 +50,7 @@ def up(
 
     from penstock.app import Penstock
     from penstock.cli import applications, hosting
-    from penstock.cli.service import leave
+    from penstock.cli.stopping import leave
     from penstock.cli.target import find_app
     from penstock.worker.process import run
 

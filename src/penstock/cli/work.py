@@ -180,10 +180,11 @@ def work(
     logs.to_stderr()
 
     from penstock.cli import service
+    from penstock.cli.stopping import leave
     from penstock.worker.process import run
 
     if processes > 1:
-        service.leave(run(service.keep_fleet(_one_of_the_fleet(), processes)))
+        leave(run(service.keep_fleet(_one_of_the_fleet(), processes, stop_wait)))
     given = service.Given(
         target=target,
         queues=tuple(queue or ()),
@@ -199,10 +200,10 @@ def work(
     )
     if not drain:
         run(service.serve(given))
-        service.leave()
+        leave()
     drained = run(service.drain(given, limit, longest))
     output.show(drained.as_document(), lambda: str(drained))
-    service.leave()
+    leave()
 
 
 def _one_of_the_fleet() -> list[str]:

@@ -45,6 +45,11 @@ class LocalPools:
         return [pool._life for pool in tuple(self._pools.values())]
 
     @property
+    def is_used(self) -> bool:
+        """Whether there is any."""
+        return bool(self._pools)
+
+    @property
     def calls(self) -> int:
         """How many wait or run, without those that were waited for in vain."""
         return sum(life.ledger.timely for life in self._lives)

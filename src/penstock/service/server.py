@@ -16,6 +16,8 @@ from penstock.service.service import Service
 
 # What requests have to end after a stop was asked for; streams end by themselves.
 GRACE: Final = 10
+# What the service may take to close after them.
+CLOSE_WAIT: Final = 5.0
 BACKLOG: Final = 2048
 KEEP_ALIVE: Final = 30
 # What a client may say over a WebSocket is short.
@@ -57,6 +59,7 @@ class Server:
     ) -> None:
         self._service = service
         self._listening = listening
+        self._grace = grace
         config = uvicorn.Config(
             service,
             loop="none",
@@ -87,6 +90,13 @@ class Server:
     async def listens(self) -> None:
         """Wait until connections are accepted."""
         await self._uvicorn.listens.wait()
+
+    def stop_limit(self, signals: int) -> float:
+        """How many seconds a stop may take after so many signals."""
+        return CLOSE_WAIT + (self._grace if signals < 2 else 0.0)
+
+    def last_words(self) -> None:
+        """The process is about to end: requests that do not end are in the stacks."""
 
     def ask_to_stop(self) -> None:
         """For signal handlers: accept nothing more; called again, wait for nobody."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import time
@@ -19,6 +20,7 @@ from typing import IO
 
 from msgspec import Struct
 
+from penstock.config import Stopping
 from penstock.events import Event
 
 logger = logging.getLogger("penstock.fleet")
@@ -30,6 +32,8 @@ HEALTHY_S = 30.0
 STARTED = b"started\n"
 # A signal that comes before a process can handle it ends it, too.
 ENDS_AS_ASKED = (0, -signal.SIGTERM)
+# What a worker process may take beyond the limit of its worker before it ends by itself.
+OWN_END_S = 20.0
 
 
 class ProcessStarted(Event, frozen=True):
@@ -97,11 +101,13 @@ class Fleet:
         command: Sequence[str],
         processes: int,
         *,
+        stopping: Stopping | None = None,
         told: Callable[[Event], object] | None = None,
         output: IO[bytes] | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
+        self._stopping_limits = stopping or Stopping()
         self._told = told or log_event
         self._output = output
         self._children: dict[int, Child] = {}
@@ -125,6 +131,18 @@ class Fleet:
         self._stopping.set()
         for child in tuple(self._children.values()):
             _terminate(child.process)
+
+    def stop_limit(self, signals: int) -> float:
+        """How many seconds a stop may take after so many signals; a process has an end of its own,
+        which comes before this one."""
+        return self._stopping_limits.limit(signals=signals, has_pools=True) + OWN_END_S
+
+    def last_words(self) -> None:
+        """This process is about to end: kill those that did not. Called in another thread."""
+        for child in tuple(self._children.values()):
+            logger.critical("Worker process %d did not end in time; it is killed.", child.number)
+            with suppress(ProcessLookupError):
+                os.kill(child.process.pid, signal.SIGKILL)
 
     async def _keep(self, number: int) -> None:
         backoff = BACKOFF_FIRST_S

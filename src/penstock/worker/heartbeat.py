@@ -9,22 +9,19 @@ before it would expire, so that a cut-off worker stops its jobs before somebody 
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 from typing import Any
 from uuid import UUID
 
 from penstock.config import Liveness
 from penstock.events import Events, LoopStalled
 from penstock.store import Connection, Store, connect, failures
-from penstock.worker.run import Run
+from penstock.worker.whereabouts import dump_stacks, run_in
 
 logger = logging.getLogger("penstock.heartbeat")
 
@@ -281,7 +278,7 @@ class Heartbeat(threading.Thread):
             self._give_up(seconds)
 
     def _name_the_guilty(self, seconds: float) -> None:
-        run = _run_on(sys._current_frames().get(self._worker_thread))
+        run = run_in(self._worker_thread)
         logger.warning(
             "The event loop has been blocked for %.1f s by %s. "
             "Make the handler a plain def, or move the blocking call to a thread.",
@@ -298,13 +295,13 @@ class Heartbeat(threading.Thread):
 
     def _give_up(self, seconds: float) -> None:
         """The loop is blocked for good: let the lease go, so that its jobs are rescued."""
-        run = _run_on(sys._current_frames().get(self._worker_thread))
+        run = run_in(self._worker_thread)
         logger.critical(
             "The event loop has been blocked for %.0f s by %s; the lease is given up.",
             seconds,
             run or "code outside of any job",
         )
-        _dump_stacks()
+        dump_stacks()
         if self._liveness.exit_on_stall:
             os._exit(EXIT_STALLED)
         self._given_up = True
@@ -313,20 +310,3 @@ class Heartbeat(threading.Thread):
     def _post(self, call: Callable[[], None]) -> None:
         if not self._worker_loop.is_closed():
             self._worker_loop.call_soon_threadsafe(call)
-
-
-def _dump_stacks() -> None:
-    try:
-        faulthandler.dump_traceback(all_threads=True)
-    except (AttributeError, OSError, RuntimeError, ValueError) as error:
-        logger.warning("The stacks could not be dumped, stderr is no file: %r", error)
-
-
-def _run_on(frame: FrameType | None) -> Run | None:
-    """The attempt whose handler is on a thread's stack: found in the frame of the executor."""
-    while frame is not None:
-        run = frame.f_locals.get("run") if frame.f_code.co_name == "_on_loop" else None
-        if isinstance(run, Run):
-            return run
-        frame = frame.f_back
-    return None

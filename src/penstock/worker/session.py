@@ -12,7 +12,7 @@ from typing import Any
 from penstock.config import Liveness
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store
+from penstock.store import Pool, Store, connect
 from penstock.worker.heartbeat import Heartbeat, Signals
 
 logger = logging.getLogger("penstock.worker")
@@ -135,6 +135,16 @@ class Session(Service):
         if lease is not None:
             released = await self._store.close_lease(self._pool, lease)
         return released
+
+    async def give_back(self) -> None:
+        """Give the lease back on a connection of its own: for a thread beside a loop that hangs."""
+        if (lease := self.lease) is None:
+            return
+        connection = await connect(self._url, name="penstock end")
+        try:
+            await self._store.close_lease(connection, lease)
+        finally:
+            connection.terminate()
 
     async def abandon(self, seconds: float) -> None:
         """End the heartbeat, whether or not the lease could be given back."""

@@ -53,21 +53,19 @@ class Shutdown:
     async def run(self, pool: Pool) -> None:
         crew, stopping = self._crew, self._stopping
         crew.begin_nothing()
-        self._allow(stopping.longest)
+        self._allow(stopping.limit(has_pools=self._pools.is_used))
         claims = (*crew.scanners.values(), *crew.claimers.values())
         await asyncio.gather(*(service.stop() for service in claims))
         crew.dispatcher.give_back()
         await self._settle_pools()
-        self._allow(stopping.longest - stopping.pool)
         await self._finish_jobs("finish", stopping.finish)
         crew.dispatcher.stop_all("shutdown")
-        self._allow(stopping.longest - stopping.pool - stopping.finish)
+        self._allow(stopping.limit(signals=2, has_pools=self._pools.is_used))
         await self._finish_jobs("cancel", stopping.cancel)
         # Once more: jobs that were about to end have submitted calls, too.
         await self._settle_pools()
         self._allow(stopping.leave)
         await self._leave(pool)
-        self._allow(0.0)
 
     async def _settle_pools(self) -> None:
         """Wait for what local pools have. They are the app's, and go on after this worker."""

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
@@ -31,6 +32,7 @@ from penstock.worker.shutdown import Shutdown
 from penstock.worker.slots import slots_of
 from penstock.worker.tally import Tally
 from penstock.worker.tenants import ALL, Tenants
+from penstock.worker.whereabouts import run_in, where
 
 logger = logging.getLogger("penstock.worker")
 
@@ -39,6 +41,8 @@ POOL = 5
 RESOURCES_WAIT = 5.0
 # A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
 SCHEDULES_WAIT = 5.0
+# How long a lease may take to be given back by a process that ends at once.
+GIVE_BACK = 1.0
 
 
 class Worker:
@@ -91,6 +95,7 @@ class Worker:
         self._stop_asked = asyncio.Event()
         self._crew: Crew | None = None
         self._stop: asyncio.Task[None] | None = None
+        self._thread = 0
         # Told how long the rest of the stop may take, whenever that is known better.
         self.on_stop: Callable[[float], None] = lambda _: None
 
@@ -101,6 +106,7 @@ class Worker:
         if self._crew is not None:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
+        self._thread = threading.get_ident()
         await self._link.open()
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
@@ -180,6 +186,26 @@ class Worker:
         self._stop_asked.set()
         if self._crew is not None:
             self._crew.begin_nothing()
+
+    def stop_limit(self, signals: int) -> float:
+        """How many seconds a stop may take after so many signals."""
+        return self._stopping.limit(signals=signals, has_pools=self._pools.is_used)
+
+    def last_words(self) -> None:
+        """The process is about to end: say which jobs still run, and give the lease back.
+
+        Called in another thread, while the event loop may be blocked.
+        """
+        if (crew := self._crew) is None:
+            return
+        if (blocking := run_in(self._thread)) is not None:
+            logger.critical("The event loop is blocked by %r.", blocking)
+        for run in list(crew.dispatcher.running.values()):
+            logger.critical("%r still runs, at %s.", run, where(run.future))
+        try:
+            asyncio.run(asyncio.wait_for(crew.session.give_back(), GIVE_BACK))
+        except Exception as error:
+            logger.warning("The lease could not be given back, it will expire: %r", error)
 
     async def run(self, started: Callable[[], object] | None = None) -> None:
         """Work until `ask_to_stop`; `started` is called once it has its lease."""

@@ -1,0 +1,157 @@
+"""A command ends when it is told to, whatever its handlers do."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock import Penstock
+from tests.cli.command import Commands, Run
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+from tests.fixtures.worker import reaches
+
+STUCK = """
+import asyncio, ctypes, pathlib, time
+from penstock import Penstock
+
+app = Penstock()
+
+@app.task
+async def swallow(started: str) -> None:
+    pathlib.Path(started).touch()
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+@app.task
+async def to_thread(started: str) -> None:
+    pathlib.Path(started).touch()
+    await asyncio.to_thread(time.sleep, 600)
+
+@app.task
+async def block(started: str) -> None:
+    pathlib.Path(started).touch()
+    time.sleep(600)
+
+@app.task
+async def block_in_c(started: str) -> None:
+    # As in a driver that waits for its database: Python runs no handlers of signals meanwhile.
+    mutex = ctypes.create_string_buffer(64)
+    pathlib.Path(started).touch()
+    for _ in range(2):
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
+"""
+
+# With limits that are short for a test. On asyncio's own loop; the commands use uvloop.
+PROGRAM = """
+import asyncio, sys
+from penstock import Liveness, Stopping
+from penstock.cli.stopping import Stop
+from stuck import app
+
+async def main():
+    stop = Stop("the worker stops")
+    worker = app.worker(stopping=Stopping(finish=0.2, cancel=0.2, leave=1.0))
+    stop.tell(worker)
+    async with app:
+        await worker.run()
+
+asyncio.run(main())
+"""
+
+
+class Stuck:
+    """An app whose handlers do not end, and the file that they touch when they begin."""
+
+    def __init__(self, app: Penstock, started: Path) -> None:
+        self.app = app
+        self.started = started
+
+    async def begins(self, task: str) -> str:
+        """Have a job begin; its id."""
+
+        @self.app.task(name=f"stuck.{task}")
+        async def stuck(started: str) -> None: ...
+
+        job = await self.app.enqueue(stuck, str(self.started))
+        await until(self.started.exists, what="the job to begin")
+        return job.id
+
+
+@pytest.fixture
+async def stuck(penstock: Commands, database: Database) -> AsyncIterator[Stuck]:
+    (penstock.folder / "stuck.py").write_text(STUCK)
+    async with Penstock(database.url) as app:
+        yield Stuck(app, penstock.folder / "started")
+
+
+async def take(run: Run, number: signal.Signals) -> None:
+    """Send a signal, and wait until it has arrived: two of a kind at once count as one."""
+    os.kill(run.process.pid, number)
+    status = Path(f"/proc/{run.process.pid}/status")
+
+    def is_taken() -> bool:
+        return "\nShdPnd:\t0000000000000000" in status.read_text()
+
+    await until(is_taken, what=f"{number.name} to be taken")
+
+
+async def given_back(app: Penstock, job: str) -> None:
+    found = await reaches(app, job, "ready")
+    assert (found.failures, found.losses) == (0, 0)
+
+
+@pytest.mark.parametrize("task", ["swallow", "to_thread"])
+async def test_a_handler_that_ignores_its_cancellation_does_not_keep_the_process(
+    penstock: Commands, stuck: Stuck, task: str
+) -> None:
+    worker = penstock.start("work", "stuck", "--stop-wait", "0")
+    job = await stuck.begins(task)
+    worker.send(signal.SIGTERM)
+    if task == "swallow":
+        await until(lambda: "phase cancel" in worker.log, what="the job to be cancelled")
+        worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+    await given_back(stuck.app, job)
+    left = "a task does not end; it is at" if task == "swallow" else "run in threads: 1"
+    assert left in worker.log
+
+
+@pytest.mark.parametrize("task", ["swallow", "block", "block_in_c"])
+async def test_a_third_signal_ends_the_process_at_once(
+    penstock: Commands, stuck: Stuck, task: str
+) -> None:
+    worker = penstock.start("work", "stuck", "--stop-wait", "600")
+    job = await stuck.begins(task)
+    for _ in range(3):
+        await take(worker, signal.SIGTERM)
+    # A loop that is not blocked may be quick enough to end by itself.
+    assert worker.end() in ([0, 71] if task == "swallow" else [71])
+    assert f"stuck.{task} (job {job}, attempt 1)" in worker.log
+    assert f"in {task}" in worker.log
+    await given_back(stuck.app, job)
+
+
+async def test_a_stop_that_takes_longer_than_it_may_ends_the_process(
+    penstock: Commands, stuck: Stuck
+) -> None:
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM),
+        cwd=penstock.folder,
+        env=penstock.environment,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    job = await stuck.begins("block")
+    worker.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(60):
+        _, log = await worker.communicate()
+    assert worker.returncode == 71
+    assert f"The event loop is blocked by stuck.block (job {job}, attempt 1)" in log.decode()
+    await given_back(stuck.app, job)
