@@ -103,9 +103,10 @@ class Liveness:
     stall_limit: float = 300.0
     stall_warning: float = 5.0
     exit_on_stall: bool = False
+    start_wait: float = 60.0
 
     def __post_init__(self) -> None:
-        _positive(self, "heartbeat", "lease", "stall_limit", "stall_warning")
+        _positive(self, "heartbeat", "lease", "stall_limit", "stall_warning", "start_wait")
         if self.heartbeat * 2 > self.lease:
             raise ConfigError("heartbeat", self.heartbeat, "at most half the lease")
 

@@ -38,6 +38,7 @@ PenstockError
 ├── WorkflowTimeout          the workflow was not, either (a TimeoutError)
 ├── JobFailed                the job waited for has failed
 ├── JobCancelled             the job waited for was cancelled
+├── StartTimeout             a worker got no lease in the time given to start (a TimeoutError)
 ├── LeaseLost                the worker's lease expired or was taken away
 ├── StaleAttempt             the fence refused: a newer attempt owns the job
 ├── ResourceMissing          a task needs a resource that this worker did not open
@@ -435,6 +436,19 @@ class JobConflict(PenstockError):
         self.action = action
         remedy = remedy or "Look at its present state and decide again."
         super().__init__(f"Job {job_id} is {state}: it cannot be {action} now. {remedy}")
+
+
+class StartTimeout(PenstockError, TimeoutError):
+    """A worker could not take its lease in time."""
+
+    def __init__(self, worker: str, seconds: float, cause: BaseException | None) -> None:
+        self.worker = worker
+        self.seconds = seconds
+        why = str(cause or "") or "the database did not answer"
+        super().__init__(
+            f"Worker {worker} has no lease after {seconds:g} s: {why.rstrip('.')}. Start it again "
+            "when the database takes writes; `penstock work` waits for that."
+        )
 
 
 class WaitTimeout(PenstockError, TimeoutError):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from penstock import Penstock
@@ -155,3 +156,32 @@ async def test_a_stop_that_takes_longer_than_it_may_ends_the_process(
     assert worker.returncode == 71
     assert f"The event loop is blocked by stuck.block (job {job}, attempt 1)" in log.decode()
     await given_back(stuck.app, job)
+
+
+async def test_a_worker_without_a_lease_waits_for_a_database_that_takes_writes(
+    penstock: Commands, stuck: Stuck, connection: asyncpg.Connection
+) -> None:
+    await set_read_only(connection, "on")
+    worker = penstock.start("work", "stuck")
+    await until(lambda: "takes no writes" in worker.log, what="the worker to say why it waits")
+    await set_read_only(connection, "off")
+    await until(lambda: "serves default" in worker.log, what="the worker to have its lease")
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+
+
+async def test_a_worker_without_a_lease_ends_when_it_is_told_to(
+    penstock: Commands, stuck: Stuck, connection: asyncpg.Connection
+) -> None:
+    await set_read_only(connection, "on")
+    worker = penstock.start("work", "stuck")
+    await until(lambda: "takes no writes" in worker.log, what="the worker to say why it waits")
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
+    assert "has stopped" in worker.log
+
+
+async def set_read_only(connection: asyncpg.Connection, value: str) -> None:
+    """As on a standby, for connections that are opened from now on."""
+    name = await connection.fetchval("SELECT quote_ident(current_database())")
+    await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import Context, Penstock
+from penstock import Context, Penstock, StartTimeout
 from penstock.events import LeaseLapsed, LeaseTaken, LoopStalled
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
@@ -356,6 +356,18 @@ async def test_a_worker_that_cannot_get_a_lease_leaves_nothing_behind(app: Penst
     app.store.open_lease = never
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(worker_of(app).start(), 0.2)
+
+
+async def test_a_worker_that_gets_no_lease_in_time_says_why(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    async def refused(*args: object) -> int:
+        return int(await connection.fetchval("SELECT 1 / 0"))
+
+    app.store.open_lease = refused
+    with pytest.raises(StartTimeout, match=r"no lease after 0\.2 s: division by zero"):
+        async with worker_of(app, start_wait=0.2):
+            pass
 
 
 async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(

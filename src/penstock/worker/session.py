@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.config import Liveness
+from penstock.errors import StartTimeout
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Health, Service
 from penstock.store import Pool, Store, connect
@@ -48,13 +49,19 @@ class Session(Service):
         self._held = asyncio.Event()
         self._claims = asyncio.Lock()
         self.lease: int | None = None
+        # Why the last try to take a lease failed.
+        self._trouble: Exception | None = None
         self.on_signals: Callable[[Signals], None] = lambda _: None
         self.on_lapse: Callable[[int], None] = lambda _: None
         self.on_doubt: Callable[[], None] = lambda: None
 
     async def tick(self) -> float:
         if self.lease is None:
-            await self._take()
+            try:
+                await self._take()
+            except Exception as error:
+                self._trouble = error
+                raise
         return 3600.0
 
     async def _take(self) -> None:
@@ -101,6 +108,14 @@ class Session(Service):
         while self.lease is None:
             await self._held.wait()
         return self.lease
+
+    async def taken(self, seconds: float | None) -> None:
+        """Wait for the first lease; raise StartTimeout if that takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.held()
+        except TimeoutError:
+            raise StartTimeout(self._worker, seconds or 0.0, self._trouble) from self._trouble
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""

@@ -102,7 +102,14 @@ class Worker:
     # Lifecycle
 
     async def start(self, *, limit: int | None = None) -> None:
-        """Take a lease and begin to claim; `limit` is the most jobs it will ever take."""
+        """Take a lease and begin to claim; `limit` is the most jobs it will ever take.
+
+        Raises StartTimeout if it gets no lease within `Liveness(start_wait=60)` seconds, as on a
+        standby.
+        """
+        await self._start(limit, self._liveness.start_wait)
+
+    async def _start(self, limit: int | None, lease_wait: float | None) -> None:
         if self._crew is not None:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
@@ -117,7 +124,7 @@ class Worker:
             await crew.rulebook.read()
             for service in crew.services:
                 service.start()
-            await crew.session.held()
+            await crew.session.taken(lease_wait)
             await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
         except BaseException as error:
             told = await self._told(error)
@@ -208,11 +215,35 @@ class Worker:
             logger.warning("The lease could not be given back, it will expire: %r", error)
 
     async def run(self, started: Callable[[], object] | None = None) -> None:
-        """Work until `ask_to_stop`; `started` is called once it has its lease."""
-        async with self:
-            if started is not None:
-                started()
-            await self._stop_asked.wait()
+        """Work until `ask_to_stop`; `started` is called once it has its lease.
+
+        It waits for one as long as it takes, such as until a standby is promoted.
+        """
+        try:
+            if await self._start_unless_asked_to_stop(None, None):
+                if started is not None:
+                    started()
+                await self._stop_asked.wait()
+        finally:
+            await self.stop()
+
+    async def _start_unless_asked_to_stop(
+        self, limit: int | None, lease_wait: float | None
+    ) -> bool:
+        """Whether it has started; it is broken off, without an error, by `ask_to_stop`."""
+        starting = asyncio.create_task(self._start(limit, lease_wait))
+        asked = asyncio.create_task(self._stop_asked.wait())
+        try:
+            await asyncio.wait([starting, asked], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait([starting])
+        if starting.cancelled():
+            return False
+        starting.result()
+        return True
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -237,7 +268,8 @@ class Worker:
         driven by cron, and for tests.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        await self.start(limit=limit)
+        if not await self._start_unless_asked_to_stop(limit, self._liveness.start_wait):
+            return self.tally
         assert self._crew is not None
         ends = [
             asyncio.ensure_future(run_dry(self._crew, self._pools, self._stopping.pool)),
