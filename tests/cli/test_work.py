@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.command import Commands, Run
 from tests.cli.conftest import Shop
+from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 
 # Of the worker that has the job: so leases can be long, and no slow machine makes one lose its own.
@@ -70,6 +71,25 @@ async def test_a_signal_lets_running_jobs_finish(penstock: Commands, shop: Shop)
     assert worker.end() == 0
     assert (await shop.app.get(job)).state == "completed"
     assert "SIGTERM: the worker stops" in worker.log
+
+
+@pytest.mark.parametrize("has_room_again", [True, False])
+async def test_a_worker_waits_for_a_connection_until_there_is_room_or_it_is_stopped(
+    penstock: Commands, shop: Shop, database: Database, has_room_again: bool
+) -> None:
+    done = penstock.folder / "started"
+    await shop.app.enqueue(shop.send, str(done), 0.0)
+    async with connected(database.admin_url) as admin:
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+        worker = penstock.start("work", "shop", "--queue", "mail:5")
+        await until(lambda: "waits for a connection" in worker.log, what="the worker to wait")
+        if has_room_again:
+            await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+            await until(done.exists, what="the job to start")
+        worker.send(signal.SIGTERM)
+        assert worker.end() == 0
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+    assert worker.log.count("waits for a connection") == 1
 
 
 async def test_a_second_signal_hurries_and_the_job_is_given_back(

@@ -33,6 +33,7 @@ from penstock.errors import (
 )
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
+from penstock.worker.room import when_there_is_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +146,13 @@ async def _standing(app: Penstock) -> Standing:
 
 
 @asynccontextmanager
-async def opened(app: Penstock) -> AsyncIterator[None]:
-    """The app, open; closed in any case."""
+async def opened(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterator[None]:
+    """The app, open; closed in any case.
+
+    `waits_for_room` keeps trying while the server takes no more connections.
+    """
     with plain_errors(app.database):
-        await app.open()
+        await (when_there_is_room(app.open) if waits_for_room else app.open())
     try:
         yield
     finally:

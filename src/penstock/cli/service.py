@@ -69,7 +69,7 @@ async def serve(given: Given) -> None:
     """Work until a signal says stop."""
     app, worker, stop = _prepared(given)
     with stop.breaks_off_start() as started, exposed(app, given.metrics):
-        async with opened(app):
+        async with opened(app, waits_for_room=True):
             started()
             await worker.run(lambda: supervisor.tell("READY=1"))
 
@@ -79,7 +79,7 @@ async def drain(given: Given, limit: int | None, longest: float | None) -> Drain
     app, worker, stop = _prepared(given)
     began = time.monotonic()
     with stop.breaks_off_start() as started, exposed(app, given.metrics):
-        async with opened(app):
+        async with opened(app, waits_for_room=True):
             started()
             began = time.monotonic()
             await worker.drain(limit=limit, seconds=longest)

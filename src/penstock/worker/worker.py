@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +29,7 @@ from penstock.worker.isolation import children_of
 from penstock.worker.queue_state import QueueState
 from penstock.worker.quota import Quota
 from penstock.worker.resources import Resources
+from penstock.worker.room import when_there_is_room
 from penstock.worker.shutdown import Shutdown
 from penstock.worker.slots import slots_of
 from penstock.worker.tally import Tally
@@ -105,7 +107,7 @@ class Worker:
         """Take a lease and begin to claim; `limit` is the most jobs it will ever take.
 
         Raises StartTimeout if it gets no lease within `Liveness(start_wait=60)` seconds, as on a
-        standby.
+        standby; a server that takes no more connections is waited for as long, with one warning.
         """
         await self._start(limit, self._liveness.start_wait)
 
@@ -114,14 +116,15 @@ class Worker:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
         self._thread = threading.get_ident()
-        await self._link.open()
+        await when_there_is_room(self._link.open, lease_wait)
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
-            await check_worker(self._pool, self._link.store.schema)
-            await crew.rulebook.read()
+            check = partial(check_worker, self._pool, self._link.store.schema)
+            await when_there_is_room(check, lease_wait)
+            await when_there_is_room(crew.rulebook.read, lease_wait)
             for service in crew.services:
                 service.start()
             await crew.session.taken(lease_wait)

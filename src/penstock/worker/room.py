@@ -1,0 +1,54 @@
+"""A server that takes no more connections is waited for, as one that is away is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from penstock.errors import DatabaseError
+from penstock.store import failures
+
+T = TypeVar("T")
+
+logger = logging.getLogger("penstock.worker")
+
+# Many processes may wait together: they do not ask all at once.
+PAUSE_S = 1.0
+TOO_MANY_CONNECTIONS = "53300"
+
+
+async def when_there_is_room(ask: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
+    """Ask, and ask again while the server takes no more connections, for so long at most.
+
+    It warns once, and raises the server's refusal in the end.
+    """
+    began = time.monotonic()
+    has_warned = False
+    while True:
+        try:
+            answer = await ask()
+        except Exception as error:
+            is_over = seconds is not None and time.monotonic() - began >= seconds
+            if is_over or not is_full(error):
+                raise
+            if not has_warned:
+                has_warned = True
+                logger.warning("The worker waits for a connection: %s", error)
+            await asyncio.sleep(PAUSE_S * (0.5 + random.random()))
+        else:
+            if has_warned:
+                logger.warning(
+                    "The worker has a connection after %.1f s.", time.monotonic() - began
+                )
+            return answer
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the server refused a connection because it has as many as it takes."""
+    if isinstance(error, DatabaseError):
+        return error.sqlstate == TOO_MANY_CONNECTIONS
+    return failures.is_state(error, TOO_MANY_CONNECTIONS)

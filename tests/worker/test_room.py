@@ -1,0 +1,61 @@
+"""A server that takes no more connections when a worker starts."""
+
+import asyncio
+
+import pytest
+
+from penstock import DatabaseExhausted, Penstock
+from tests.fixtures.database import Database, connected
+from tests.fixtures.until import until
+from tests.fixtures.worker import worker_of
+
+WAITS = "waits for a connection"
+
+
+def told(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    return [each.getMessage() for each in caplog.records if words in each.getMessage()]
+
+
+@pytest.mark.parametrize("is_open_before", [False, True])
+async def test_a_worker_waits_for_room_and_says_so_once(
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_open_before: bool,
+) -> None:
+    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
+    app = Penstock(database.url)
+
+    @app.task(name="greet")
+    async def greet() -> str:
+        return "hello"
+
+    async with connected(database.admin_url) as admin:
+        if is_open_before:
+            await app.open()
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+        worker = worker_of(app)
+        starting = asyncio.create_task(worker.start())
+        await until(lambda: told(caplog, WAITS), what="the worker to say that it waits")
+        assert not starting.done()
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+        await starting
+        assert await app.wait(await app.enqueue(greet), timeout=60) == "hello"
+        await worker.stop()
+        await app.close()
+    [waits] = told(caplog, WAITS)
+    assert f'too many connections for database "{database.name}"' in waits
+    assert told(caplog, "has a connection after")
+
+
+async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
+    app = Penstock(database.url)
+    async with connected(database.admin_url) as admin:
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+        with pytest.raises(DatabaseExhausted, match="CONNECTION LIMIT"):
+            await worker_of(app, start_wait=0.2).start()
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+    await app.close()
