@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from penstock.store import Store
 from penstock.store.dead import Dead
+from penstock.store.matching import matches
 from tests.fixtures.database import Database, connected, create, drop
 from tests.fixtures.dead import dead
 from tests.fixtures.server import PostgresServer
@@ -44,7 +45,16 @@ async def next_page(connection: asyncpg.Connection) -> None:
     await LETTERS.find(connection, [*ANY[:9], began], found[-1], FEW)
 
 
+async def match(connection: asyncpg.Connection) -> None:
+    """Two pages of those that `jobs retry` by filter is about."""
+    which = [["failed"], *[None] * 9]
+    found = await matches(Store(), connection, which=which, after=None, limit=FEW)
+    more = await matches(Store(), connection, which=which, after=found[-1], limit=FEW)
+    assert len({each.id for each in found + more}) == 2 * FEW
+
+
 CALLS: dict[str, Call] = {
+    "match": match,
     "list": lambda on: LETTERS.page(on, ANY, None, FEW),
     "list those of a task": lambda on: LETTERS.page(on, OF_A_TASK, None, FEW),
     "find": lambda on: LETTERS.find(on, OF_A_TASK, None, FEW),

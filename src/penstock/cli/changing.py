@@ -65,8 +65,8 @@ class Which:
         for start in range(0, len(self.ids), PAGE):
             yield self.ids[start : start + PAGE], start + PAGE < len(self.ids)
         if not self.ids:
-            async for jobs, after in self.filter.pages(queue, states=self.states):
-                yield [job.id for job in jobs], after is not None
+            async for page in self.filter.ids(queue, self.states):
+                yield page
 
 
 def change(

@@ -65,18 +65,39 @@ class Filter:
             "tenant"
         }
 
+    async def ids(
+        self, reached: Reached, states: list[StateName]
+    ) -> AsyncIterator[tuple[list[str], bool]]:
+        """Ids of all the jobs, for whoever changes them: a page at a time, and whether there may be
+        a next one. `states` hold where the filter names none."""
+        from penstock.client.matching import matching
+
+        insights = reached.insights
+        chosen: Any = [str(state) for state in self.state or states]
+        async for page in matching(
+            reached.client,
+            states=chosen,
+            queue=self.queue,
+            task=self.task,
+            tenant=self.tenant,
+            subject=self.subject,
+            tag=self.tag,
+            batch=self.batch,
+            workflow=self.workflow,
+            above=None if self.since is None else await insights.last_before(self.since),
+            below=None if self.until is None else await insights.last_before(self.until) + 1,
+            size=PAGE,
+        ):
+            yield page
+
     async def pages(
         self,
         reached: Reached,
         *,
-        states: list[StateName] | None = None,
         after: str | None = None,
         size: int = PAGE,
     ) -> AsyncIterator[tuple[tuple[Job, ...], str | None]]:
-        """Pages of jobs, newest first, each with where the next one begins.
-
-        `states` hold where the filter names none.
-        """
+        """Pages of jobs, newest first, each with where the next one begins."""
         from penstock.store import key_of
 
         insights = reached.insights
@@ -84,7 +105,7 @@ class Filter:
         if self.until is not None:
             newest = await insights.last_before(self.until) + 1
             after = str(newest if after is None else min(newest, key_of(after)))
-        chosen: Any = [str(state) for state in self.state or states or ()]
+        chosen: Any = [str(state) for state in self.state or ()]
         while True:
             page = await reached.client.list(
                 state=chosen or None,

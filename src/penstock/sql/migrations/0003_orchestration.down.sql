@@ -125,7 +125,7 @@ END
 $$;
 DROP FUNCTION :"schema".finish_v2, :"schema".free_children_v1, :"schema".doom_v1, :"schema".release_keys_v1;
 
-DROP FUNCTION :"schema".find_jobs_v1;
+DROP FUNCTION :"schema".find_jobs_v1, :"schema".match_jobs_v1;
 DROP VIEW :"schema".job_all;
 CREATE VIEW :"schema".job_all AS
 SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, NULL::timestamptz AS finished_at,

@@ -68,6 +68,7 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
   FROM :"schema".job_history;
 
 \ir ../functions/find_jobs_v1.sql
+\ir ../functions/match_jobs_v1.sql
 
 -- Beside steps a job remembers where it slept, which events it got and how often it has polled: a later migration
 -- brings that. What of it ends with a job, or comes back with one, is a matter of what ends jobs and retries them.

@@ -1,0 +1,63 @@
+-- The ids of jobs by filter, a page at a time, for whoever changes all of them: first those that live, then those that
+-- have ended. Each row says where a page ends that ends with it, and the next page begins behind that. What ends after
+-- the first page began is in none: that moment, p_until, comes with each row as well.
+--
+-- The history is read one partition after the other, from where the page before ended. Failed jobs, and those of a
+-- batch, a workflow or a subject, are found by their index; for others each partition is read once.
+CREATE FUNCTION :"schema".match_jobs_v1(
+    p_states text[], p_queue text, p_task text, p_tenant text, p_subject text, p_tag text, p_batch bigint,
+    p_workflow bigint, p_above bigint, p_below bigint, p_until timestamptz, p_day date, p_at timestamptz, p_id bigint,
+    p_limit integer
+) RETURNS TABLE (id bigint, day date, at timestamptz, until timestamptz)
+LANGUAGE plpgsql STABLE
+SET search_path = :"schema", pg_temp
+SET jit = off
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_until  timestamptz := least(p_until, statement_timestamp());
+    v_filter text := '
+           AND ($1 IS NULL OR j.state = ANY ($1)) AND ($2 IS NULL OR j.queue = $2) AND ($3 IS NULL OR j.task = $3)
+           AND ($4 IS NULL OR j.tenant = $4) AND ($5 IS NULL OR j.subject = $5) AND ($6 IS NULL OR $6 = ANY (j.tags))
+           AND ($7 IS NULL OR j.batch = $7) AND ($8 IS NULL OR j.workflow = $8) AND j.id > $9 AND j.id < $10';
+    -- A list by id would be read by the primary key, past all other jobs: an expression keeps the planner from it.
+    v_by_id  text := CASE WHEN coalesce(p_batch, p_workflow) IS NOT NULL OR p_subject IS NOT NULL
+                          THEN 'j.id + 0 DESC' ELSE 'j.id DESC' END;
+    v_above  bigint := coalesce(p_above, -9223372036854775808);
+    v_below  bigint := coalesce(p_below, 9223372036854775807);
+    v_days   date[];
+    v_day    date;
+    v_left   integer := p_limit;
+    v_found  integer;
+BEGIN
+    IF p_day IS NULL AND (p_states IS NULL OR p_states && ARRAY['scheduled', 'ready', 'running', 'blocked']) THEN
+        RETURN QUERY EXECUTE format(
+            'SELECT j.id, NULL::date, NULL::timestamptz, $11 FROM job AS j WHERE true %s ORDER BY %s LIMIT $12', v_filter, v_by_id)
+            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_above,
+                  least(v_below, p_id), v_until, v_left;
+        GET DIAGNOSTICS v_found = ROW_COUNT;
+        v_left := v_left - v_found;
+    END IF;
+    IF v_left = 0 OR NOT p_states && ARRAY['completed', 'failed', 'cancelled'] THEN
+        RETURN;
+    END IF;
+    -- A partition that somebody made by hand has no day. It comes last.
+    v_days := ARRAY(SELECT coalesce(d, '-infinity') FROM unnest(list_partitions_v1()) AS d);
+    FOR v_day IN SELECT d FROM unnest(v_days) AS d WHERE p_day IS NULL OR d <= p_day ORDER BY d DESC LOOP
+        RETURN QUERY EXECUTE format(
+            'SELECT j.id, $13, j.finished_at, $11 FROM job_history AS j WHERE %s AND j.finished_at < $11 %s %s LIMIT $12',
+            CASE v_day WHEN '-infinity' THEN 'j.expires_on <> ALL ($16)' ELSE 'j.expires_on = $13' END, v_filter,
+            CASE WHEN p_states = ARRAY['failed'] AND v_by_id = 'j.id DESC'
+                 THEN $q$AND j.state = 'failed' AND (j.finished_at, j.id) < ($14, $15) ORDER BY j.finished_at DESC, j.id DESC$q$
+                 ELSE 'AND j.id < $15 ORDER BY ' || v_by_id END)
+            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_above, v_below, v_until, v_left,
+                  v_day, CASE WHEN v_day = p_day THEN p_at ELSE 'infinity' END,
+                  CASE WHEN v_day = p_day THEN p_id ELSE 9223372036854775807 END, v_days;
+        GET DIAGNOSTICS v_found = ROW_COUNT;
+        v_left := v_left - v_found;
+        EXIT WHEN v_left = 0;
+    END LOOP;
+END
+$$;
