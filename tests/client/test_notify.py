@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.client.wake import INTERVAL, ON_THE_WAY
+from penstock.store.enqueue import Stored
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.until import until
@@ -130,3 +131,26 @@ async def test_many_later_jobs_share_notifications_too(
 def most_in(seconds: float) -> float:
     """How many notifications a line may send in that time; 200 enqueues take a quarter second."""
     return 3 + seconds / INTERVAL
+
+
+def test_loop_that_ended_with_word_unsent_does_not_silence_the_next_one(database: Database) -> None:
+    app = Penstock(database.url)
+    requests = [app.task(name="note")(_note).prepare()]
+
+    async def leave_word() -> None:
+        app._wake.follow_up(requests, Stored([1], None, None, None), time.monotonic())
+        await asyncio.sleep(0)
+
+    async def rides_along() -> bool:
+        return app._wake.rides_along(requests)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_word())
+    unsent = asyncio.all_tasks(loop)
+    loop.close()
+    assert asyncio.run(rides_along())
+    for task in unsent:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+async def _note() -> None: ...

@@ -1,6 +1,7 @@
 """The blocking client: scripts, threads, forked processes."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from penstock import Penstock
 from penstock.errors import JobCancelled, JobNotFound, SchemaMissing
 from tests.fixtures.database import Database
+from tests.fixtures.notifications import hearing
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -150,6 +152,40 @@ app.sync.close()
 """,
     )
     assert printed == "['parent again', 'child', 'parent']"
+
+
+@pytest.mark.parametrize(
+    "enqueues",
+    ["app.sync.enqueue(job, 'child')", "asyncio.run(app.enqueue(job, 'child'))"],
+    ids=["blocking", "async"],
+)
+async def test_child_forked_while_its_parent_enqueues_wakes_workers(
+    script, database: Database, enqueues: str
+) -> None:
+    text = f"""
+import asyncio, atexit, multiprocessing, warnings
+
+warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python 3.12 warns of threads.
+
+def child():
+    job = greet.options(queue="of-child")
+    {enqueues}
+    atexit._run_exitfuncs()  # as multiprocessing does it from Python 3.13 on
+
+async def main():
+    async with app:
+        while app._wake._task is None:
+            await app.enqueue(greet, "parent")
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        await asyncio.to_thread(process.join)
+        print(process.exitcode, await app.enqueue(greet, "parent again") is not None)
+
+asyncio.run(main())
+"""
+    async with hearing(database) as heard:
+        assert await asyncio.to_thread(script, text) == "0 True"
+        assert "of-child" in {json.loads(payload)[0] for payload in await heard.all(1)}
 
 
 async def test_it_migrates_and_says_what_is_missing(database: Database) -> None:

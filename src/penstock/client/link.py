@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from penstock.config import Database
 from penstock.embedded import Hold, Server
 from penstock.errors import DatabaseLost, PenstockError, SchemaMissing
 from penstock.events import Events
+from penstock.forks import begins_anew
 from penstock.store import Executor, Pool, Store, close_pool, failures, open_pool, refusal
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
 from penstock.store.database_errors import database_error, database_lost
@@ -30,7 +30,6 @@ class Claim:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.process = os.getpid()
         self.opening = asyncio.Lock()
         self.openers = 0
 
@@ -50,13 +49,18 @@ class Link:
         self.store = Store(database.schema)
         self.events = Events()
         self.tracing: Tracing | None = None
+        self._close_wait = CLOSE_WAIT
+        self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
+        self.begin_anew()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Be closed; also in a forked child, where what is open belongs to the parent."""
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._claim: Claim | None = None
         self._claiming = threading.Lock()  # Loops run in threads, and may open it at the same time.
-        self._close_wait = CLOSE_WAIT
         self._lasting: AsyncGenerator[None, None] | None = None
-        self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
 
     def lead_to(self, database: Database) -> None:
         """Lead somewhere else from now on; refused once the link is open."""
@@ -90,8 +94,7 @@ class Link:
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the link is open in."""
         claim = self._claim
-        is_open = self._pool is not None and claim is not None and claim.process == os.getpid()
-        return claim.loop if is_open and claim is not None else None
+        return claim.loop if self._pool is not None and claim is not None else None
 
     async def pool(self) -> Pool:
         """The pool, opened by the first who asks."""
@@ -148,13 +151,13 @@ class Link:
 
     @staticmethod
     def _is_held_here(claim: Claim) -> bool:
-        return claim.loop is asyncio.get_running_loop() and claim.process == os.getpid()
+        return claim.loop is asyncio.get_running_loop()
 
     @property
     def _is_elsewhere(self) -> bool:
         """Whether a loop that has not ended and is not the running one has it open, or opens it."""
         claim = self._claim
-        if claim is None or claim.process != os.getpid() or claim.loop.is_closed():
+        if claim is None or claim.loop.is_closed():
             return False
         is_in_use = self._pool is not None or claim.openers > 0
         return is_in_use and claim.loop is not asyncio.get_running_loop()
@@ -164,10 +167,6 @@ class Link:
 
         Connections belong to the loop that opened them; with a loop that has ended they end.
         """
-        if self._claim is not None and self._claim.process != os.getpid():
-            # After a fork: what is open belongs to the parent, and so does whoever held the lock.
-            self._claim = self._pool = self._hold = None
-            self._claiming = threading.Lock()
         with self._claiming:
             if self._is_elsewhere:
                 raise RuntimeError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from penstock.client.link import Link
+from penstock.forks import begins_anew
 
 T = TypeVar("T")
 
@@ -28,11 +28,13 @@ class Portal:
         self._close = close
         # What may still want to make calls is waited for before the app is closed here.
         self.before_close: Callable[[], None] = _nothing
-        self._begin()
+        self.begin_anew()
+        begins_anew(self)
         link.give_way = self.give_way
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
+    def begin_anew(self) -> None:
+        """Have no thread; also in a forked child, where another thread may have held the lock."""
+        atexit.unregister(self.close)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -56,19 +58,17 @@ class Portal:
 
     def close(self) -> None:
         """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
-        if self._process == os.getpid():
-            self.before_close()
-            with self._lock:
-                self._end()
+        self.before_close()
+        with self._lock:
+            self._end()
 
     def give_way(self) -> None:
         """Close the app, if it is open here and no call is under way."""
-        if self._process == os.getpid():
-            if self._loop is not None:
-                self.before_close()
-            with self._lock:
-                if not self._under_way:
-                    self._end()
+        if self._loop is not None:
+            self.before_close()
+        with self._lock:
+            if not self._under_way:
+                self._end()
 
     def _end(self) -> None:
         """With the lock held: a call that comes meanwhile finds the app closed, not half open."""
@@ -83,9 +83,6 @@ class Portal:
     @contextmanager
     def _call(self) -> Iterator[None]:
         """A call is under way, for which the app stays open here."""
-        if self._process != os.getpid():
-            # Before the lock: it may have been held at the moment of the fork.
-            self._begin()
         with self._lock:
             self._under_way += 1
         try:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.client.link import Link
+from penstock.forks import begins_anew
 from penstock.store import failures
 from penstock.store.enqueue import AnyRequest, Stored
 
@@ -36,6 +37,11 @@ class Wake:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self.begin_anew()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Have told nothing and nothing to tell; in a forked child the parent tells the rest."""
         self._last: dict[Line, float] = {}
         self._pending: set[Line] = set()
         self._due: float | None = None
@@ -47,7 +53,9 @@ class Wake:
         now = time.monotonic()
         lines, due = _lines(requests)
         told = lines if due is None else lines | {LATER}
-        if self._task is None and all(now - self._last.get(line, -1.0) > INTERVAL for line in told):
+        if not self._is_sending and all(
+            now - self._last.get(line, -1.0) > INTERVAL for line in told
+        ):
             self._remember(told, now)
             return True
         return False
@@ -63,8 +71,14 @@ class Wake:
             self._due = due if self._due is None else min(self._due, due)
         self._send_soon()
 
+    @property
+    def _is_sending(self) -> bool:
+        """Whether a shared one is on its way, unless the loop that was to send it has ended."""
+        task = self._task
+        return task is not None and task.get_loop() is asyncio.get_running_loop()
+
     def _send_soon(self) -> None:
-        if self._task is None and (self._pending or self._due is not None):
+        if not self._is_sending and (self._pending or self._due is not None):
             self._task = asyncio.create_task(self._send_later(), name="penstock wake")
 
     def _remember(self, lines: set[Line], now: float) -> None:
@@ -109,7 +123,8 @@ class Wake:
 
     async def close(self, seconds: float) -> None:
         """Send what is pending, now, if it can be sent in so many seconds."""
-        task, self._task = self._task, None
+        task = self._task if self._is_sending else None
+        self._task = None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
 from penstock.events import Events
+from penstock.forks import begins_anew
 from penstock.local_pool.drops import Drops
 from penstock.local_pool.home import Home, OwnLoop
 from penstock.local_pool.ledger import Ledger, Wait
@@ -39,11 +39,13 @@ class Life:
         self._workers = workers
         self._slots = slots
         self.host = host
-        self.begin()
+        self.begin_anew()
+        begins_anew(self)
         _all.add(self)
 
-    def begin(self) -> None:
-        """Know of no calls."""
+    def begin_anew(self) -> None:
+        """Know of no calls; in a forked child threads, loops and the calls in them are its
+        parent's."""
         self.ledger = Ledger(self._workers, self._slots)
         self._drops = Drops(self._name, self.host.events)
         self._runner = self._make_runner()
@@ -130,12 +132,6 @@ class Life:
 _all: WeakSet[Life] = WeakSet()
 
 
-def _begin_anew() -> None:
-    """In a forked child: threads, loops and the calls in them are its parent's."""
-    for life in tuple(_all):
-        life.begin()
-
-
 def _finish_all() -> None:
     """A program that just ends has its last calls made, where somebody can still make them."""
     ends_at = time.monotonic() + CLOSE_WAIT
@@ -143,5 +139,4 @@ def _finish_all() -> None:
         life.settle_blocking(max(ends_at - time.monotonic(), 0))
 
 
-os.register_at_fork(after_in_child=_begin_anew)
 atexit.register(_finish_all)

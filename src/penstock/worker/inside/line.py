@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import select
 import socket
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from penstock.forks import begins_anew
 from penstock.isolation.wire import Frames, framed, received
 from penstock.worker.inside.messages import (
     Answer,
@@ -33,12 +33,12 @@ class Line:
         self._writable = select.poll()
         self._writable.register(channel, select.POLLOUT)
         self._frames = Frames()
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        self.begin_anew()
+        begins_anew(self)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
 
-    def _begin(self) -> None:
+    def begin_anew(self) -> None:
         """Also in what a job forks, where the lock may be held by a thread that is not there."""
         self._sending = threading.Lock()
 
