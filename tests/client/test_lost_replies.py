@@ -1,5 +1,8 @@
 """An enqueue whose answer is lost, and other trouble with the database."""
 
+import asyncio
+from typing import Any
+
 import asyncpg
 import pytest
 
@@ -34,6 +37,40 @@ async def test_with_a_key_a_lost_answer_is_asked_for_again(
     await lost.wait()
     rows = await connection.fetch("SELECT id FROM penstock.job")
     assert [str(row["id"]) for row in rows] == [enqueued.id]
+
+
+def one_of_many(client: Any, request: Any) -> Any:
+    async def enqueue() -> Any:
+        [enqueued] = await client.enqueue_many([request])
+        return enqueued
+
+    return enqueue()
+
+
+@pytest.mark.parametrize("has_key_before", [True, False])
+@pytest.mark.parametrize("how", ["enqueue", "enqueue_many", "batch", "sync", "tenant"])
+async def test_after_a_lost_answer_a_job_counts_as_a_duplicate_however_it_was_enqueued(
+    far: Penstock, greet, proxy: Proxy, how: str, has_key_before: bool
+) -> None:
+    task = greet.options(idempotency_key="k", tenant="acme")
+    batch = await far.open_batch(tenant="acme")
+    if has_key_before:
+        await far.enqueue(task, "Ada")
+    # As a tenant it is a transaction, which a connection that breaks before its end takes back.
+    lost = proxy.drop_reply_after("COMMIT" if how == "tenant" else "enqueue_v3")
+    match how:
+        case "enqueue":
+            enqueued = await far.enqueue(task, "Ada")
+        case "enqueue_many":
+            enqueued = await one_of_many(far, task.prepare("Ada"))
+        case "batch":
+            enqueued = await one_of_many(batch, task.prepare("Ada"))
+        case "sync":
+            enqueued = await asyncio.to_thread(far.sync.enqueue, task, "Ada")
+        case _:
+            enqueued = await far.for_tenant("acme").enqueue(task, "Ada")
+    await lost.wait()
+    assert enqueued.duplicate
 
 
 async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(

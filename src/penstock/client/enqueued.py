@@ -15,7 +15,8 @@ class Enqueued(Struct, Generic[T_co], frozen=True):
     """A job that is durably stored; T is what its handler returns.
 
     `duplicate` says that nothing was added: its idempotency key, or its unique key, already
-    belonged to this job.
+    belonged to this job. An enqueue whose answer was lost is repeated, and then the key may belong
+    to what the call itself has stored: it counts as a duplicate, too.
     """
 
     id: str
