@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from penstock import BatchHandle, DatabaseLost, Penstock, SyncPenstock, Workflow, task
+from penstock import (
+    BatchHandle,
+    DatabaseLost,
+    Penstock,
+    Stopping,
+    SyncPenstock,
+    Workflow,
+    task,
+)
 from penstock.insights import Insights
 from tests.fixtures.database import connected
 from tests.fixtures.own_server import OwnServer, own_server
@@ -272,6 +280,27 @@ async def test_a_timeout_of_the_callers_own_holds(own_server: OwnServer) -> None
     took, error = found["app.list"]
     assert isinstance(error, TimeoutError)
     assert took < 1
+
+
+async def test_a_stop_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
+    app = Penstock(own_server.url, call_timeout=LIMIT)
+    began = asyncio.Event()
+
+    @app.task(name="wait")
+    async def wait() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    stopping = Stopping(finish=0.2, cancel=0.2, pool=0.2, leave=LIMIT)
+    worker = app.worker(stopping=stopping)
+    await worker.start()
+    await app.enqueue(wait)
+    await began.wait()
+    with own_server.frozen():
+        found = await outcomes({"stop": worker.stop})
+        closing = await outcomes({"close": app.close})
+    assert found["stop"][0] <= stopping.finish + stopping.cancel + stopping.leave + 1
+    assert closing["close"][0] <= LIMIT + 1
 
 
 @pytest.mark.parametrize("key", ["order 1", None])
