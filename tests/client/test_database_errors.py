@@ -109,10 +109,10 @@ async def start(app: Penstock) -> object:
 CALLS: dict[str, tuple[Callable[[Penstock], Awaitable[object]], str]] = {
     "open": (lambda app: app.open(), REFUSING_VIEW.format(kind="TABLE", name="migration")),
     "enqueue": (enqueue, REFUSING_TRIGGER),
-    "get": (lambda app: app.get("1"), REFUSING_VIEW.format(kind="VIEW", name="job_all")),
+    "get": (lambda app: app.get("1"), REFUSING_VIEW.format(kind="TABLE", name="job")),
     "wait": (
         lambda app: app.wait("1", timeout=60),
-        REFUSING_VIEW.format(kind="VIEW", name="job_all"),
+        REFUSING_VIEW.format(kind="TABLE", name="job"),
     ),
     "start of a worker": (start, REFUSING_RULES),
 }
