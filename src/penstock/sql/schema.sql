@@ -2840,6 +2840,7 @@ CREATE FUNCTION penstock.match_jobs_v1(p_states text[], p_queue text, p_task tex
     SET plan_cache_mode TO 'force_custom_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     AS $_$
 DECLARE
     v_until  timestamptz := least(p_until, statement_timestamp());

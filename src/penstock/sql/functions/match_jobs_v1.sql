@@ -3,7 +3,8 @@
 -- the first page began is in none: that moment, p_until, comes with each row as well.
 --
 -- The history is read one partition after the other, from where the page before ended. Failed jobs, and those of a
--- batch, a workflow or a subject, are found by their index; for others each partition is read once.
+-- batch, a workflow or a subject, are found by their index; for others each partition is read once. Without the
+-- setting enable_sort, a partition without statistics would be sorted as a whole for each page.
 CREATE FUNCTION :"schema".match_jobs_v1(
     p_states text[], p_queue text, p_task text, p_tenant text, p_subject text, p_tag text, p_batch bigint,
     p_workflow bigint, p_above bigint, p_below bigint, p_until timestamptz, p_day date, p_at timestamptz, p_id bigint,
@@ -15,6 +16,7 @@ SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
 AS $$
 DECLARE
     v_until  timestamptz := least(p_until, statement_timestamp());
