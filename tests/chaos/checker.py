@@ -2,8 +2,9 @@
 
 I1  every acknowledged enqueue reaches exactly one final state
 I2  no write is accepted with a superseded token
-I3  failures and losses stay within their limits, attempts only rise, and a job runs again only
-    where a retry, an expired lease or a claim that a crash took back explains it
+I3  failures and losses stay within their limits, attempts only rise, only what has begun pays a
+    loss, and a job runs again only where a retry, an expired lease or a claim that a crash took
+    back explains it
 I7  everything is done soon after the faults are over
 """
 
@@ -49,6 +50,7 @@ class Checker:
             self._settles,
             self._counts,
             self._losses,
+            self._given_up,
             self._reruns,
             self._effects_in_the_database,
             self._calm,
@@ -142,6 +144,12 @@ class Checker:
                         f"{grant.lease}, which had not expired"
                     )
 
+    def _given_up(self) -> Iterator[str]:
+        for row in self._evidence.rows:
+            is_given_up = row["state"] == "failed" and row["reason"] == "worker_lost"
+            if is_given_up and not self._runs[row["id"]]:
+                yield f"I3 job {row['id']} was given up for its losses and has never begun"
+
     def _was_expired(self, grant: Grant) -> bool:
         assert grant.ended_at is not None
         return self._leases.was_over(grant.lease, grant.end_seq, grant.ended_at)
@@ -163,6 +171,8 @@ class Checker:
             self._numbers["runs whose claim a crash took back"] += 1
             if not self._evidence.crashes:
                 yield f"I3 job {job} ran in {run['process']} without a claim"
+        elif grant.suspect and not grant.begun:
+            yield f"I3 job {job}, attempt {grant.attempt} of a suspect ran without its mark"
         elif grant.end == "released":
             yield f"I3 job {job}, attempt {grant.attempt} was released while it ran"
         elif grant.end == "lost":

@@ -28,7 +28,10 @@ BEGIN
     INSERT INTO chaos.journal (source, was, now)
     VALUES (TG_ARGV[0],
             CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - v_left_out END,
-            CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - v_left_out END);
+            -- Of the errors only which attempt the last one is of, and of what kind.
+            CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - v_left_out
+                 || jsonb_build_object('last_error', to_jsonb(NEW) #> '{errors,-1}') #- '{last_error,message}'
+                    #- '{last_error,traceback}' END);
     RETURN NULL;
 END
 $$;

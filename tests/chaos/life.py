@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from tests.chaos.evidence import Entry
 
-# How an attempt ended, in the database: by its own settle, by a rescue that counts a loss, put back
-# uncounted because nobody ran it, or because somebody else ended the job.
+# How an attempt ended, in the database: by its own settle, by a rescue, put back uncounted because
+# nobody ran it, or because somebody else ended the job.
 End = Literal["settled", "lost", "released", "ended"]
+RESCUED = ("WorkerLost", "Overtime")
 
 
 @dataclass(slots=True)
@@ -20,6 +21,9 @@ class Grant:
     token: str
     attempt: int
     lease: int
+    # Whether the job had been rescued before, and whether the attempt was marked as begun.
+    suspect: bool = False
+    begun: bool = False
     end: End | None = None
     end_seq: int = 0
     ended_at: datetime | None = None
@@ -56,6 +60,7 @@ class Life:
     def _change(self, entry: Entry, was: dict[str, Any], now: dict[str, Any]) -> None:
         self._check_rise(was, now)
         if was["token"] == now["token"]:
+            self._begin(was, now)
             return
         if was["token"] is not None:
             self._end(entry, was, now)
@@ -69,7 +74,18 @@ class Life:
             self.faults.append(f"attempt {was['attempt']} was followed by {now['attempt']}")
         if self.grant_of(now["token"]):
             self.faults.append(f"token {now['token']} was granted twice")
-        self.grants.append(Grant(now["token"], now["attempt"], now["lease"]))
+        self.grants.append(
+            Grant(now["token"], now["attempt"], now["lease"], suspect=now["suspect"])
+        )
+
+    def _begin(self, was: dict[str, Any], now: dict[str, Any]) -> None:
+        if now["token"] is None or was["begun_token"] == now["begun_token"]:
+            return
+        grant = self.grant_of(now["token"])
+        if grant is None or now["begun_token"] != grant.token:
+            self.faults.append(f"begun_token {now['begun_token']} is not the attempt's")
+        else:
+            grant.begun = True
 
     def _end(self, entry: Entry, was: dict[str, Any], now: dict[str, Any]) -> None:
         grant = self.grant_of(was["token"])
@@ -77,6 +93,10 @@ class Life:
             self.faults.append(f"token {was['token']} ended but was never granted")
             return
         grant.end, grant.end_seq, grant.ended_at = _end_of(was, now), entry.seq, entry.at
+        if now["losses"] > was["losses"] and not grant.begun:
+            self.faults.append(f"lost attempt {grant.attempt}, which had not begun, and paid")
+        if grant.end == "lost" and grant.begun and now["losses"] == was["losses"]:
+            self.faults.append(f"lost attempt {grant.attempt}, which had begun, for nothing")
 
     def _finish(self, entry: Entry) -> None:
         if entry.now is None:
@@ -103,7 +123,8 @@ class Life:
 
 
 def _end_of(was: dict[str, Any], now: dict[str, Any]) -> End:
-    if now["losses"] > was["losses"]:
+    error = now.get("last_error") or {}
+    if error.get("type") in RESCUED and error["attempt"] == was["attempt"]:
         return "lost"
     if now["last_token"] == was["token"]:
         return "settled"

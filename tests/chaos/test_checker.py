@@ -53,6 +53,7 @@ class Story(Evidence):
         if stored:
             counts = {"attempt": 0, "failures": 0, "losses": 0, "max_attempts": 5, "max_losses": 3}
             fences = {"token": None, "last_token": None, "lease": None}
+            fences |= {"begun_token": None, "suspect": False}
             names = {
                 "id": job,
                 "task": "note",
@@ -73,9 +74,22 @@ class Story(Evidence):
         self.effects.append({"what": "start", "process": "worker", "job": job, "token": token})
         return self
 
-    def lose(self, job: int = 1, losses: int = 1) -> "Story":
+    def begin(self, token: str, job: int = 1) -> "Story":
+        self._change(job, begun_token=token)
+        return self
+
+    def lose(self, job: int = 1, losses: int = 0) -> "Story":
         lost = self._rows[job]["losses"] + losses
-        self._change(job, state="ready", token=None, lease=None, losses=lost)
+        error = {"type": "WorkerLost", "attempt": self._rows[job]["attempt"]}
+        ready = {"state": "ready", "token": None, "lease": None, "suspect": True}
+        self._change(job, **ready, losses=lost, last_error=error)
+        return self
+
+    def give_up(self, job: int = 1) -> "Story":
+        row = self._rows[job]
+        error = {"type": "WorkerLost", "attempt": row["attempt"]}
+        losses = row["losses"] + 1
+        self._end(job, state="failed", reason="worker_lost", losses=losses, last_error=error)
         return self
 
     def release(self, job: int = 1) -> "Story":
@@ -110,11 +124,17 @@ def told() -> Story:
 FINE = {
     "a job that runs once": told().claim("a").run("a").complete("a"),
     "a retry": told().claim("a").run("a").retry("a").claim("b").run("b").complete("b"),
-    "a rescue": told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("b"),
+    "a rescue": (
+        told().claim("a").run("a").wait(10).lose().claim("b").begin("b").run("b").complete("b")
+    ),
+    "the end of a job that kills": (
+        told().claim("a").run("a").wait(10).lose()
+        .claim("b").begin("b").run("b").wait(10).give_up()
+    ),
     "an answer that was lost": told().claim("a").run("a").complete("a", told=False),
     "a claim nobody heard": told().claim("a").release().claim("b").run("b").complete("b"),
     "a repeat": told().claim("a").run("a").complete("a").accept("a"),
-}
+}  # fmt: skip
 WRONG = {
     "I1 job 1 was acknowledged and is lost": Story().lease(1).enqueue(stored=False),
     "reached 0 final states": told().claim("a").run("a"),
@@ -124,16 +144,17 @@ WRONG = {
         .enqueue(2, subject="order").claim("b", job=2).run("b", job=2).complete("b", job=2)
     ),
     "accepted, but that attempt was lost": (
-        told().claim("a").run("a").wait(10).lose().claim("b").run("b").accept("a").complete("b")
+        told().claim("a").run("a").wait(10).lose().claim("b").begin("b").run("b").accept("a").complete("b")
     ),
     "accepted, but that attempt was never granted": (
         told().claim("a").run("a").complete("a").accept("forged")
     ),
     "settled for good with 2 tokens": (
-        told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("b").accept("a")
+        told().claim("a").run("a").wait(10).lose().claim("b").begin("b").run("b").complete("b").accept("a")
     ),
     "was completed with token a, but the last one granted was b": (
-        told().claim("a").run("a").wait(10).lose().claim("b").run("b").complete("a", told=False)
+        told().claim("a").run("a").wait(10).lose()
+        .claim("b").begin("b").run("b").complete("a", told=False)
     ),
     "attempt 0 was followed by 2": told().claim("a", rise=2).run("a").complete("a"),
     "attempt 1 was followed by 1": (
@@ -143,10 +164,25 @@ WRONG = {
         told().claim("a").release().claim("a").run("a").complete("a")
     ),
     "losses is 4, over its limit of 3": (
-        told().claim("a").run("a").wait(10).lose(losses=4).claim("b").run("b").complete("b")
+        told().claim("a").begin("a").run("a").wait(10).lose(losses=4)
+        .claim("b").begin("b").run("b").complete("b")
+    ),
+    "lost attempt 1, which had not begun, and paid": (
+        told().claim("a").wait(10).lose(losses=1).claim("b").begin("b").run("b").complete("b")
+    ),
+    "lost attempt 1, which had begun, for nothing": (
+        told().claim("a").begin("a").run("a").wait(10).lose()
+        .claim("b").begin("b").run("b").complete("b")
+    ),
+    "attempt 2 of a suspect ran without its mark": (
+        told().claim("a").wait(10).lose().claim("b").run("b").complete("b")
+    ),
+    "begun_token b is not the attempt's": told().claim("a").begin("b").run("a").complete("a"),
+    "was given up for its losses and has never begun": (
+        told().claim("a").begin("a").wait(10).give_up()
     ),
     "was taken from lease 1, which had not expired": (
-        told().claim("a").run("a").lose().claim("b").run("b").complete("b")
+        told().claim("a").run("a").lose().claim("b").begin("b").run("b").complete("b")
     ),
     "was released while it ran": (
         told().claim("a").run("a").release().claim("b").run("b").complete("b")

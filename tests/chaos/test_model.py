@@ -22,14 +22,26 @@ async def search(folder: Path, *options: str) -> str:
     return report.decode()
 
 
-async def test_in_no_order_of_events_is_a_stale_write_accepted(tmp_path: Path) -> None:
+async def test_in_no_order_of_events_is_a_stale_write_accepted_or_an_unbegun_job_failed(
+    tmp_path: Path,
+) -> None:
     assert "errors: 0" in await search(tmp_path, "-run", "-safety", "-noclaim")
 
 
-async def test_in_every_order_of_events_the_job_ends(tmp_path: Path) -> None:
-    assert "errors: 0" in await search(tmp_path, "-run", "-f")
+@pytest.mark.parametrize("options", [(), ("-DPOISON",)], ids=["job", "poison"])
+async def test_in_every_order_of_events_the_job_ends(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    assert "errors: 0" in await search(tmp_path, *options, "-run", "-f")
 
 
 async def test_without_the_token_the_search_finds_a_stale_write(tmp_path: Path) -> None:
     report = await search(tmp_path, "-DNO_TOKEN", "-run", "-safety", "-noclaim")
     assert "assertion violated (mine==granted)" in report
+
+
+async def test_with_a_loss_for_every_rescue_the_search_finds_an_unbegun_job_failed(
+    tmp_path: Path,
+) -> None:
+    report = await search(tmp_path, "-DNO_MARK", "-run", "-safety", "-noclaim")
+    assert "assertion violated has_begun" in report

@@ -131,7 +131,8 @@ async def test_a_worker_process_that_is_killed_is_started_again(
     await until(lambda: killed in fleet.log, what="the death to be noticed")
     await connection.execute(LET_ITS_LEASE_BE_OVER)
     await shop.app.wait(job, timeout=60)
-    assert (await shop.app.get(job)).losses == 1
+    found = await shop.app.get(job)
+    assert (found.attempt, found.errors[0].type) == (2, "WorkerLost")
     await until(lambda: fleet.log.count("has started") == 3, what="another process")
     fleet.send(signal.SIGTERM)
     assert fleet.end() == 0

@@ -76,6 +76,22 @@ class Engine:
         claimed = await self.claim(lease, queue=queue, lines=[line])
         return next(each for each in claimed if each["id"] == id)
 
+    async def mark_begun(self, attempts: Iterable[Any]) -> dict[UUID, bool]:
+        """Mark attempts as begun: whether each was marked; without those that lost their job."""
+        attempts = list(attempts)
+        rows = await self.call(
+            "mark_begun_v1",
+            ids=[each["id"] for each in attempts],
+            tokens=[each["token"] for each in attempts],
+        )
+        return {row["token"]: row["marked"] for row in rows}
+
+    async def begun(self, lease: int | None = None, **columns: Any) -> asyncpg.Record:
+        """A new job, claimed and marked as begun."""
+        attempt = await self.attempt(lease, **columns)
+        assert await self.mark_begun([attempt]) == {attempt["token"]: True}
+        return attempt
+
     async def settle(self, attempts: Iterable[Any], **columns: Any) -> dict[int, str]:
         """Settle attempts alike; the answers for those that were not settled."""
         attempts = list(attempts)

@@ -31,6 +31,8 @@ class ModelJob:
     attempt: int = 0
     failures: int = 0
     losses: int = 0
+    suspect: bool = False
+    begun_token: UUID | None = None
     lease: int | None = None
     token: UUID | None = None
     last_token: UUID | None = None
@@ -46,9 +48,16 @@ class ModelJob:
             self.last_token,
         )
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the attempt that runs was marked as begun."""
+        return self.token is not None and self.token == self.begun_token
+
     def leave(self, state: str) -> None:
         """The attempt is over."""
         self.state, self.lease, self.token = state, None, None
+        if state in FINAL:
+            self.suspect, self.begun_token = False, None
 
 
 @dataclass(slots=True)
@@ -127,10 +136,17 @@ class Model:
         for id in self.in_state("running"):
             job = self.jobs[id]
             if job.lease is not None and not self.lives(job.lease):
-                job.losses += 1
-                lost[id] = job.losses >= job.max_losses
+                job.losses += job.has_begun
+                lost[id] = job.has_begun and job.losses >= job.max_losses
+                job.suspect = True
                 job.leave("failed" if lost[id] else "ready")
         return lost
+
+    def mark_begun(self, attempts: Collection[tuple[int, UUID]]) -> set[UUID]:
+        mine = [(id, token) for id, token in attempts if self.jobs[id].token == token]
+        for id, token in mine:
+            self.jobs[id].begun_token = token
+        return {token for _, token in mine}
 
     def promote(self) -> int:
         due = [id for id in self.in_state("scheduled") if self.jobs[id].run_at <= self.now]

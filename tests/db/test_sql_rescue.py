@@ -29,19 +29,93 @@ async def overtime(engine: Engine, now: datetime, grace: float = 10.0) -> dict[i
     return {row["id"]: row["lost"] for row in rows}
 
 
-async def test_a_job_of_an_expired_lease_is_ready_again_with_its_loss_counted(
+async def test_a_job_of_an_expired_lease_is_ready_again_and_a_suspect_at_no_cost(
     engine: Engine,
 ) -> None:
     attempt = await engine.attempt(await engine.lease("the lost worker", ttl=60))
+    assert not attempt["suspect"]
     assert await rescue(engine, after(59)) == {}
     assert await rescue(engine, after(60)) == {attempt["id"]: False}
     row = await engine.live(attempt["id"])
     assert row is not None
-    assert (row["state"], row["reason"], row["losses"]) == ("ready", "worker_lost", 1)
+    assert (row["state"], row["reason"], row["losses"]) == ("ready", "worker_lost", 0)
+    assert row["suspect"]
     assert (row["failures"], row["attempt"], row["token"], row["lease"]) == (0, 1, None, None)
     [error] = json.loads(row["errors"])
     assert (error["kind"], error["worker"], error["attempt"]) == ("lost", "the lost worker", 1)
+    assert error["message"].endswith("No loss is counted: nobody knows whether it had begun.")
     assert datetime.fromisoformat(error["at"]) == after(60)
+    [again] = await engine.claim(await engine.lease())
+    assert again["suspect"]
+
+
+async def test_an_attempt_that_was_marked_as_begun_costs_a_loss(engine: Engine) -> None:
+    attempt = await engine.begun(await engine.lease(ttl=60))
+    assert await rescue(engine, after(60)) == {attempt["id"]: False}
+    row = await engine.live(attempt["id"])
+    assert row is not None
+    assert (row["state"], row["losses"], row["suspect"]) == ("ready", 1, True)
+    [error] = json.loads(row["errors"])
+    assert "No loss" not in error["message"]
+
+
+async def test_the_mark_of_an_attempt_says_nothing_of_the_next(engine: Engine) -> None:
+    attempt = await engine.begun(lease := await engine.lease(ttl=60))
+    await engine.value("release_v1", lease=lease)
+    await engine.claim(lease)
+    assert await rescue(engine, after(60)) == {attempt["id"]: False}
+    assert (await engine.job(attempt["id"]))["losses"] == 0
+
+
+async def test_an_attempt_that_has_lost_its_job_is_not_marked(
+    engine: Engine, other: Engine
+) -> None:
+    lost = await engine.attempt(lease := await engine.lease())
+    await engine.value("release_v1", lease=lease)
+    await engine.claim(lease)
+    settled, kept, held = [await engine.attempt(lease) for _ in range(3)]
+    await engine.settle([settled])
+    async with other.connection.transaction():
+        await other.answers("cancel_v1", held["id"])
+        marked = await engine.mark_begun([lost, settled, kept, held])
+    # It does not wait for whoever holds one of them.
+    assert marked == {kept["token"]: True, held["token"]: False}
+    assert await engine.mark_begun([lost, settled, held]) == {}
+    marks = "SELECT id, begun_token FROM penstock.job"
+    rows = [tuple(row) for row in await engine.connection.fetch(marks)]
+    assert sorted(rows) == [(lost["id"], None), (kept["id"], kept["token"])]
+
+
+@pytest.mark.parametrize("durability", ["off", "local", "remote_write"])
+async def test_a_mark_is_durable(engine: Engine, durability: str) -> None:
+    attempt = await engine.attempt()
+    async with engine.connection.transaction():
+        await engine.connection.execute(f"SET LOCAL synchronous_commit = {durability}")
+        await engine.mark_begun([attempt])
+        assert await engine.connection.fetchval("SHOW synchronous_commit") == "on"
+
+
+async def test_a_mark_that_is_under_way_is_seen_by_the_next_rescue(
+    engine: Engine, other: Engine
+) -> None:
+    attempt = await engine.attempt()
+    async with other.connection.transaction():
+        await other.mark_begun([attempt])
+        assert await rescue(engine, after(61)) == {}
+    assert await rescue(engine, after(61)) == {attempt["id"]: False}
+    assert (await engine.job(attempt["id"]))["losses"] == 1
+
+
+async def test_no_number_of_kills_fails_a_job_that_has_not_begun(engine: Engine) -> None:
+    """Nor makes its row grow for ever."""
+    [id] = await engine.enqueue()
+    for round in range(25):
+        engine.now = after(round * 100)
+        await engine.claim(await engine.lease(ttl=60))
+        assert await rescue(engine, after(round * 100 + 60)) == {id: False}
+    job = await engine.job(id)
+    assert (job["state"], job["losses"], job["attempt"]) == ("ready", 0, 25)
+    assert [error["attempt"] for error in json.loads(job["errors"])] == [*range(16, 26)]
 
 
 @pytest.mark.parametrize("living", [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
@@ -86,17 +160,30 @@ async def test_a_heartbeat_never_revives_a_lease(engine: Engine) -> None:
 async def test_losses_are_counted_up_to_the_limit_then_the_job_fails_as_worker_lost(
     engine: Engine,
 ) -> None:
+    """Only suspects are marked before they begin, so the first kill is never counted."""
     [id] = await engine.enqueue()
     rescued = []
-    for round in range(3):
+    for round in range(4):
         engine.now = after(round * 100)
-        await engine.claim(await engine.lease(ttl=60))
+        [attempt] = await engine.claim(await engine.lease(ttl=60))
+        if attempt["suspect"]:
+            await engine.mark_begun([attempt])
         rescued.append(await rescue(engine, after(round * 100 + 60)))
-    assert rescued == [{id: False}, {id: False}, {id: True}]
+    assert rescued == [{id: False}, {id: False}, {id: False}, {id: True}]
     job = await engine.job(id)
     assert (job["state"], job["reason"], job["losses"]) == ("failed", "worker_lost", 3)
-    assert (job["attempt"], job["failures"]) == (3, 0)
-    assert [error["attempt"] for error in json.loads(job["errors"])] == [1, 2, 3]
+    assert (job["attempt"], job["failures"]) == (4, 0)
+    assert [error["attempt"] for error in json.loads(job["errors"])] == [1, 2, 3, 4]
+
+
+async def test_a_retry_by_hand_clears_the_suspicion_with_the_losses(engine: Engine) -> None:
+    attempt = await engine.begun()
+    await engine.connection.execute("UPDATE penstock.job SET losses = 2")
+    assert await rescue(engine, after(61)) == {attempt["id"]: True}
+    await engine.answers("retry_v2", attempt["id"])
+    row = await engine.live(attempt["id"])
+    assert row is not None
+    assert (row["losses"], row["suspect"], row["begun_token"]) == (0, False, None)
 
 
 async def test_no_more_than_the_limit_is_rescued_at_once(engine: Engine) -> None:
@@ -158,7 +245,7 @@ async def test_of_a_rescuer_and_a_settler_at_the_same_moment_exactly_one_gets_ea
 
 
 async def test_two_rescuers_at_the_same_time_count_one_loss(engine: Engine, other: Engine) -> None:
-    attempt = await engine.attempt()
+    attempt = await engine.begun()
     async with other.connection.transaction():
         await rescue(other, after(61))
         assert await rescue(engine, after(61)) == {}
@@ -179,6 +266,7 @@ async def test_a_job_that_was_claimed_anew_after_the_rescuer_looked_is_left_alon
         kind="lost",
         type="WorkerLost",
         message="",
+        has_begun=True,
         now=after(61),
     )
     assert taken == []
@@ -191,7 +279,7 @@ async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease
     engine: Engine,
 ) -> None:
     lease = await engine.lease(ttl=1000)
-    slow = await engine.attempt(lease, timeouts=30.0)
+    slow = await engine.begun(lease, timeouts=30.0)
     await engine.attempt(lease, timeouts=300.0)
     await engine.attempt(lease)
     assert await overtime(engine, after(40)) == {}
@@ -202,6 +290,16 @@ async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease
     assert (error["kind"], error["type"]) == ("timeout", "Overtime")
     assert await engine.settle([slow]) == {slow["id"]: "refused"}
     assert await rescue(engine, after(41)) == {}
+
+
+async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(
+    engine: Engine,
+) -> None:
+    waiting = await engine.attempt(await engine.lease(ttl=1000), timeouts=30.0)
+    assert await overtime(engine, after(41)) == {waiting["id"]: False}
+    row = await engine.live(waiting["id"])
+    assert row is not None
+    assert (row["state"], row["losses"], row["suspect"]) == ("ready", 0, True)
 
 
 async def test_the_longest_timeout_does_not_break_the_search_for_overtime(engine: Engine) -> None:

@@ -114,7 +114,7 @@ async def test_jobs_that_are_cancelled_expired_or_lost_are_kept_by_the_same_rule
     [cancelled, expired] = await engine.enqueue(2, deadlines=NOON)
     await engine.answers("cancel_v1", cancelled, now=NOON)
     await engine.value("expire_v1", now=NOON)
-    lost = await engine.attempt(await engine.lease(ttl=60))
+    lost = await engine.begun(await engine.lease(ttl=60))
     await engine.connection.execute("UPDATE penstock.job SET losses = 2")
     await engine.call("rescue_v1", now=NOON + timedelta(seconds=60))
     ends = [(await engine.job(id))["expires_on"] for id in (cancelled, expired, lost["id"])]

@@ -88,7 +88,7 @@ async def test_its_worker_runs_another_alone(
         await go.wait()
 
     lost = await app.enqueue(walk)
-    await connection.execute("UPDATE penstock.job SET losses = 1")
+    await connection.execute("UPDATE penstock.job SET suspect = true")
     async with worker_of(app):
         await started.wait()
         second = await app.enqueue(walk)

@@ -361,3 +361,31 @@ def uses_processes() -> list[int]:
         other.join()
     with fork.Pool(2) as pool:
         return pool.map(double, range(4))
+
+
+# Suspects
+
+
+@task
+async def is_marked(ctx: Context, url: str) -> bool:
+    connection = await asyncpg.connect(url)
+    try:
+        asked = "SELECT begun_token = token FROM penstock.job WHERE id = $1"
+        return await connection.fetchval(asked, int(ctx.job.id))
+    finally:
+        await connection.close()
+
+
+@task
+async def attempt(ctx: Context) -> int:
+    return ctx.attempt
+
+
+@task(isolate=False)
+async def kills_its_worker() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(retry=AT_ONCE)
+async def kills_its_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -170,7 +170,7 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
 ) -> None:
     gate = tmp_path / "gate"
     job = await app.enqueue(jobs.goes_on, str(gate))
-    await connection.execute("UPDATE penstock.job SET losses = 1")
+    await connection.execute("UPDATE penstock.job SET suspect = true")
     async with isolating(app, children=1) as worker:
         await reaches(app, job, "failed")
         assert not isolation_of(worker)._idle

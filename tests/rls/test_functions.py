@@ -12,7 +12,7 @@ from tests.rls.conftest import APP_LOGIN, WORKER_LOGIN, Ground
 # Workers' run with the owner's rights and take no tenant; apps' run with the caller's.
 OF_WORKERS = {
     *("claim", "scan_lines", "is_paused", "rules", "rules_version", "settle", "completed"),
-    *("move", "progress", "lose_unwritten"),
+    *("mark_begun", "move", "progress", "lose_unwritten"),
     *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
     *("grant", "take", "reserve", "correct", "close_bucket", "fold"),

@@ -104,7 +104,7 @@ async def test_a_worker_names_the_job_that_it_runs_alone_while_it_does(
         return bool((await info(connection))["alone"] == alone)
 
     lost = await app.enqueue(walk)
-    await connection.execute("UPDATE penstock.job SET losses = 1")
+    await connection.execute("UPDATE penstock.job SET suspect = true")
     async with worker_of(app):
         await until(lambda: tells(lost.id), what="the heartbeat to name the job")
         go_on.set()

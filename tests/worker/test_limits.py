@@ -400,7 +400,7 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=2)
     _, lost = await app.enqueue_many(meter.task.prepare(who) for who in ("first", "lost"))
-    await connection.execute("UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id))
+    await connection.execute("UPDATE penstock.job SET suspect = true WHERE id = $1", int(lost.id))
     async with worker_of(app, SLOTS, isolation_wait=60) as worker:
         await meter.begun(1)
         dispatcher = crew_of(worker).dispatcher

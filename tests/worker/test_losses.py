@@ -1,19 +1,28 @@
 """Jobs whose worker was lost."""
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
 
-from penstock import Context, Penstock
+from penstock import Batch, Context, Item, Penstock
 from penstock.events import JobsRescued
+from penstock.store import Attempt
+from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
 
+SUSPECT = "UPDATE penstock.job SET suspect = true"
+IS_MARKED = "SELECT begun_token = token FROM penstock.job WHERE id = $1"
+# Suspects that no child can import run beside the others at once.
+SIDE_BY_SIDE = {"isolation_wait": 0.0}
 
-async def test_a_lost_workers_jobs_run_again_with_the_loss_on_record(
+
+async def test_a_lost_workers_jobs_run_again_and_tell_of_it_at_no_cost(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
+    """They may have waited in that worker, as these did."""
     rescued = gathered(app, JobsRescued)
 
     @app.task
@@ -23,11 +32,11 @@ async def test_a_lost_workers_jobs_run_again_with_the_loss_on_record(
     jobs = await app.enqueue_many(note.prepare() for _ in range(3))
     assert len(await ghost(connection)) == 3
     async with worker_of(app):
-        assert [await app.wait(job, timeout=30) for job in jobs] == [1, 1, 1]
+        assert [await app.wait(job, timeout=30) for job in jobs] == [0, 0, 0]
     assert sum(event.count for event in rescued) == 3
     for job in jobs:
         found = await app.get(job)
-        assert (found.losses, found.failures) == (1, 0)
+        assert (found.losses, found.failures) == (0, 0)
         [error] = found.errors
         assert (error.kind, error.type, error.worker) == ("lost", "WorkerLost", "ghost")
         assert error.at is not None
@@ -59,7 +68,7 @@ async def test_a_job_over_its_limit_of_losses_has_failed(
 
     enqueued = await app.enqueue(note)
     await connection.execute("UPDATE penstock.job SET losses = 2")
-    await ghost(connection)
+    await ghost(connection, begins=True)
     async with worker_of(app):
         job = await reaches(app, enqueued, "failed")
     assert (job.reason, job.losses, job.failures) == ("worker_lost", 3, 0)
@@ -81,7 +90,7 @@ async def test_a_job_that_was_lost_runs_alone(
         running.remove(name)
 
     lost = await app.enqueue(work, "lost")
-    await connection.execute("UPDATE penstock.job SET losses = 1")
+    await connection.execute("UPDATE penstock.job SET suspect = true")
     async with worker_of(app, ["default", "other"]):
         jobs = await app.enqueue_many(
             work.options(queue=("default", "other")[n % 2]).prepare(f"n{n}") for n in range(30)
@@ -111,7 +120,7 @@ async def test_neighbours_that_run_already_are_waited_for(
         async with connection.transaction():
             lost = await app.inside(connection).enqueue(work, "lost")
             await connection.execute(
-                "UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id)
+                "UPDATE penstock.job SET suspect = true WHERE id = $1", int(lost.id)
             )
         await until(lambda: crew_of(worker).dispatcher.is_reserved, what="the lost job to wait")
         after = await app.enqueue(work, "after")
@@ -139,7 +148,7 @@ async def test_after_a_lone_job_the_others_go_on(
         raise ValueError
 
     await app.enqueue(quick)
-    await connection.execute("UPDATE penstock.job SET losses = 1, task = $1", kind)
+    await connection.execute("UPDATE penstock.job SET suspect = true, task = $1", kind)
     jobs = await app.enqueue_many(waits.prepare() for _ in range(10))
     async with worker_of(app, {"default": 3}, rescan=3600, poll=3600):
         for job in jobs:
@@ -163,8 +172,160 @@ async def test_a_lone_job_does_not_wait_for_ever(
         async with connection.transaction():
             lost = await app.inside(connection).enqueue(work, "lost")
             await connection.execute(
-                "UPDATE penstock.job SET losses = 1 WHERE id = $1", int(lost.id)
+                "UPDATE penstock.job SET suspect = true WHERE id = $1", int(lost.id)
             )
         await app.wait(lost, timeout=30)
         go_on.set()
         await app.wait(endless, timeout=30)
+
+
+# The mark
+
+
+def marks(app: Penstock) -> list[list[int]]:
+    """The jobs of each write that marks suspects, from now on."""
+    written: list[list[int]] = []
+    ask = app.store.mark_begun
+
+    async def write(on: Any, attempts: list[Attempt]) -> Any:
+        written.append([attempt.id for attempt in attempts])
+        return await ask(on, attempts)
+
+    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+    return written
+
+
+async def test_fresh_jobs_pay_no_write(app: Penstock) -> None:
+    written = marks(app)
+
+    @app.task
+    async def note() -> None: ...
+
+    jobs = await app.enqueue_many(note.prepare() for _ in range(20))
+    async with worker_of(app):
+        for job in jobs:
+            await app.wait(job, timeout=30)
+    assert written == []
+
+
+@pytest.mark.parametrize("wait", [0.0, 30.0], ids=["beside the others", "alone"])
+@pytest.mark.parametrize("kind", ["async", "plain", "batch"])
+async def test_a_suspect_is_marked_before_it_begins(
+    app: Penstock, connection: asyncpg.Connection, kind: str, wait: float
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    @app.task(name="async")
+    async def on_loop(ctx: Context) -> bool:
+        return await connection.fetchval(IS_MARKED, int(ctx.job.id))
+
+    @app.task(name="plain")
+    def in_thread(ctx: Context) -> bool:
+        asked = connection.fetchval(IS_MARKED, int(ctx.job.id))
+        return asyncio.run_coroutine_threadsafe(asked, loop).result(30)
+
+    @app.task(name="batch", batch=Batch(size=2, linger=0.01))
+    async def items(items: list[Item[int]]) -> list[bool]:
+        return [await connection.fetchval(IS_MARKED, int(item.ctx.job.id)) for item in items]
+
+    job = await (app.enqueue(items, 1) if kind == "batch" else app.enqueue(app.tasks.get(kind)))
+    await connection.execute(SUSPECT)
+    async with worker_of(app, isolation_wait=wait):
+        assert await app.wait(job, timeout=30) is True
+
+
+async def test_suspects_that_begin_together_share_a_write(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    written = marks(app)
+    go_on = asyncio.Event()
+
+    @app.task
+    async def work() -> None:
+        await go_on.wait()
+
+    jobs = await app.enqueue_many(work.prepare() for _ in range(20))
+    await connection.execute(SUSPECT)
+    async with worker_of(app, {"default": 20}, **SIDE_BY_SIDE):
+        await until(lambda: sum(map(len, written)) >= 20, what="all to be marked")
+        go_on.set()
+        for job in jobs:
+            await app.wait(job, timeout=30)
+    assert sorted(id for ids in written for id in ids) == sorted(int(job.id) for job in jobs)
+    assert len(written) <= 4
+
+
+@pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])
+async def test_a_suspect_that_has_lost_its_job_does_not_begin(
+    app: Penstock, connection: asyncpg.Connection, is_item: bool
+) -> None:
+    attempts: list[int] = []
+    ask = app.store.mark_begun
+
+    async def write(on: Any, about_to_begin: list[Attempt]) -> Any:
+        if about_to_begin[0].number == 1:
+            await connection.execute(app.store.statement("lose"), about_to_begin[0].id)
+        return await ask(on, about_to_begin)
+
+    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+
+    @app.task(batch=Batch(size=2, linger=0.01))
+    async def items(items: list[Item[int]]) -> list[None]:
+        attempts.extend(item.ctx.attempt for item in items)
+        return [None for _ in items]
+
+    job = await (app.enqueue(items, 1) if is_item else app.enqueue(work))
+    await connection.execute(SUSPECT)
+    async with worker_of(app, **SIDE_BY_SIDE) as worker:
+        await app.wait(job, timeout=30)
+        assert not crew_of(worker).dispatcher.running
+    assert attempts == [2]
+
+
+async def test_a_mark_whose_answer_was_lost_is_written_again(
+    proxy: Proxy, connection: asyncpg.Connection
+) -> None:
+    async with Penstock(proxy.url) as app:
+        attempts: list[int] = []
+
+        @app.task
+        async def work(ctx: Context) -> None:
+            attempts.append(ctx.attempt)
+
+        job = await app.enqueue(work)
+        await connection.execute(SUSPECT)
+        lost = proxy.drop_reply_after("mark_begun_v1")
+        async with worker_of(app):
+            await lost.wait()
+            await app.wait(job, timeout=30)
+    assert attempts == [1]
+
+
+async def test_a_suspect_that_waits_for_its_mark_goes_back_at_a_stop(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    began, asked, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    ask = app.store.mark_begun
+
+    async def write(on: Any, attempts: list[Attempt]) -> Any:
+        asked.set()
+        await answer.wait()
+        return await ask(on, attempts)
+
+    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+
+    @app.task
+    async def work() -> None:
+        began.set()
+
+    job = await app.enqueue(work)
+    await connection.execute(SUSPECT)
+    async with worker_of(app, **SIDE_BY_SIDE):
+        await asked.wait()
+    found = await app.get(job)
+    assert (found.state, found.losses, found.failures) == ("ready", 0, 0)
+    assert not began.is_set()

@@ -40,7 +40,7 @@ class Ended:
 
     @property
     def rescued(self) -> int:
-        return sum(job.losses > 0 for job in self.jobs)
+        return sum(_lost_attempts(job) > 0 for job in self.jobs)
 
     @property
     def rescued_after(self) -> float:
@@ -57,7 +57,7 @@ class Ended:
     def put_back(self) -> int:
         """Attempts that counted as nothing: snoozed, or given back before they began."""
         return sum(
-            max(job.attempt - job.failures - job.losses - (job.state == "completed"), 0)
+            max(job.attempt - job.failures - _lost_attempts(job) - (job.state == "completed"), 0)
             for job in self.jobs
         )
 
@@ -122,3 +122,8 @@ class Ended:
         if self.otherwise:
             return f"{self.otherwise} of them NOT AS EXPECTED."
         return "NOT AS EXPECTED: see the workers' log."
+
+
+def _lost_attempts(job: Job) -> int:
+    """How many attempts were taken from a lost worker, whether or not they counted as losses."""
+    return sum(error.kind == "lost" for error in job.errors)

@@ -52,7 +52,7 @@ WORKER_TABLES = {
 # What a worker calls, in any version. Under row level security it may call nothing else, and these
 # run with the owner's rights.
 WORKER_FUNCTIONS = (
-    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "move"),
+    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "mark_begun", "move"),
     *("settle", "lose_unwritten", "completed", "progress", "fence"),
     *("read_parents", "extend_from", "read_steps", "save_step", "sweep_steps", "sleep"),
     *("recall_step", "share_step", "sweep_cache", "await_event", "wake_waits", "sweep_events"),

@@ -399,7 +399,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.claim_v3(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, extra jsonb)
+CREATE FUNCTION penstock.claim_v3(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, suspect boolean, extra jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -444,7 +444,7 @@ BEGIN
             LIMIT p_limit))
     RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
               j.failures, j.max_attempts, j.losses, j.timeout,
-              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch, j.suspect,
               CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
                      OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
                      OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
@@ -1651,6 +1651,7 @@ CREATE TABLE penstock.job (
     timeout double precision,
     token uuid,
     last_token uuid,
+    begun_token uuid,
     attempt integer DEFAULT 0 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 5 NOT NULL,
@@ -1660,6 +1661,7 @@ CREATE TABLE penstock.job (
     priority smallint DEFAULT 0 NOT NULL,
     args_version smallint DEFAULT 1 NOT NULL,
     has_children boolean DEFAULT false NOT NULL,
+    suspect boolean DEFAULT false NOT NULL,
     state text NOT NULL COLLATE pg_catalog."C",
     queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
     lane text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
@@ -2785,11 +2787,11 @@ CREATE FUNCTION penstock.lose_unwritten_v1(p_ids bigint[], p_tokens uuid[], p_er
     AS $$
     SELECT l.id, l.lost
       FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
-                   'The attempt ended, and its outcome could not be written: ' || p_error,
+                   'The attempt ended, and its outcome could not be written: ' || p_error, true,
                    coalesce(p_now, statement_timestamp())) AS l;
 $$;
 
-CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -2801,9 +2803,11 @@ CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p
 DECLARE
     v_job    record;
     v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
+    v_errors jsonb;
 BEGIN
     FOR v_job IN
-        SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
+        SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
+               coalesce(j.errors, '[]') AS errors, p_has_begun OR (j.begun_token = j.token) IS TRUE AS counts,
                jsonb_build_object(
                    'attempt', j.attempt, 'kind', p_kind, 'type', p_type,
                    'worker', coalesce((SELECT l.worker FROM lease AS l WHERE l.id = j.lease),
@@ -2814,22 +2818,63 @@ BEGIN
          ORDER BY j.id
            FOR UPDATE OF j SKIP LOCKED
     LOOP
-        IF v_job.over THEN
+        id := v_job.id;
+        lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
+        IF lost THEN
             PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
                               NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
+            IF NOT v_job.counts THEN
+                v_job.error := v_job.error || jsonb_build_object('message',
+                    p_message || ' No loss is counted: nobody knows whether it had begun.');
+                SELECT v_job.errors - (min(e.ord) - 1)::integer INTO v_errors
+                  FROM jsonb_array_elements(v_job.errors) WITH ORDINALITY AS e (error, ord)
+                 WHERE e.error ->> 'type' = p_type
+                HAVING count(*) >= 10;
+                v_job.errors := coalesce(v_errors, v_job.errors);
+            END IF;
             UPDATE job AS j
-               SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = v_reason, errors = coalesce(j.errors, '[]') || (v_job.error
+               SET state = 'ready', lease = NULL, token = NULL, suspect = true,
+                   losses = j.losses + CASE WHEN v_job.counts THEN 1 ELSE 0 END,
+                   reason = v_reason, errors = v_job.errors || (v_job.error
                        || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());
         END IF;
-        id := v_job.id;
-        lost := v_job.over;
         RETURN NEXT;
     END LOOP;
+END
+$$;
+
+CREATE FUNCTION penstock.mark_begun_v1(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(token uuid, marked boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM keep_durable_v1();
+    RETURN QUERY
+    WITH free AS (
+        SELECT j.id
+          FROM unnest(p_ids, p_tokens) AS g (id, token)
+          JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+           FOR NO KEY UPDATE OF j SKIP LOCKED
+    ), marked AS (
+        UPDATE job AS j SET begun_token = j.token
+         WHERE j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
+        RETURNING j.token
+    )
+    SELECT j.token, m.token IS NOT NULL
+      FROM unnest(p_ids, p_tokens) AS g (id, token)
+      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+      LEFT JOIN marked AS m ON m.token = j.token;
 END
 $$;
 
@@ -3400,7 +3445,7 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
            ready_at = CASE WHEN j.state = 'blocked' OR g.due > p_now THEN NULL ELSE clock_timestamp() END,
            task = g.task, args = g.args::jsonb, args_version = coalesce(g.args_version, 1),
            queue = coalesce(g.queue, 'default'), lane = coalesce(g.lane, ''), priority = coalesce(g.priority, 0),
-           failures = 0, losses = 0, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
+           failures = 0, losses = 0, suspect = false, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
            requested_by = g.requested_by, meta = g.meta::jsonb, retry = g.retry::jsonb, deadline = g.deadline,
            tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
            reason = CASE WHEN j.state = 'blocked' THEN j.reason END, stuck_since = NULL
@@ -3439,7 +3484,7 @@ BEGIN
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
-        'The attempt ran past its timeout and its worker could not end it.', v_now) AS l;
+        'The attempt ran past its timeout and its worker could not end it.', false, v_now) AS l;
 END
 $$;
 
@@ -3475,7 +3520,7 @@ BEGIN
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'lost', 'WorkerLost',
-        'The worker that ran this attempt stopped renewing its lease.', v_now) AS l;
+        'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
 END
 $$;
 

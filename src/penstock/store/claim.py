@@ -98,6 +98,11 @@ class Attempt:
         return int(self.row["losses"])
 
     @property
+    def is_suspect(self) -> bool:
+        """Whether it was taken from a lost worker before, which it may have killed."""
+        return bool(self.row["suspect"])
+
+    @property
     def deaths(self) -> int:
         """How often a child process has died of it, since somebody last ran it anew."""
         if not self.failures or (extra := self.extra) is None:

@@ -117,6 +117,16 @@ class Store:
             rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
         return [Attempt(row, queue) for row in rows]
 
+    async def mark_begun(
+        self, on: Executor, attempts: Sequence[Attempt]
+    ) -> tuple[set[UUID], set[UUID]]:
+        """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
+        ask for again, whose rows somebody holds. The others have lost their jobs."""
+        ids, tokens = [one.id for one in attempts], [one.token for one in attempts]
+        rows = await on.fetch(self.statement("mark_begun"), ids, tokens)
+        marked = {row["token"] for row in rows if row["marked"]}
+        return marked, {row["token"] for row in rows} - marked
+
     async def move(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
         """Put claimed jobs back into other lanes; how many were still theirs who asked."""
         ids, tokens, lanes = zip(*moves, strict=True)

@@ -28,6 +28,7 @@ def unstored(request: Request[Any], number: int) -> Attempt:
         "losses": 0,
         "timeout": options.timeout,
         "batch": None,
+        "suspect": False,
         "lane": "",
         "priority": options.priority,
         "tenant": options.tenant,

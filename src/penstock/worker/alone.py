@@ -17,10 +17,10 @@ logger = logging.getLogger("penstock.worker")
 
 
 class Alone:
-    """Those that were lost with a worker before, and that no child process can run.
+    """Suspects that no child process can run.
 
     Nothing else starts here while one of them runs or waits to: if it takes this worker down too,
-    it takes no neighbours with it, and the guilty one is found.
+    no neighbour that had begun pays for it, and the guilty one is found.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Alone:
     def add(self, state: QueueState, attempt: Attempt) -> None:
         """Take in a job that counts against its limits already: it will not ask again."""
         logger.info(
-            "Job %d has lost its worker before (losses: %d); it runs alone.",
+            "Job %d was taken from a lost worker before (losses: %d); it runs alone.",
             attempt.id,
             attempt.losses,
         )

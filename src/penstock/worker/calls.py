@@ -29,6 +29,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.suspects import Suspects
 from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
@@ -46,6 +47,7 @@ class Calls:
         budgets: Budgets,
         journal: Journal,
         bridge: Bridge,
+        suspects: Suspects | None,
     ) -> None:
         self._endings = endings
         self._context = context
@@ -54,6 +56,7 @@ class Calls:
         self._budgets = budgets
         self._journal = journal
         self._bridge = bridge
+        self._suspects = suspects
         self._loop = asyncio.get_running_loop()
 
     def start(
@@ -65,6 +68,14 @@ class Calls:
         for attempt, value in entries:
             attempt.worker = worker
             call.add(ItemRun(attempt, value, call, on_stop))
+        has_suspects = self._suspects is not None and any(
+            run.attempt.row["suspect"] for run in call.runs
+        )
+        if has_suspects:
+            call.future = self._loop.create_task(self._run_marked(call))
+            for run in call.runs:
+                run.future = call.future
+            return call
         body = self._run(call)
         if sys.version_info >= (3, 12):
             call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
@@ -72,9 +83,28 @@ class Calls:
             call.future = self._loop.create_task(body)
         for run in call.runs:
             run.future = call.future
-            if run.attempt.timeout is not None and not call.future.done():
-                run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+        if not call.future.done():
+            self._begin_timeouts(call)
         return call
+
+    def _begin_timeouts(self, call: SharedCall) -> None:
+        for run in call.runs:
+            if run.attempt.timeout is not None and not run.is_settled:
+                run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+
+    async def _run_marked(self, call: SharedCall) -> None:
+        """Mark the suspects among the items as begun, then run those that are still ours."""
+        assert self._suspects is not None
+        for run in call.runs:
+            run.has_begun = False
+        marked = await self._suspects.mark_all(run.attempt for run in call.runs)
+        for run, is_marked in zip(call.runs, marked, strict=True):
+            if not is_marked:
+                run.stop("lost")
+            elif run.is_wanted:
+                run.begin()
+        self._begin_timeouts(call)
+        await self._run(call)
 
     def _stopped(self, call: SharedCall, run: ItemRun) -> None:
         """One item is told to stop: it is settled, and the call ends if it was the last."""

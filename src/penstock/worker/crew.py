@@ -43,6 +43,7 @@ from penstock.worker.resources import Opened, Resources
 from penstock.worker.rulebook import Rulebook
 from penstock.worker.run import Run
 from penstock.worker.session import Session
+from penstock.worker.suspects import Suspects
 from penstock.worker.tally import Tally, word_of
 from penstock.worker.tenants import Tenants
 
@@ -106,6 +107,7 @@ class Crew:
             unwritten_changed=self._beat_soon,
         )
         journal = Journal(pool, store)
+        self.suspects = Suspects(pool, store, health)
         self.isolation = Isolation(
             partial(
                 places.plan,
@@ -119,6 +121,7 @@ class Crew:
             self.budgets,
             self.progress.report,
             events,
+            self.suspects,
             most=children,
         )
         self.executor = Executor(
@@ -134,6 +137,7 @@ class Crew:
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
             isolation=self.isolation,
+            suspects=self.suspects,
         )
         self._fixed_info = _info(states, tenants, tasks, timetable)
         self.session = Session(
@@ -233,6 +237,7 @@ class Crew:
             self.rulebook,
             self.limiter,
             self.mover,
+            self.suspects,
             *self.scanners.values(),
             *self.claimers.values(),
             *self.maintenance.services,
@@ -282,7 +287,8 @@ class Crew:
                 self._wants(state)
 
     async def _make_alone(self) -> None:
-        """Own nothing but what runs: a job that kills this worker must not cost others a loss."""
+        """Hold up nobody else: what was fetched can begin elsewhere, and what has ended need not
+        run again if the job that will run alone kills this worker."""
         async with self.session.undisturbed():
             self.dispatcher.release_fetched()
         await self.completer.drained()

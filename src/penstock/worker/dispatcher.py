@@ -22,8 +22,8 @@ STARTS = 200
 class Dispatcher:
     """Starts what was fetched while slots are free.
 
-    A job whose worker was lost before runs in a child process. If it cannot, because a child would
-    not find its task, it runs alone here, and nothing else waits here meanwhile.
+    A suspect, which was taken from a lost worker, runs in a child process. If it cannot, because a
+    child would not find its task, it runs alone here, and nothing else waits here meanwhile.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Dispatcher:
             if attempt is None:
                 break
             left -= 1
-            losses = attempt.row["losses"]
-            is_isolated = losses and self._executor.isolates(attempt)
-            if self._alone.grants(losses and not is_isolated):
+            is_suspect = attempt.row["suspect"]
+            is_isolated = is_suspect and self._executor.isolates(attempt)
+            if self._alone.grants(is_suspect and not is_isolated):
                 # While it waits nobody else may have its slot.
                 self._begin(state, attempt)
                 self._alone.add(state, attempt)
@@ -254,6 +254,9 @@ class Dispatcher:
         self._alone.stop_clearing()
         for attempt in self._take_unstarted():
             self._executor.release(attempt)
+        for run in tuple(self.running.values()):
+            if not run.has_begun:
+                run.stop("shutdown")
 
     def forget(self) -> None:
         """The lease is gone: what was fetched is not ours any more, what runs must stop."""

@@ -95,6 +95,12 @@ class Endings:
             case "refused" | None:
                 self.raised(run, error)
 
+    def lost(self, run: Run) -> None:
+        """The job was taken from the attempt before it began: there is nothing to write."""
+        logger.info("%r was taken back before it began.", run)
+        run.stopped = run.stopped or "lost"
+        run.end()
+
     def _verify(self, run: Run) -> None:
         """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
         nothing; if it did not, the work is undone and the attempt has failed."""

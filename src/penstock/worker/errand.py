@@ -27,6 +27,10 @@ class NotBegun(Exception):
     the worker ends, and its children with it."""
 
 
+class LostJob(Exception):
+    """The job was taken from this attempt before it began."""
+
+
 # An attempt with a timeout begins so many seconds after its claim, or is given back: from outside
 # its timeout counts from the claim, with a grace that has room for this and for a Process's grace.
 BEGIN_WITHIN: Final = 40.0

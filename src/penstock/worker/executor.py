@@ -28,7 +28,7 @@ from penstock.worker.budgets import Budgets
 from penstock.worker.calls import Calls
 from penstock.worker.context import AttemptContext, Report
 from penstock.worker.endings import Endings, Settle
-from penstock.worker.errand import NoProcess, NotBegun
+from penstock.worker.errand import LostJob, NoProcess, NotBegun
 from penstock.worker.gathering import Entry, Group, group_key
 from penstock.worker.inside.messages import Ended
 from penstock.worker.isolation import Isolation
@@ -37,6 +37,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
+from penstock.worker.suspects import Suspects
 from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
@@ -62,6 +63,7 @@ class Executor:
         threads: int,
         park_limit: float,
         isolation: Isolation | None = None,
+        suspects: Suspects | None = None,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -73,6 +75,8 @@ class Executor:
         self._tracing = tracing
         self._worker = worker
         self._isolation = isolation
+        # None where attempts come from no claim of this process: they are marked already.
+        self._suspects = suspects
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         settled = settle if tracing is None else partial(_concluded, settle)
@@ -85,6 +89,7 @@ class Executor:
             budgets,
             journal,
             self._bridge,
+            suspects,
         )
 
     def start(self, attempt: Attempt, state: QueueState) -> Run | None:
@@ -105,9 +110,11 @@ class Executor:
             return self._calls.start(task, [Entry(attempt, *call[0])], state, self._worker).runs[0]
         attempt.worker = self._worker
         run = Run(attempt, task, state)
-        body = self._followed(
-            run, partial(self._on_loop if task.is_async else self._in_thread, run, call)
-        )
+        handler = partial(self._on_loop if task.is_async else self._in_thread, run, call)
+        if self._suspects is not None and attempt.row["suspect"]:
+            run.future = self._loop.create_task(self._marked(run, handler, self._suspects))
+            return run
+        body = self._followed(run, handler)
         if sys.version_info >= (3, 12):
             run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
             if run.future.done():
@@ -168,6 +175,22 @@ class Executor:
         run.trace = self._tracing.running(run.attempt)
         return _within(run.trace, body)
 
+    async def _marked(self, run: Run, handler: Body, suspects: Suspects) -> None:
+        """Mark a suspect as begun, then run it."""
+        run.has_begun = False
+        try:
+            is_marked = await suspects.mark(run.attempt)
+        except asyncio.CancelledError as error:
+            self._endings.interrupted(run, error)
+            return
+        if not is_marked:
+            self._endings.lost(run)
+            return
+        run.begin()
+        if run.attempt.timeout is not None:
+            run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+        await self._followed(run, handler)
+
     async def _on_loop(self, run: Run, call: Call) -> None:
         args, kwargs = call
         try:
@@ -219,6 +242,9 @@ class Executor:
             run.has_begun = False
             run.stopped = run.stopped or "shutdown"
             self._endings.interrupted(run, asyncio.CancelledError())
+        except LostJob:
+            run.has_begun = False
+            self._endings.lost(run)
         except NoProcess as error:
             self._left_alone(run, error)
         else:

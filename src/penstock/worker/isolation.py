@@ -26,7 +26,7 @@ from penstock.tasks.isolate import Process
 from penstock.worker.budgets import Budgets
 from penstock.worker.child import Child
 from penstock.worker.context import Report
-from penstock.worker.errand import Answered, Errand, NoProcess, NotBegun, outcome_of
+from penstock.worker.errand import Answered, Errand, LostJob, NoProcess, NotBegun, outcome_of
 from penstock.worker.helping import help_with
 from penstock.worker.inside import logs
 from penstock.worker.inside.messages import (
@@ -43,10 +43,11 @@ from penstock.worker.inside.messages import (
 )
 from penstock.worker.journal import Journal
 from penstock.worker.run import Run
+from penstock.worker.suspects import Suspects
 
 logger = logging.getLogger("penstock.isolation")
 
-# For a job that is isolated only because it was lost with its worker.
+# For a job that is isolated only because it is a suspect.
 SUSPECT: Final = Process()
 # A child that dies before its first job is tried again after these seconds, and again.
 AGAIN: Final = (0.0, 0.5, 2.0)
@@ -87,6 +88,7 @@ class Isolation:
         budgets: Budgets,
         report: Report,
         events: Events,
+        suspects: Suspects,
         *,
         most: int,
     ) -> None:
@@ -96,6 +98,8 @@ class Isolation:
         self._names = names
         self._report = report
         self._events = events
+        self._suspects = suspects
+        self._marking: set[asyncio.Task[None]] = set()
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._nursery: Nursery | None = None
@@ -127,14 +131,14 @@ class Isolation:
         isolate = task.settings.isolate
         if isolate:
             return isolate
-        is_suspect = attempt.row["losses"] and task.name in self._names
-        return SUSPECT if is_suspect else None
+        is_alone = attempt.row["suspect"] and task.name in self._names
+        return SUSPECT if is_alone else None
 
     async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Answered:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
-        Raises NoProcess if no child can be had, NotBegun if none had time for it, CancelledError
-        if none had begun it when it was told to stop.
+        Raises NoProcess if no child can be had, NotBegun if none had time for it, LostJob if it
+        had lost its job when one had, CancelledError if none had begun it when it was told to stop.
         """
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
@@ -178,7 +182,11 @@ class Isolation:
 
     def _pump(self) -> None:
         while self._waiting and self._idle:
-            self._give(self._waiting.popleft(), self._idle.pop())
+            errand, child = self._waiting.popleft(), self._idle.pop()
+            if errand.run.attempt.is_suspect:
+                self._mark(errand, child)
+            else:
+                self._give(errand, child)
         if self._waiting and self._patience is None:
             self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
@@ -230,6 +238,28 @@ class Isolation:
             self._was_stillborn(Death(status=1, trace=str(error)))
             return
         self._children[born.number] = Child(born, self._heard, self._serve, self._broken)
+
+    def _mark(self, errand: Errand, child: Child) -> None:
+        """Mark a suspect as begun, now that a child has time for it, and give it to the child.
+
+        Not sooner: what still waits for a child when this worker dies has not begun.
+        """
+        marking = self._loop.create_task(self._give_marked(errand, child), name="penstock mark")
+        self._marking.add(marking)
+        marking.add_done_callback(self._marking.discard)
+
+    async def _give_marked(self, errand: Errand, child: Child) -> None:
+        if not await self._suspects.mark(errand.run.attempt):
+            errand.end(LostJob())
+        if self._children.get(child.number) is not child:
+            # The child has died meanwhile.
+            if not errand.future.done():
+                self._waiting.appendleft(errand)
+        elif not errand.future.done():
+            self._give(errand, child)
+        else:
+            self._free(child)
+        self._pump()
 
     def _give(self, errand: Errand, child: Child) -> None:
         if errand.future.done():
@@ -405,7 +435,7 @@ class Isolation:
     async def close(self) -> None:
         """Let all children go; those that work still, or do not leave in time, are killed."""
         self._most = 0
-        for timer in (self._next, self._patience):
+        for timer in (self._next, self._patience, *self._marking):
             if timer is not None:
                 timer.cancel()
         for child in self._idle:

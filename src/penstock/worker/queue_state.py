@@ -42,8 +42,8 @@ class QueueState:
         self.is_open = True
         self.closed: Collection[str] = frozenset()
         self.ageing: float | None = None
-        # The last job fetched had lost its worker before. Such jobs run alone, so more than one
-        # would only be given back.
+        # The last job fetched is a suspect that runs alone. There may be more of them: what else is
+        # fetched would only be given back, so that it can begin elsewhere.
         self.is_wary = False
 
     def apply(self, rules: Rules) -> None:

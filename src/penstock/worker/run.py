@@ -44,7 +44,7 @@ class Run:
         self.timer: asyncio.TimerHandle | None = None
         self.stopped: StopReason | None = None
         self.overdue = False
-        # Not if no child process had time for it.
+        # Not while a suspect waits for its mark, or if no child process had time for it.
         self.has_begun = True
         self.is_settled = False
         # Set by ctx.complete: the handler's own transaction settles this attempt.
@@ -71,6 +71,11 @@ class Run:
         # Also one that the fence refused, which so far has only been told.
         if self.future is not None and not self.future.done():
             self.future.cancel()
+
+    def begin(self) -> None:
+        """It was not to begin before something else was done, and begins now."""
+        self.has_begun = True
+        self.began = time.monotonic()
 
     def end(self) -> None:
         """Its outcome is known, or nobody asks for it any more."""

@@ -105,7 +105,14 @@ class Shutdown:
         await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
         # What users have opened may close meanwhile: their jobs are over.
         closing = asyncio.ensure_future(self._part("resources", 1.0, crew.opened.close()))
-        idle = (crew.progress, crew.reconciler, crew.rulebook, crew.limiter, crew.mover)
+        idle = (
+            crew.progress,
+            crew.reconciler,
+            crew.rulebook,
+            crew.limiter,
+            crew.mover,
+            crew.suspects,
+        )
         await asyncio.gather(
             self._part("outcomes", LEASE_GIVEN_BACK, self._write_outcomes()),
             *(service.stop() for service in idle),

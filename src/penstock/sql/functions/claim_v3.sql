@@ -13,7 +13,7 @@ CREATE FUNCTION :"schema".claim_v3(
     id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer,
     failures integer, max_attempts integer, losses smallint, timeout double precision,
     lane text, priority smallint, tenant text, ready_at timestamptz, created_at timestamptz, batch bigint,
-    extra jsonb
+    suspect boolean, extra jsonb
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -59,7 +59,7 @@ BEGIN
             LIMIT p_limit))
     RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
               j.failures, j.max_attempts, j.losses, j.timeout,
-              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch, j.suspect,
               CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
                      OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
                      OR coalesce(j.deadline, j.stuck_since) IS NOT NULL

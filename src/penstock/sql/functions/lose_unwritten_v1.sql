@@ -7,6 +7,6 @@ SET search_path = :"schema", pg_temp
 AS $$
     SELECT l.id, l.lost
       FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
-                   'The attempt ended, and its outcome could not be written: ' || p_error,
+                   'The attempt ended, and its outcome could not be written: ' || p_error, true,
                    coalesce(p_now, statement_timestamp())) AS l;
 $$;

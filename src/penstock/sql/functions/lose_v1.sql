@@ -1,7 +1,12 @@
--- Count a loss for attempts that were taken back: ready again, or failed at the limit. The reason is
--- worker_lost, or unwritten if the attempt ended and its outcome could not be written.
+-- Take attempts away from workers that are lost or cannot end them: ready again, or failed at the limit. The
+-- reason is worker_lost, or unwritten if the attempt ended and its outcome could not be written.
+--
+-- A loss is counted only where the attempt is known to have begun: its worker marked it (mark_begun_v1), or the caller
+-- knows (p_has_begun). Other attempts may have waited in their worker, as most of what it has fetched does, so they
+-- cost their job nothing. In either case the job is a suspect from now on: its next attempts are marked before they
+-- begin. Of those that nobody counts the errors keep the last ten, so that endless kills do not make them grow.
 CREATE FUNCTION :"schema".lose_v1(
-    p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_now timestamptz
+    p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamptz
 ) RETURNS TABLE (id bigint, lost boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -14,9 +19,11 @@ AS $$
 DECLARE
     v_job    record;
     v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
+    v_errors jsonb;
 BEGIN
     FOR v_job IN
-        SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses + 1 >= j.max_losses AS over,
+        SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
+               coalesce(j.errors, '[]') AS errors, p_has_begun OR (j.begun_token = j.token) IS TRUE AS counts,
                jsonb_build_object(
                    'attempt', j.attempt, 'kind', p_kind, 'type', p_type,
                    'worker', coalesce((SELECT l.worker FROM lease AS l WHERE l.id = j.lease),
@@ -27,20 +34,30 @@ BEGIN
          ORDER BY j.id
            FOR UPDATE OF j SKIP LOCKED
     LOOP
-        IF v_job.over THEN
+        id := v_job.id;
+        lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
+        IF lost THEN
             PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
                               NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
+            IF NOT v_job.counts THEN
+                v_job.error := v_job.error || jsonb_build_object('message',
+                    p_message || ' No loss is counted: nobody knows whether it had begun.');
+                SELECT v_job.errors - (min(e.ord) - 1)::integer INTO v_errors
+                  FROM jsonb_array_elements(v_job.errors) WITH ORDINALITY AS e (error, ord)
+                 WHERE e.error ->> 'type' = p_type
+                HAVING count(*) >= 10;
+                v_job.errors := coalesce(v_errors, v_job.errors);
+            END IF;
             UPDATE job AS j
-               SET state = 'ready', lease = NULL, token = NULL, losses = j.losses + 1,
-                   reason = v_reason, errors = coalesce(j.errors, '[]') || (v_job.error
+               SET state = 'ready', lease = NULL, token = NULL, suspect = true,
+                   losses = j.losses + CASE WHEN v_job.counts THEN 1 ELSE 0 END,
+                   reason = v_reason, errors = v_job.errors || (v_job.error
                        || jsonb_build_object('at', p_now, 'began', j.attempted_at)),
                    ready_at = clock_timestamp()
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());
         END IF;
-        id := v_job.id;
-        lost := v_job.over;
         RETURN NEXT;
     END LOOP;
 END

@@ -22,7 +22,7 @@ AS $$
            ready_at = CASE WHEN j.state = 'blocked' OR g.due > p_now THEN NULL ELSE clock_timestamp() END,
            task = g.task, args = g.args::jsonb, args_version = coalesce(g.args_version, 1),
            queue = coalesce(g.queue, 'default'), lane = coalesce(g.lane, ''), priority = coalesce(g.priority, 0),
-           failures = 0, losses = 0, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
+           failures = 0, losses = 0, suspect = false, max_attempts = coalesce(g.max_attempts, 5), timeout = g.timeout, subject = g.subject,
            requested_by = g.requested_by, meta = g.meta::jsonb, retry = g.retry::jsonb, deadline = g.deadline,
            tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
            reason = CASE WHEN j.state = 'blocked' THEN j.reason END, stuck_since = NULL

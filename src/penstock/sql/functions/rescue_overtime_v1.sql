@@ -22,6 +22,6 @@ BEGIN
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
-        'The attempt ran past its timeout and its worker could not end it.', v_now) AS l;
+        'The attempt ran past its timeout and its worker could not end it.', false, v_now) AS l;
 END
 $$;

@@ -36,6 +36,6 @@ BEGIN
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'lost', 'WorkerLost',
-        'The worker that ran this attempt stopped renewing its lease.', v_now) AS l;
+        'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
 END
 $$;

@@ -17,6 +17,7 @@ CREATE TABLE :"schema".job (
     timeout       double precision,
     token         uuid,
     last_token    uuid,
+    begun_token   uuid,       -- of the last attempt that was marked before it began; only suspects' are
     attempt       integer     NOT NULL DEFAULT 0,
     failures      integer     NOT NULL DEFAULT 0,
     max_attempts  integer     NOT NULL DEFAULT 5,
@@ -26,6 +27,7 @@ CREATE TABLE :"schema".job (
     priority      smallint    NOT NULL DEFAULT 0,
     args_version  smallint    NOT NULL DEFAULT 1,
     has_children  boolean     NOT NULL DEFAULT false,
+    suspect       boolean     NOT NULL DEFAULT false,  -- it was taken from a lost worker, which it may have killed
     state         text COLLATE "C"        NOT NULL,
     queue         text COLLATE "C"        NOT NULL DEFAULT 'default',
     lane          text COLLATE "C"        NOT NULL DEFAULT '',
@@ -386,6 +388,7 @@ $$;
 \ir ../functions/heartbeat_v1.sql
 \ir ../functions/release_v1.sql
 \ir ../functions/close_lease_v1.sql
+\ir ../functions/mark_begun_v1.sql
 \ir ../functions/lose_v1.sql
 \ir ../functions/lose_unwritten_v1.sql
 \ir ../functions/rescue_v1.sql
