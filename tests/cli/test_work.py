@@ -1,9 +1,12 @@
 """`penstock work`: drains, signals and processes."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -205,3 +208,20 @@ def _lives(pid: int) -> bool:
         return False
     # Without an init that reaps, a process that has ended stays as a zombie.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+async def test_a_worker_runs_without_uvloop(penstock: Commands, shop: Shop) -> None:
+    job = await shop.app.enqueue(shop.greet, "Ada")
+    (penstock.folder / "sitecustomize.py").write_text("import sys; sys.modules['uvloop'] = None\n")
+    run = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "penstock.cli", "work", "shop", "--drain"],
+        cwd=penstock.folder,
+        env=penstock.environment
+        | {"PYTHONPATH": f"{penstock.folder}{os.pathsep}{penstock.environment['PYTHONPATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert run.returncode == 0, run.stderr
+    assert (await shop.app.get(job)).state == "completed"

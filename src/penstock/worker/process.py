@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -44,10 +43,10 @@ def runner() -> asyncio.Runner:
     """
     gc.freeze()
     gc.set_threshold(*GARBAGE)
-    if sys.platform == "win32":
+    try:
+        import uvloop
+    except ImportError:  # It has no wheel for every platform, and none for Windows.
         return asyncio.Runner()
-    import uvloop
-
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
