@@ -5,6 +5,7 @@ PenstockError
 ├── EmbeddedError            the embedded Postgres could not be started or used
 ├── SchemaError              the database's schema is not the one this version needs
 │   ├── SchemaMissing
+│   ├── SchemaRenamed
 │   ├── SchemaTooOld
 │   └── SchemaTooNew
 ├── NotAllowed               the database's role has no right to what was asked
@@ -124,6 +125,16 @@ class SchemaTooNew(SchemaError):
         super().__init__(
             f"The schema {schema!r} is at migration {found}, but this version of Penstock knows "
             f"only up to {newest}. Upgrade Penstock here."
+        )
+
+
+class SchemaRenamed(SchemaError):
+    def __init__(self, schema: str, former: str) -> None:
+        self.schema = schema
+        self.former = former
+        super().__init__(
+            f"The schema {schema!r} was renamed: its functions still look for their tables in "
+            f"{former}. Run {_migrate(schema)}, which mends them."
         )
 
 

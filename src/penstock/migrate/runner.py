@@ -10,12 +10,13 @@ import asyncpg
 
 from penstock import hosts
 from penstock.config import Database
-from penstock.errors import SchemaMissing, SchemaTooNew, SchemaTooOld
+from penstock.errors import SchemaMissing, SchemaRenamed, SchemaTooNew, SchemaTooOld
 from penstock.migrate import ledger
 from penstock.migrate import rls as security
 from penstock.migrate.compatibility import serves_us
 from penstock.migrate.ledger import Connection, MigrationStatus
 from penstock.migrate.plan import Step, newest, plan
+from penstock.migrate.rename import former_name, renaming
 from penstock.sql import migrations
 from penstock.store import Executor
 from penstock.store.connection import CONNECT_TIMEOUT
@@ -31,6 +32,8 @@ async def migrate(
 ) -> list[str]:
     """Apply what is pending, in one transaction; return the names of what was applied.
 
+    The functions of a schema that was renamed are led to its new name.
+
         await migrate("postgresql://localhost/shop")
 
     `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
@@ -42,12 +45,14 @@ async def migrate(
     security.check(schema, rls)
     async with _connected(url_or_connection, timeout) as connection, _transaction(connection):
         steps = await prepare(connection, schema, to)
+        former = await former_name(connection, schema)
         try:
             for piece in await covered(connection, schema, steps, rls):
                 await connection.execute(piece)
         except asyncpg.PostgresError as error:
             raise security.translated(error) from error
-        return [step.name for step in steps]
+        renamed = [] if former is None else [f"the rename from {former}"]
+        return renamed + [step.name for step in steps]
 
 
 async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[Step]:
@@ -55,7 +60,7 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
     await ledger.lock(connection, schema)
     applied = [each.number for each in await ledger.applied(connection, schema)]
     if to is None and max(applied, default=0) > newest():
-        await check(connection, schema)
+        await _check_version(connection, schema)
         return []
     steps = plan(applied, to, schema)
     if any(step.direction == "up" for step in steps):
@@ -66,9 +71,15 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
 async def covered(
     connection: Executor, schema: str, steps: Sequence[Step], rls: bool | None = None
 ) -> list[str]:
-    """The SQL of the steps, which keeps row level security where it is on, or switches it."""
+    """The SQL of the steps, which keeps row level security where it is on, or switches it.
+
+    Before them comes what a rename of the schema makes necessary.
+    """
     found = await security.is_on(connection, schema)
-    return security.pieces(steps, schema, found=found, wanted=rls)
+    pieces = security.pieces(steps, schema, found=found, wanted=rls)
+    if (former := await former_name(connection, schema)) is not None:
+        pieces = await renaming(connection, schema, former) + pieces
+    return pieces
 
 
 async def status(
@@ -89,6 +100,12 @@ async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstoc
 
 async def check(connection: Executor, schema: str = "penstock") -> None:
     """Raise if this version cannot work with the database's schema, and say what to do."""
+    await _check_version(connection, schema)
+    if (former := await former_name(connection, schema)) is not None:
+        raise SchemaRenamed(schema, former)
+
+
+async def _check_version(connection: Executor, schema: str) -> None:
     found = max((each.number for each in await ledger.applied(connection, schema)), default=0)
     if found == 0:
         raise SchemaMissing(schema)
