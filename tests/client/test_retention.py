@@ -8,7 +8,18 @@ import pytest
 
 from penstock import Penstock, task
 from penstock.client import Retention
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, DatabaseBusy
+from tests.fixtures.database import Database
+from tests.fixtures.until import until
+
+# No lock is waited for: only the last statement of a session tells of a try.
+TRIED = """
+SELECT count(*) > 0 FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid()
+   AND query LIKE '%INTO "penstock".retention%'
+"""
+# As VACUUM holds it.
+VACUUM_LOCK = "LOCK TABLE penstock.job_history IN SHARE UPDATE EXCLUSIVE MODE"
 
 
 @task
@@ -94,3 +105,35 @@ async def test_code_that_does_not_await_has_the_same_calls(app: Penstock) -> Non
             assert jobs.remove_retention("failed")
 
     await asyncio.to_thread(work)
+
+
+async def test_a_rule_waits_for_a_vacuum_that_keeps_partitions_from_being_made(
+    app: Penstock, database: Database, connection: asyncpg.Connection
+) -> None:
+    async with database.connect() as vacuum:
+        held = vacuum.transaction()
+        await held.start()
+        await vacuum.execute(VACUUM_LOCK)
+        changing = asyncio.create_task(app.set_retention("failed", 90))
+
+        async def has_tried() -> bool:
+            return bool(await connection.fetchval(TRIED))
+
+        await until(has_tried, what="a try that met the lock")
+        await held.rollback()
+        assert (await changing).days == 90
+
+
+async def test_a_lock_that_lasts_is_named_with_its_holder(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    pid = await connection.fetchval("SELECT pg_backend_pid()")
+    async with connection.transaction(), Penstock(database.url, call_timeout=1.0) as app:
+        await connection.execute(VACUUM_LOCK)
+        with pytest.raises(DatabaseBusy) as told:
+            await app.set_retention("failed", 90)
+        assert told.value.sqlstate == "55P03"
+        assert f"process {pid}" in str(told.value)
+        assert "LOCK TABLE penstock.job_history" in str(told.value)
+        assert f"SELECT pg_cancel_backend({pid});" in str(told.value)
+        assert await app.retentions() == []

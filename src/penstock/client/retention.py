@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from penstock.client.asking import Asking
 from penstock.client.settings import Retention
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, DatabaseBusy
 from penstock.job import FINAL, STATES, State
+from penstock.store import Executor
 from penstock.store.tuning import Tuning
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
+from penstock.wording import span
 
 LONGEST: Final = 400
+LOCK_PAUSE_S: Final = 0.2
+_LOCKED: Final = ("55P03", "40P01")
+
+T = TypeVar("T")
 
 
 class RetentionCalls(Asking):
@@ -36,7 +43,7 @@ class RetentionCalls(Asking):
         """
         _check(state, queue, tenant)
         whole("days", days, 0, LONGEST)
-        row = await self._ask(
+        row = await self._ask_past_locks(
             lambda on: Tuning(self.store).set_retention(
                 on, state, days, queue, tenant, self._actor(by)
             )
@@ -48,7 +55,7 @@ class RetentionCalls(Asking):
     ) -> bool:
         """Take a rule away; the next wider one holds then. False if there was none."""
         _check(state, queue, tenant)
-        return await self._ask(
+        return await self._ask_past_locks(
             lambda on: Tuning(self.store).remove_retention(
                 on, state, queue, tenant, self._actor(by)
             )
@@ -57,6 +64,39 @@ class RetentionCalls(Asking):
     async def retentions(self) -> Sequence[Retention]:
         """The rules that somebody has set, the general ones first."""
         return [Retention(**row) for row in await self._ask(Tuning(self.store).retentions)]
+
+    async def _ask_past_locks(self, question: Callable[[Executor], Awaitable[T]]) -> T:
+        """Ask again while a vacuum, say, keeps partitions from being made; name it at the end.
+
+        A single try does not wait for such a lock: whoever waits for it makes settles wait.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._link.database.call_timeout
+        while True:
+            try:
+                return await self._ask(question)
+            except DatabaseBusy as error:
+                if self._connection is not None or error.sqlstate not in _LOCKED:
+                    raise
+                if clock() + LOCK_PAUSE_S >= deadline:
+                    raise await self._still_locked(error) from error
+            await asyncio.sleep(LOCK_PAUSE_S)
+
+    async def _still_locked(self, error: DatabaseBusy) -> DatabaseBusy:
+        holders = await self._ask(Tuning(self.store).lock_holders)
+        if not holders:
+            return error
+        told = "; ".join(
+            f"process {each['pid']} ({each['who']}, for {span(each['seconds'] or 0)}) on "
+            f"{each['table']}: {each['query']}"
+            for each in holders
+        )
+        return DatabaseBusy(
+            "The retention was not changed: it may need new partitions, and the history is locked "
+            f"by {told}. Try again when that has ended, or end it: "
+            f"SELECT pg_cancel_backend({holders[0]['pid']});",
+            sqlstate=error.sqlstate,
+        )
 
 
 def _check(state: Any, queue: Any, tenant: Any) -> None:

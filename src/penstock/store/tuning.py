@@ -69,6 +69,10 @@ class Tuning:
     ) -> bool:
         return bool((await self._row(on, "remove_retention", state, queue, tenant, by))["removed"])
 
+    async def lock_holders(self, on: Executor) -> list[Row]:
+        """Sessions whose locks keep partitions from being made, the longest first."""
+        return await self._rows(on, "find_lock_holders", self._store.schema)
+
     async def retentions(self, on: Executor) -> list[Row]:
         return await self._rows(on, "list_retentions")
 
