@@ -2,6 +2,8 @@
 
 import json
 
+import asyncpg
+
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.cli.terminal import Terminal
@@ -65,3 +67,31 @@ async def test_at_a_terminal_it_fits(penstock: Commands, shop: Shop) -> None:
         assert terminal.end() == 0
         assert all(len(line) <= 80 for line in terminal.text.splitlines())
         assert "none serves it" in terminal.text
+
+
+async def test_more_queues_than_are_shown_are_counted(penstock: Commands, shop: Shop) -> None:
+    await shop.app.enqueue_many(
+        shop.greet.options(queue=f"q{number}").prepare("Ada") for number in range(12)
+    )
+    listed = penstock.run("queues", "list", "--limit", "5")
+    assert (
+        listed.stderr == "5 queues are shown. 7 more have ready jobs: --limit shows more of them.\n"
+    )
+    document = json.loads(penstock.run("queues", "list", "--limit", "5", "--json").stdout)
+    assert len(document["queues"]) == 5
+    assert document["left_out"] == {"number": 7, "is_exact": True}
+
+
+async def test_health_names_the_worst_causes_and_counts_the_rest(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    await shop.app.enqueue_many(
+        shop.greet.options(queue=f"q{number}").prepare("Ada") for number in range(30)
+    )
+    await connection.execute(
+        "UPDATE penstock.job SET ready_at = ready_at - make_interval(mins => 20 + id::integer)"
+    )
+    told = penstock.run("health").stdout.splitlines()
+    assert len(told) == 13
+    assert "more causes (" in told[11]
+    assert len(json.loads(penstock.run("health", "--json").stdout)["causes"]) > 30

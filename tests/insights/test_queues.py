@@ -62,3 +62,21 @@ async def test_a_paused_queue_is_seen_though_nothing_is_in_it(
     await app.pause("mail")
     [queue] = await insights.queues()
     assert (queue.name, queue.is_paused, queue.workers) == ("mail", True, ())
+
+
+async def test_queues_beyond_the_limit_are_counted(app: Penstock, insights: Insights) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    names = [f"q{number:02}" for number in range(12)]
+    await app.enqueue_many([send.options(queue=name).prepare() for name in names])
+    page = await insights.queue_page(limit=5)
+    assert [queue.name for queue in page.queues] == names[:5]
+    assert page.left_out == Count(7)
+    assert (await insights.queue_page(limit=12)).left_out == Count(0)
+    assert not (await insights.queue_page(limit=5, among=8)).left_out.is_exact
+    await app.pause("q11")
+    page = await insights.queue_page(limit=5)
+    assert page.queues[-1].name == "q11"
+    assert page.queues[-1].ready == Count(1)
+    assert page.left_out == Count(6)

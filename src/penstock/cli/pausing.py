@@ -10,15 +10,21 @@ from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.queues import queues_table
 from penstock.cli.where import Where
 from penstock.insights import QueueInsight
+from penstock.insights.insights import QUEUES_COUNTED
 from penstock.tasks.options import QUEUE_NAME, matching
 
 NAMES_SHOWN = 10
 
 
-async def show_queues(where: Where, output: Output) -> None:
+async def show_queues(limit: int, where: Where, output: Output) -> None:
     async with reached(where) as queue:
-        found = await queue.insights.queues()
-    output.show({"queues": found}, lambda: queues_table(found, terminal().width))
+        page = await queue.insights.queue_page(limit=limit)
+    output.show(page, lambda: queues_table(page.queues, terminal().width))
+    if page.left_out.number and not output.as_json:
+        say(
+            f"{len(page.queues):,} queues are shown. {page.left_out} more have ready jobs: "
+            "--limit shows more of them."
+        )
 
 
 async def pause_queues(names: Sequence[str], where: Where, output: Output) -> None:
@@ -55,7 +61,8 @@ def _check(names: Sequence[str]) -> None:
 
 
 async def known_queues(queue: Reached) -> set[str]:
-    return {each.name for each in await queue.insights.queues(count_to=1)}
+    found = await queue.insights.queues(count_to=1, limit=QUEUES_COUNTED)
+    return {each.name for each in found}
 
 
 def warn_of_unknown(name: str, known: Collection[str]) -> None:

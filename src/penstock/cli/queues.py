@@ -23,14 +23,21 @@ Names = Annotated[list[str], typer.Argument(metavar="QUEUE", help="The queues by
 @app.command("list", cls=Command)
 @examples("penstock queues list", "penstock queues list --json")
 @spread
-def list_queues(where: Where, output: Output) -> None:
+def list_queues(
+    *,
+    limit: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many of the queues with ready jobs.")
+    ] = 1000,
+    where: Where,
+    output: Output,
+) -> None:
     """List the queues that have jobs, workers or settings.
 
     Jobs are counted up to 100,000 of a kind; 100,000+ says that there are more.
     """
     from penstock.cli.pausing import show_queues
 
-    asyncio.run(show_queues(where, output))
+    asyncio.run(show_queues(limit, where, output))
 
 
 @app.command("pause", cls=Command)

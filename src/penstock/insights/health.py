@@ -49,6 +49,8 @@ class Health(Struct, frozen=True, kw_only=True):
     """When a job last ended; None if none did in a day."""
     latency: float
     """How many seconds the database took for the cheapest question."""
+    queues_left_out: Count = Count(0)
+    """Queues with ready jobs that were not looked at, as there are so many."""
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -56,6 +58,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     latency: float
     queues: tuple[QueueInsight, ...]
+    queues_left_out: Count
     workers: tuple[WorkerInsight, ...]
     recent: Throughput
     hour: Throughput
@@ -90,6 +93,7 @@ def health_of(seen: Seen, limits: Thresholds) -> Health:
         per_hour=seen.hour.total.per_second * 3600,
         last_processed=seen.day.total.last_at,
         latency=seen.latency,
+        queues_left_out=seen.queues_left_out,
     )
 
 
@@ -118,8 +122,8 @@ def worst(causes: Sequence[Cause]) -> Status:
 
 
 def causes_of(seen: Seen, limits: Thresholds) -> tuple[Cause, ...]:
-    """All that has reached its threshold."""
-    return (
+    """All that has reached its threshold, the worst first."""
+    causes = (
         *_latency(seen, limits),
         *_unserved(seen, limits),
         *_lost_workers(seen, limits),
@@ -128,6 +132,11 @@ def causes_of(seen: Seen, limits: Thresholds) -> tuple[Cause, ...]:
         *_error_rate(seen, limits),
         *_dead(seen, limits),
     )
+    return tuple(sorted(causes, key=_badness, reverse=True))
+
+
+def _badness(cause: Cause) -> tuple[int, float]:
+    return ORDER.index(cause.status), cause.value / cause.threshold if cause.threshold else 0.0
 
 
 def _latency(seen: Seen, limits: Thresholds) -> Iterator[Cause]:

@@ -15,7 +15,7 @@ from penstock.insights.job import JobInsight, timeline_of
 from penstock.insights.lanes import Lanes, lanes_from
 from penstock.insights.limits import Limits, limits_from
 from penstock.insights.place import place_from
-from penstock.insights.queues import QueueInsight, queues_from
+from penstock.insights.queues import QueueInsight, QueuePage, page_from, queues_from
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
 from penstock.insights.steps import STEPS, EventWait, StepInsight, steps_from
 from penstock.insights.thresholds import Thresholds
@@ -33,6 +33,8 @@ from penstock.tasks.parent import Awaited
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 COUNTED = 100_000
 COUNTED_OFTEN = 10_000
+QUEUES = 1000
+QUEUES_COUNTED = 100_000
 # Of each lane that is shown; and how much is counted before, to know which are the largest.
 COUNTED_OF_LANE = 10_000
 COUNTED_OF_LANES = 100_000
@@ -71,10 +73,19 @@ class Insights:
         self._looks = Looks(store)
         self._on = on
 
-    async def queues(self, *, count_to: int = COUNTED) -> list[QueueInsight]:
-        """The queues that have jobs, workers or settings, by name."""
-        rows = await self._looks.queues(self._on, count_to)
-        return queues_from(rows, await self.workers(), count_to)
+    async def queues(self, *, count_to: int = COUNTED, limit: int = QUEUES) -> list[QueueInsight]:
+        """The queues that have jobs, workers or settings, by name; see `queue_page`."""
+        return list((await self.queue_page(count_to=count_to, limit=limit)).queues)
+
+    async def queue_page(
+        self, *, count_to: int = COUNTED, limit: int = QUEUES, among: int = QUEUES_COUNTED
+    ) -> QueuePage:
+        """The same, with how many are left out: of those with ready jobs the first are shown.
+
+        `among` is how far those are counted.
+        """
+        rows = await self._looks.queues(self._on, count_to, limit, among)
+        return page_from(rows, await self.workers(), count_to, among)
 
     async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
         """The lanes of a queue with ready or running jobs or settings, the largest first.
@@ -153,7 +164,7 @@ class Insights:
     async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
         """All that a screen shows which is drawn anew every second or two."""
         workers = await self.workers()
-        rows = await self._looks.queues(self._on, COUNTED_OFTEN)
+        rows = await self._looks.queues(self._on, COUNTED_OFTEN, QUEUES, QUEUES)
         queues = queues_from(rows, workers, COUNTED_OFTEN)
         windows = (MINUTE / 6, MINUTE)
         return Overview(
@@ -178,9 +189,11 @@ class Insights:
         windows = sorted({limits.window, HOUR, DAY})
         found = await self.throughput(windows, blocks=BLOCKS_OFTEN)
         by_window = dict(zip(windows, found, strict=True))
+        page = await self.queue_page(count_to=COUNTED_OFTEN)
         seen = Seen(
             latency=latency,
-            queues=tuple(await self.queues(count_to=COUNTED_OFTEN)),
+            queues=page.queues,
+            queues_left_out=page.left_out,
             workers=tuple(await self.workers()),
             recent=by_window[limits.window],
             hour=by_window[HOUR],

@@ -46,6 +46,25 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
         return cls(name=name, workers=(), slots=0, **_NOTHING)
 
 
+class QueuePage(Struct, frozen=True, kw_only=True):
+    """Queues, and how many with ready jobs there are beyond them."""
+
+    queues: tuple[QueueInsight, ...]
+    left_out: Count
+
+
+def page_from(
+    rows: Sequence[Row], workers: Sequence[WorkerInsight], most: int, counted: int
+) -> QueuePage:
+    """The page of the rows of `look_at_queues.sql`, which counted queues only so far."""
+    ready = rows[0]["ready_queues"] if rows else 0
+    shown = sum(1 for row in rows if row["ready"])
+    return QueuePage(
+        queues=tuple(queues_from(rows, workers, most)),
+        left_out=Count(max(ready - shown, 0), ready < counted),
+    )
+
+
 def queues_from(
     rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int
 ) -> list[QueueInsight]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
@@ -11,13 +12,22 @@ from penstock.cli.screens import style
 from penstock.insights import Health
 from penstock.wording import counted, span
 
+CAUSES_SHOWN = 10
 STYLES = {"healthy": "bold green", "degraded": "bold yellow", "down": "bold red"}
 
 
 def health_page(health: Health) -> RenderableType:
     """The word, what speaks against it, and the numbers."""
     lines = [Text(health.status, STYLES[health.status])]
-    lines += [Text(f"  {cause.status}: {cause.told}") for cause in health.causes]
+    lines += [Text(f"  {cause.status}: {cause.told}") for cause in health.causes[:CAUSES_SHOWN]]
+    if more := health.causes[CAUSES_SHOWN:]:
+        checks = Counter(cause.check for cause in more)
+        each = ", ".join(f"{number:,} of {check}" for check, number in checks.most_common())
+        lines.append(Text(f"  and {len(more):,} more causes ({each}); --json has all of them"))
+    if health.queues_left_out.number:
+        lines.append(
+            Text(f"  {health.queues_left_out} more queues have ready jobs and were not looked at")
+        )
     lines.append(Text("  ".join(_numbers(health)), style.FAINT))
     return Group(*lines)
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from penstock.client import LaneSettings, QueueSettings
 from penstock.client.answers import Removed
-from penstock.insights import Lanes, QueueInsight
+from penstock.insights import Count, Lanes, QueueInsight
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import QueueName
 from penstock.service.models.settings import LaneBody, QueueBody, changes
@@ -28,8 +28,10 @@ Lane = Annotated[str, Query(max_length=200)]
 class Queues(Struct, frozen=True):
     """The queues in use, and the settings that some have."""
 
-    queues: list[QueueInsight]
+    queues: tuple[QueueInsight, ...]
     settings: list[QueueSettings]
+    left_out: Count
+    """How many more queues have ready jobs."""
 
 
 class Settings(Struct, frozen=True):
@@ -42,8 +44,8 @@ class Settings(Struct, frozen=True):
 async def list_queues(request: Request, caller: Overseer) -> Response:
     """The queues that have jobs, workers or settings."""
     wiring = wiring_of(request)
-    found = await (await wiring.insights()).queues()
-    return as_json(Queues(found, list(await wiring.app.queue_settings())))
+    page = await (await wiring.insights()).queue_page()
+    return as_json(Queues(page.queues, list(await wiring.app.queue_settings()), page.left_out))
 
 
 @router.patch("/{queue}", responses={**gives(QueueSettings), **CHANGE})

@@ -1,5 +1,6 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
--- $1 is how far to count; what is late is counted among those that were.
+-- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
+-- name are shown, and up to $3 are counted.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
@@ -9,7 +10,9 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), ready AS (
     SELECT n.queue, c.jobs, c.late, l.oldest
-      FROM (SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT 1000) AS n
+      FROM ((SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer)
+            UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
+            UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue) AS n
      CROSS JOIN LATERAL (
            SELECT count(*) AS jobs, count(d.late) AS late
              FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
@@ -42,9 +45,9 @@ SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.
        coalesce(b.jobs, 0) AS blocked, coalesce((SELECT max(seen) FROM blocked), 0)::bigint AS blocked_in_all,
        coalesce((SELECT max(seen) FROM scheduled), 0)::bigint AS scheduled_in_all,
        coalesce((SELECT max(seen) FROM running), 0)::bigint AS running_in_all,
-       extract(epoch FROM statement_timestamp() - r.oldest)::double precision AS waited
-  FROM (SELECT queue FROM ready UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
-        UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue) AS u (queue)
+       extract(epoch FROM statement_timestamp() - r.oldest)::double precision AS waited,
+       (SELECT count(*) FROM (SELECT FROM name AS m WHERE m.queue IS NOT NULL LIMIT $3::integer) AS few) AS ready_queues
+  FROM ready AS u
   LEFT JOIN :"schema".queue AS q ON q.name = u.queue
   LEFT JOIN ready AS r ON r.queue = u.queue
   LEFT JOIN scheduled AS s ON s.queue = u.queue
