@@ -14,6 +14,7 @@ from penstock import (
     DatabaseExhausted,
     DatabaseLost,
     DatabaseReadOnly,
+    Liveness,
     NotAllowed,
     Penstock,
     PenstockError,
@@ -101,7 +102,8 @@ async def enqueue(app: Penstock) -> object:
 
 
 async def start(app: Penstock) -> object:
-    async with app.worker():
+    # Some refusals are waited for.
+    async with app.worker(liveness=Liveness(start_wait=0.1)):
         return None
 
 
