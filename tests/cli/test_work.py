@@ -157,6 +157,19 @@ async def test_processes_whose_parent_is_killed_stop_by_themselves(
     assert (await shop.app.get(job)).state == "completed"
 
 
+async def test_processes_stop_whose_parent_was_killed_before_it_heard_of_their_leases(
+    penstock: Commands, shop: Shop
+) -> None:
+    fleet = penstock.start("work", "shop", "--processes", "2")
+    await until(lambda: len(_children(fleet)) == 2, what="both processes")
+    pids = _children(fleet)
+    fleet.send(signal.SIGSTOP)
+    await until(lambda: fleet.log.count(" serves ") == 2, what="both to have told their parent")
+    fleet.send(signal.SIGKILL)
+    fleet.end()
+    await until(lambda: not any(map(_lives, pids)), what="the worker processes to end")
+
+
 async def test_handlers_that_end_their_processes_do_not_empty_the_fleet(
     penstock: Commands, shop: Shop
 ) -> None:

@@ -145,8 +145,11 @@ def _stop_with_stdin(stop: Stop) -> None:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        if os.read(sys.stdin.fileno(), 1024):
-            return
+        try:
+            if os.read(sys.stdin.fileno(), 1024):
+                return
+        except ConnectionResetError:
+            pass  # The parent ended without reading what this process had told it.
         loop.remove_reader(sys.stdin.fileno())
         if not stop.is_asked:
             logger.warning("The parent process is gone; the worker stops.")
