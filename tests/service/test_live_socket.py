@@ -111,6 +111,35 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(
         assert (await client.hear())["problem"]["status"] == 429
 
 
+async def test_a_client_that_floods_its_socket_is_read_slowly(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talking, "MESSAGE_BURST", 5)
+    monkeypatch.setattr(talking, "MESSAGES_PER_S", 0.5)
+    answers = 0
+    async with (
+        listened_to(app) as server,
+        talker(server) as client,
+        httpx.AsyncClient(verify=False) as http,
+    ):
+
+        async def count_answers() -> None:
+            nonlocal answers
+            while True:
+                await client.connection.recv()
+                answers += 1
+
+        counting = asyncio.create_task(count_answers())
+        for _ in range(500):
+            await client.connection.send('{"subscribe": 1}')
+        await until(lambda: answers >= 5)
+        assert (await http.get(f"{server.url}/livez", timeout=30)).status_code == 200
+        assert answers < 100
+        # A polite close would wait until the server has read everything.
+        client.connection.transport.abort()
+        await asyncio.gather(counting, return_exceptions=True)
+
+
 async def test_a_message_that_is_too_large_ends_the_socket(app: Penstock) -> None:
     async with listened_to(app) as server, talker(server) as client:
         await client.connection.send("x" * 100_000)

@@ -18,6 +18,9 @@ from penstock.service.problem import Problem, body_of
 
 MOST_SUBJECTS: Final = 100
 LONGEST_MESSAGE: Final = 2000
+# A client may send this many messages at once, and then this many a second; later ones wait unread.
+MESSAGE_BURST: Final = 200
+MESSAGES_PER_S: Final = 50.0
 # Codes of a close: come back, and it was too slow.
 RESTART, TOO_SLOW = 1012, 1008
 _ALIVE: Final = '{"alive":true}'
@@ -41,6 +44,7 @@ class Talk:
         self._listener: Listener = hub.enter()
         self._seen: dict[Subject, str | None] = {}
         self._sending = asyncio.Lock()
+        self._next_message_at = 0.0
 
     async def run(self) -> None:
         """Talk until the client goes, is too slow, or the server stops."""
@@ -63,10 +67,19 @@ class Talk:
             await self._socket.accept()
             while True:
                 await self._take(await self._socket.receive_text())
+                # Messages that have arrived already are received without a pause. Even a pause of
+                # zero seconds lets the server answer everybody else in between.
+                await asyncio.sleep(self._message_pause(asyncio.get_running_loop().time()))
         except (WebSocketDisconnect, OSError, RuntimeError, KeyError, TimeoutError):
             pass  # It has gone, or sends bytes, or does not read what it is told.
         finally:
             self._listener.end("left")
+
+    def _message_pause(self, now: float) -> float:
+        """How many seconds to wait before the next message is read."""
+        unused_burst = now - MESSAGE_BURST / MESSAGES_PER_S
+        self._next_message_at = max(self._next_message_at, unused_burst) + 1 / MESSAGES_PER_S
+        return max(0.0, self._next_message_at - now)
 
     async def _take(self, text: str) -> None:
         try:
