@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import product
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
@@ -12,7 +15,7 @@ from penstock import Penstock
 from penstock.service import Service
 from penstock.service.bounds import Bounds
 from penstock.service.connection import Sockets
-from tests.fixtures.service import OpenDoor, serving
+from tests.fixtures.service import OpenDoor, document, serving
 from tests.fixtures.until import until
 
 JSON = {"content-type": "application/json"}
@@ -317,3 +320,62 @@ async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
     assert alive.status_code == 200
     assert third.status_code == 202
     assert json.loads(third.content)["id"]
+
+
+NASTY_VALUES = ("\0", "a\0b", "\ud800", "%", "'\"", "9" * 400, "-1", "http://[x", "2026-99-99", "")
+HEADERS = ("origin", "host", "authorization", "cookie", "accept", "last-event-id",
+           "idempotency-key", "x-csrf-token", "x-forwarded-for", "x-forwarded-proto",
+           "traceparent", "if-none-match", "range")  # fmt: skip
+NASTY_HEADERS = (b"http://[x", b"[", b"\xff\xfe", b",,;;==", b"Bearer \xff", b"0" * 400, b"")
+
+
+def nasty_paths() -> list[str]:
+    """Each GET route of the API, once for each parameter and each value that means no good."""
+    paths = []
+    for template, operations in document()["paths"].items():
+        for parameter in operations.get("get", {}).get("parameters", ()):
+            name = parameter["name"]
+            required = {
+                other["name"]: "1"
+                for other in operations["get"]["parameters"]
+                if other["in"] == "query" and other.get("required")
+            }
+            for value in NASTY_VALUES:
+                text = quote(value, safe="", errors="surrogatepass")
+                path = (
+                    template.replace(f"{{{name}}}", text) if parameter["in"] == "path" else template
+                )
+                path = re.sub(r"\{[^}]*\}", "1", path).removeprefix("/api/v1")
+                asked_for = required | ({name: value} if parameter["in"] == "query" else {})
+                query = urlencode(asked_for, errors="surrogatepass")
+                paths.append(f"{path}?{query}" if query else path)
+    return paths
+
+
+async def test_no_query_or_path_is_a_fault_of_the_service(http: httpx.AsyncClient) -> None:
+    paths = [path for path in nasty_paths() if not path.startswith("/live")]
+    assert len(paths) > 500
+    for path in paths:
+        answer = await http.get(path)
+        assert answer.status_code < 500, (path, answer.text)
+
+
+async def test_no_header_is_a_fault_of_the_service(http: httpx.AsyncClient) -> None:
+    for name, value in product(HEADERS, NASTY_HEADERS):
+        for verb in ("GET", "POST", "OPTIONS"):
+            answer = await http.request(
+                verb,
+                "/jobs",
+                headers={name.encode(): value},
+                content=GOOD if verb == "POST" else b"",
+            )
+            assert answer.status_code < 500, (verb, name, value, answer.text)
+
+
+async def test_keys_of_meta_and_arguments_with_nul_are_refused(http: httpx.AsyncClient) -> None:
+    for body in (
+        {"task": "greet", "args": {"name": "Ada"}, "options": {"meta": {"a\0b": 1}}},
+        {"task": "greet", "args": {"name": "Ada"}, "options": {"meta": {"a": {"b\0": 1}}}},
+    ):
+        answer = await http.post("/jobs", json=body)
+        assert answer.status_code == 422, answer.text

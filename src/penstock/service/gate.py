@@ -80,10 +80,10 @@ class Gate:
             early = answer(from_error(error))
         except Exception:
             if scope["type"] == "http" and not sealed.has_begun:
-                told = Problem(
-                    500, "fault", "Something is wrong here; the log of the service says what."
-                )
-                await answer(told)(scope, receive, sealed)
+                told = "Something is wrong here; the log of the service says what."
+                # The server closes the connection after an exception, so the client should know.
+                fault = Problem(500, "fault", told, headers={"connection": "close"})
+                await answer(fault)(scope, receive, sealed)
             raise
         await _refuse(early, scope, receive, sealed)
 
@@ -94,6 +94,7 @@ class Gate:
         verb = scope.get("method", "WEBSOCKET")
         if path not in NAMELESS:
             self._check_host(connection)
+        _check_text(connection)
         if verb == "OPTIONS" and "access-control-request-method" in connection.headers:
             return self._preflight(connection)
         if _has_ticket(connection, verb, path):
@@ -118,9 +119,12 @@ class Gate:
             raise Problem(403, "foreign-origin", told)
 
     def _is_ours(self, origin: str, connection: HTTPConnection) -> bool:
-        return origin in self._entry.origins or (
-            urlsplit(origin).netloc == connection.headers.get("host", "")
-        )
+        if origin in self._entry.origins:
+            return True
+        try:
+            return urlsplit(origin).netloc == connection.headers.get("host", "")
+        except ValueError:  # "http://[x" is no address.
+            return False
 
     def _preflight(self, connection: HTTPConnection) -> Response:
         self._check_origin(connection)
@@ -168,6 +172,12 @@ class _Sealed:
             names = {name.lower() for name, _ in given}
             message["headers"] = given + [each for each in self._headers if each[0] not in names]
         await self._send(message)
+
+
+def _check_text(connection: HTTPConnection) -> None:
+    """Refuse NUL in the path and the query: Postgres stores no such text, so it names nothing."""
+    if "\0" in connection.scope["path"] or b"%00" in connection.scope["query_string"]:
+        raise Problem(400, "unreadable", "The path and the query may not contain NUL (%00).")
 
 
 def _has_ticket(connection: HTTPConnection, verb: str, path: str) -> bool:

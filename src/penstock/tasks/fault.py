@@ -67,7 +67,7 @@ class FaultFinder:
 
     def _in_dict(self, value: dict[Any, Any], depth: int) -> Fault | None:
         for key, item in value.items():
-            if fault := self._key_fault(key):
+            if fault := self.find_in_key(key):
                 return fault
             if fault := self.find(item, depth + 1):
                 return fault.under(_step(key))
@@ -91,7 +91,8 @@ class FaultFinder:
             )
         return self.find(plain, depth + 1)
 
-    def _key_fault(self, key: Any) -> Fault | None:
+    def find_in_key(self, key: Any) -> Fault | None:
+        """Return what is wrong with a key of an object, or None."""
         if isinstance(key, str):
             return _text_fault(key, "one of its keys")
         if self._loose_keys and _is_writable(key):

@@ -58,6 +58,8 @@ def encode_object(
 
 def _refuse_faults(values: dict[str, Any], field: str, loose_keys: frozenset[str]) -> None:
     for name, value in values.items():
+        if fault := _finder.find_in_key(name):
+            raise fault.at(field or "arguments")
         finder = _loose_finder if name in loose_keys else _finder
         if fault := finder.find(value):
             raise fault.at(f"{field}.{name}" if field else name)
