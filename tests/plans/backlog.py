@@ -50,8 +50,8 @@ UNION ALL
 SELECT n, 1, now() - interval '50 days' FROM generate_series(2000001, 2000020) AS n
 """
 LEASES = """
-INSERT INTO penstock.lease (worker, expires_at)
-SELECT 'worker', now() + CASE n WHEN 2 THEN -1 ELSE 1 END * interval '1 h'
+INSERT INTO penstock.lease (id, worker, expires_at)
+SELECT n, 'worker', now() + CASE n WHEN 2 THEN -1 ELSE 1 END * interval '1 h'
   FROM generate_series(1, 20) AS n
 """
 FIRES = """

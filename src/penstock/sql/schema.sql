@@ -3028,13 +3028,22 @@ END
 $$;
 
 CREATE FUNCTION penstock.open_lease_v1(p_worker text, p_ttl double precision, p_info jsonb DEFAULT '{}'::jsonb, p_kind text DEFAULT 'worker'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    INSERT INTO lease (worker, kind, info, created_at, renewed_at, expires_at)
-    SELECT p_worker, p_kind, p_info, n.now, n.now, n.now + make_interval(secs => p_ttl)
-      FROM (SELECT coalesce(p_now, statement_timestamp()) AS now) AS n
-    RETURNING id;
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_lease bigint;
+BEGIN
+    LOOP
+        INSERT INTO lease (worker, kind, info, created_at, renewed_at, expires_at)
+        VALUES (p_worker, p_kind, p_info, v_now, v_now, v_now + make_interval(secs => p_ttl))
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id INTO v_lease;
+        EXIT WHEN FOUND;
+    END LOOP;
+    RETURN v_lease;
+END
 $$;
 
 CREATE FUNCTION penstock.overlap_v1(p_schedule text, p_overlap text) RETURNS text
@@ -4992,7 +5001,7 @@ CREATE TABLE penstock.leader (
 WITH (fillfactor='50');
 
 CREATE TABLE penstock.lease (
-    id bigint NOT NULL,
+    id bigint DEFAULT (1 + ((('x'::text || encode(sha256(uuid_send(gen_random_uuid())), 'hex'::text)))::bit(53))::bigint) NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     renewed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     expires_at timestamp with time zone NOT NULL,
@@ -5003,15 +5012,6 @@ CREATE TABLE penstock.lease (
     CONSTRAINT lease_kind_known CHECK ((kind = ANY (ARRAY['worker'::text, 'push'::text])))
 )
 WITH (fillfactor='50');
-
-ALTER TABLE penstock.lease ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME penstock.lease_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
 
 CREATE TABLE penstock.limit_setting (
     key text NOT NULL COLLATE pg_catalog."C",

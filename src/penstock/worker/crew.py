@@ -328,7 +328,7 @@ class Crew:
             self.claimers[queue].wake()
 
     def _look_around(self) -> None:
-        self.rulebook.wake()
+        self.rulebook.read_soon()
         self.maintenance.scheduler.wake()
         for scanner in self.scanners.values():
             scanner.wake()
@@ -359,6 +359,7 @@ class Crew:
         logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
         self.limiter.holdings.forget()
         self.dispatcher.forget()
+        self.rulebook.read_soon()
 
     # Outcomes
 

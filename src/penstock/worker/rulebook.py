@@ -35,6 +35,15 @@ class Rulebook(Service):
         self._change_due = float("inf")
         self.rules = Rules()
 
+    def read_soon(self) -> None:
+        """Read the rules anew, whatever their version says.
+
+        Once an older backup has been restored, the version has gone back and may come to be the one
+        that is known here, with other rules behind it.
+        """
+        self._change_due = time.monotonic()
+        self.wake()
+
     async def tick(self) -> float:
         is_due = time.monotonic() >= self._change_due
         if is_due or await self._store.rules_version(self._pool) != self.rules.version:

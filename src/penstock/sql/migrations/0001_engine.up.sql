@@ -138,8 +138,12 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
   FROM :"schema".job_history;
 
 -- A worker session's right to its jobs. A heartbeat is one row, however many jobs run.
+-- Ids are drawn at random. Those of a sequence come again when an older backup is restored under living workers: two
+-- of them would then hold the same lease, and renew, claim and release in each other's name. 53 bits are kept exactly
+-- by everything that reads JSON.
 CREATE TABLE :"schema".lease (
-    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id          bigint      NOT NULL
+                DEFAULT 1 + ('x' || encode(sha256(uuid_send(gen_random_uuid())), 'hex'))::bit(53)::bigint,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     renewed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at  timestamptz NOT NULL,
