@@ -80,3 +80,20 @@ async def test_queues_beyond_the_limit_are_counted(app: Penstock, insights: Insi
     assert page.queues[-1].name == "q11"
     assert page.queues[-1].ready == Count(1)
     assert page.left_out == Count(6)
+
+
+async def test_a_queue_that_is_asked_for_by_name_is_found_among_thousands(
+    app: Penstock, insights: Insights
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    names = [f"q{number:04}" for number in range(1100)]
+    await app.enqueue_many([send.options(queue=name).prepare() for name in names])
+    queues = await insights.queues_named(["q1099", "unused"])
+    assert [(name, queue.ready) for name, queue in queues.items()] == [
+        ("q1099", Count(1)),
+        ("unused", Count(0)),
+    ]
+    present = await app.present("queue", ["q1099"])
+    assert present["q1099"].state.ready == Count(1)

@@ -73,15 +73,13 @@ class LiveCalls(Asking):
         if self._tenant is not None:
             return {}
 
-        async def look(on: Executor) -> tuple[datetime, list[QueueInsight]]:
+        async def look(on: Executor) -> tuple[datetime, dict[str, QueueInsight]]:
             moment = await Watches(self.store).time(on)
-            return moment, await Insights(self.store, on).queues(count_to=COUNTED_OFTEN)
+            insights = Insights(self.store, on)
+            return moment, await insights.queues_named(names, count_to=COUNTED_OFTEN)
 
         moment, queues = await self._ask(look)
-        found = {queue.name: queue for queue in queues}
-        return {
-            name: queue_now(found.get(name) or QueueInsight.empty(name), moment) for name in names
-        }
+        return {name: queue_now(queue, moment) for name, queue in queues.items()}
 
     async def _owners(self, kind: SubjectKind, names: Sequence[str]) -> dict[str, Present]:
         within = self._own

@@ -77,6 +77,14 @@ class Insights:
         """The queues that have jobs, workers or settings, by name; see `queue_page`."""
         return list((await self.queue_page(count_to=count_to, limit=limit)).queues)
 
+    async def queues_named(
+        self, names: Sequence[str], *, count_to: int = COUNTED
+    ) -> dict[str, QueueInsight]:
+        """These queues, however many others there are; one that nobody uses is empty."""
+        rows = await self._looks.queues(self._on, count_to, 0, 0, names)
+        found = {each.name: each for each in queues_from(rows, await self.workers(), count_to)}
+        return {name: found.get(name) or QueueInsight.empty(name) for name in names}
+
     async def queue_page(
         self, *, count_to: int = COUNTED, limit: int = QUEUES, among: int = QUEUES_COUNTED
     ) -> QueuePage:

@@ -17,8 +17,10 @@ class Looks:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def queues(self, on: Executor, most: int, shown: int, counted: int) -> list[Row]:
-        return await self._rows(on, "look_at_queues", most, shown, counted)
+    async def queues(
+        self, on: Executor, most: int, shown: int, counted: int, names: Sequence[str] = ()
+    ) -> list[Row]:
+        return await self._rows(on, "look_at_queues", most, shown, counted, list(names))
 
     async def workers(self, on: Executor, most: int) -> list[Row]:
         return await self._rows(on, "look_at_workers", most)

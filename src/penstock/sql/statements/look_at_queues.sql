@@ -1,6 +1,6 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
--- name are shown, and up to $3 are counted.
+-- name are shown, and those of $4; up to $3 are counted.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
@@ -12,7 +12,8 @@ WITH RECURSIVE name AS (
     SELECT n.queue, c.jobs, c.late, l.oldest
       FROM ((SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer)
             UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
-            UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue) AS n
+            UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue
+            UNION SELECT unnest($4::text[])) AS n
      CROSS JOIN LATERAL (
            SELECT count(*) AS jobs, count(d.late) AS late
              FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
