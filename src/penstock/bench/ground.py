@@ -18,6 +18,7 @@ from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
 from penstock.config import Database
 from penstock.embedded import Server
+from penstock.errors import DatabaseError
 from penstock.sql import quote
 from penstock.store.connection import Connection
 from penstock.tasks import Task
@@ -126,7 +127,7 @@ async def open_ground(database: Database) -> AsyncIterator[Ground]:
         try:
             await app.migrate()
             connection = await asyncpg.connect(url, server_settings={"search_path": schema})
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError) as error:
             raise BenchFailed(f"The bench cannot use this database: {error}") from error
         try:
             yield Ground(app, connection)

@@ -176,8 +176,12 @@ class _Sealed:
 
 def _check_text(connection: HTTPConnection) -> None:
     """Refuse NUL in the path and the query: Postgres stores no such text, so it names nothing."""
-    if "\0" in connection.scope["path"] or b"%00" in connection.scope["query_string"]:
-        raise Problem(400, "unreadable", "The path and the query may not contain NUL (%00).")
+    if "\0" in connection.scope["path"]:
+        raise Problem(400, "unreadable", "The path may not contain NUL (%00).")
+    for name, value in connection.query_params.multi_items():
+        if "\0" in name or "\0" in value:
+            told = "it contains NUL (%00), which no text in the database can"
+            raise Problem(422, "does-not-fit", f"{name}: {told}", fields=[(name, told)])
 
 
 def _has_ticket(connection: HTTPConnection, verb: str, path: str) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from penstock import (
     Batch,
     BatchContext,
+    DatabaseError,
     Exponential,
     Item,
     NotRetryable,
@@ -32,7 +33,7 @@ ANY_MODEL = "knowledge:*"
 TEXTS_OF_A_JOB = 64
 JOBS_OF_A_CALL = 32
 # Nobody's text is to blame for these.
-OUTAGES = (OSError, Retryable, asyncpg.PostgresError, asyncpg.InterfaceError)
+OUTAGES = (OSError, Retryable, DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class Share(Struct, frozen=True):
