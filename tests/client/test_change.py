@@ -221,3 +221,13 @@ async def test_many_are_changed_at_once_and_each_is_answered_for(app: Penstock, 
     assert await app.retry_many([first]) == {first.id: "ready"}
     assert await app.delete_many([first, second]) == {first.id: "deleted", second.id: "deleted"}
     assert await app.unique_holders([first, "nonsense"]) == {}
+
+
+async def test_a_completed_job_that_runs_again_shows_no_error(app: Penstock) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    job = await app.enqueue(send)
+    await worker_of(app).drain()
+    await app.retry(job)
+    assert (await app.present("job", [job.id]))[job.id].state.error is None

@@ -176,6 +176,28 @@ async def test_losses_are_counted_up_to_the_limit_then_the_job_fails_as_worker_l
     assert [error["attempt"] for error in json.loads(job["errors"])] == [1, 2, 3, 4]
 
 
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'not this one'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW WHEN (NEW.subject = 'bad') EXECUTE FUNCTION public.refuse();
+"""
+
+
+async def test_a_job_that_cannot_be_failed_does_not_keep_others_from_the_rescue(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=60)
+    bad = await engine.begun(lease, subjects="bad")
+    good = await engine.begun(lease, subjects="good")
+    fresh = await engine.attempt(lease)
+    await engine.connection.execute("UPDATE penstock.job SET losses = 2 WHERE subject IS NOT NULL")
+    await engine.connection.execute(REFUSE)
+    assert await rescue(engine, after(60)) == {good["id"]: True, fresh["id"]: False}
+    await engine.connection.execute("DROP FUNCTION public.refuse CASCADE")
+    assert await rescue(engine, after(60)) == {bad["id"]: True}
+
+
 async def test_a_retry_by_hand_clears_the_suspicion_with_the_losses(engine: Engine) -> None:
     attempt = await engine.begun()
     await engine.connection.execute("UPDATE penstock.job SET losses = 2")
@@ -290,6 +312,19 @@ async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease
     assert (error["kind"], error["type"]) == ("timeout", "Overtime")
     assert await engine.settle([slow]) == {slow["id"]: "refused"}
     assert await rescue(engine, after(41)) == {}
+
+
+async def test_a_worker_that_keeps_unwritten_outcomes_is_not_past_any_timeout(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=1000)
+    ended = await engine.begun(lease, timeouts=30.0)
+    info = json.dumps({"unwritten": {"jobs": 1, "error": "E", "message": "m"}})
+    await engine.call("heartbeat_v1", lease=lease, ttl=1000.0, info=info, now=NOON)
+    assert await overtime(engine, after(41)) == {}
+    info = json.dumps({"unwritten": None})
+    await engine.call("heartbeat_v1", lease=lease, ttl=1000.0, info=info, now=NOON)
+    assert await overtime(engine, after(41)) == {ended["id"]: False}
 
 
 async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(

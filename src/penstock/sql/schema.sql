@@ -2804,6 +2804,7 @@ DECLARE
     v_job    record;
     v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
     v_errors jsonb;
+    v_stays  text;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
@@ -2821,8 +2822,17 @@ BEGIN
         id := v_job.id;
         lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
         IF lost THEN
-            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
-                              NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+            BEGIN
+                PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
+                                  NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+            EXCEPTION WHEN OTHERS THEN
+                -- What concerns every statement, or passes, is for the caller.
+                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+                    RAISE;
+                END IF;
+                v_stays := format('Job %s has reached its limit of losses and cannot be failed: %s', v_job.id, SQLERRM);
+                CONTINUE;
+            END;
         ELSE
             IF NOT v_job.counts THEN
                 v_job.error := v_job.error || jsonb_build_object('message',
@@ -2844,6 +2854,9 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
+    IF v_stays IS NOT NULL THEN
+        RAISE WARNING '%', v_stays;
+    END IF;
 END
 $$;
 
@@ -3279,7 +3292,7 @@ BEGIN
     v_parents := ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = p_job AND d.workflow = v_workflow);
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
-           CASE WHEN a.state <> 'completed' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
+           CASE WHEN a.state <> 'completed' AND a.errors -> -1 ->> 'kind' <> 'rerun' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
       FROM find_jobs_v1(v_parents) AS a WHERE a.workflow = v_workflow ORDER BY a.id;
 END
 $$;
@@ -3490,6 +3503,9 @@ BEGIN
       FROM (SELECT j.id, j.token FROM job AS j
              WHERE j.state = 'running' AND j.lease > 0
                AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
+               AND NOT EXISTS (SELECT FROM lease AS l
+                                WHERE l.id = j.lease AND l.expires_at > v_now
+                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object')
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',

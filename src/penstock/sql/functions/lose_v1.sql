@@ -5,6 +5,7 @@
 -- knows (p_has_begun). Other attempts may have waited in their worker, as most of what it has fetched does, so they
 -- cost their job nothing. In either case the job is a suspect from now on: its next attempts are marked before they
 -- begin. Of those that nobody counts the errors keep the last ten, so that endless kills do not make them grow.
+-- A job at its limit that cannot be failed, such as for a trigger that refuses it, stays; the others go on.
 CREATE FUNCTION :"schema".lose_v1(
     p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamptz
 ) RETURNS TABLE (id bigint, lost boolean)
@@ -20,6 +21,7 @@ DECLARE
     v_job    record;
     v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
     v_errors jsonb;
+    v_stays  text;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
@@ -37,8 +39,17 @@ BEGIN
         id := v_job.id;
         lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
         IF lost THEN
-            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
-                              NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+            BEGIN
+                PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
+                                  NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+            EXCEPTION WHEN OTHERS THEN
+                -- What concerns every statement, or passes, is for the caller.
+                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+                    RAISE;
+                END IF;
+                v_stays := format('Job %s has reached its limit of losses and cannot be failed: %s', v_job.id, SQLERRM);
+                CONTINUE;
+            END;
         ELSE
             IF NOT v_job.counts THEN
                 v_job.error := v_job.error || jsonb_build_object('message',
@@ -60,5 +71,8 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
+    IF v_stays IS NOT NULL THEN
+        RAISE WARNING '%', v_stays;
+    END IF;
 END
 $$;

@@ -1,5 +1,6 @@
 -- Take back jobs that ran past their timeout plus a grace, although their worker's lease lives:
--- a worker that cannot end them itself is frozen in one of them.
+-- a worker that cannot end them itself is frozen in one of them. A worker that says that it keeps outcomes which cannot
+-- be written has ended its jobs: it keeps them until they can.
 CREATE FUNCTION :"schema".rescue_overtime_v1(
     p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, lost boolean)
@@ -19,6 +20,9 @@ BEGIN
       FROM (SELECT j.id, j.token FROM job AS j
              WHERE j.state = 'running' AND j.lease > 0
                AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
+               AND NOT EXISTS (SELECT FROM lease AS l
+                                WHERE l.id = j.lease AND l.expires_at > v_now
+                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object')
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
