@@ -284,3 +284,13 @@ async def test_a_resource_that_does_not_close_does_not_keep_a_worker_from_its_st
     release.set()
     assert elapsed.seconds < SOON
     assert "resources did not close in time" in caplog.text
+
+
+async def test_a_worker_without_time_to_leave_renews_its_lease_no_longer(app: Penstock) -> None:
+    """The program goes on after `worker.stop()`, and a lease that lived on would keep the jobs."""
+    async with worker_of(app, leave=0):
+        pass
+    await until(
+        lambda: not [each for each in threading.enumerate() if "heartbeat" in each.name],
+        what="the heartbeat to end",
+    )

@@ -91,7 +91,8 @@ class Stop:
 
     def takes(self, seconds: float) -> None:
         """The last part says how long its stop may still take."""
-        self._end.allow(seconds + self._close_wait)
+        if self.is_asked:  # A drain that ends by itself may linger in hooks at exit.
+            self._end.allow(seconds + self._close_wait)
 
     @contextmanager
     def breaks_off_start(self) -> Iterator[Callable[[], None]]:

@@ -441,10 +441,13 @@ class Isolation:
         for child in self._idle:
             self._dismiss(child)
         self._idle.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE):
-                await self._left.wait()
-        await asyncio.gather(self._drop_all(), *self._endings)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE):
+                    await self._left.wait()
+        finally:
+            # Also if whoever waits for this gives up: children end with their worker.
+            await asyncio.gather(self._drop_all(), *self._endings)
 
     # What handlers ask for
 

@@ -125,7 +125,10 @@ class Listener(Service):
             connection.terminate()
 
     async def stop(self) -> None:
-        await super().stop()
-        self._drop()
+        try:
+            await super().stop()
+        finally:
+            # Also if whoever waits for this gives up.
+            self._drop()
         # Lets asyncpg finish with the broken transport.
         await asyncio.sleep(0)

@@ -110,12 +110,13 @@ class Session(Service):
         return self.lease
 
     async def taken(self, seconds: float | None) -> None:
-        """Wait for the first lease; raise StartTimeout if that takes longer."""
+        """Wait so long for the first lease; raise StartTimeout if the start takes longer."""
         try:
             async with asyncio.timeout(seconds):
                 await self.held()
         except TimeoutError:
-            raise StartTimeout(self._worker, seconds or 0.0, self._trouble) from self._trouble
+            limit = self._liveness.start_wait
+            raise StartTimeout(self._worker, limit, self._trouble) from self._trouble
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""
@@ -163,8 +164,17 @@ class Session(Service):
 
     async def abandon(self, seconds: float) -> None:
         """End the heartbeat, whether or not the lease could be given back."""
+        # First of all: whoever waits for this may give up, and the lease must not live on then.
+        self._cease()
         await self.stop()
+        # It may have taken one more lease meanwhile.
+        self._cease()
         heartbeat = self._last_heartbeat or self._heartbeat
         self._heartbeat = self._last_heartbeat = None
         if heartbeat is not None:
             await heartbeat.halt(seconds)
+
+    def _cease(self) -> None:
+        for heartbeat in (self._last_heartbeat, self._heartbeat):
+            if heartbeat is not None:
+                heartbeat.cease()
