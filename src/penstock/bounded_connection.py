@@ -1,4 +1,4 @@
-"""A connection whose end nobody waits for, should the server have frozen."""
+"""A connection that closes within half a second, even if the server is frozen."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ class BoundedConnection(asyncpg.Connection):
     waits for the server to confirm it; whoever releases, rolls back or closes waits as well. It
     waits for a minute, and nobody's timeout holds meanwhile.
     """
+
+    # The host and port that it leads to, where the address names several.
+    served_by: tuple[str, int] | None = None
 
     async def _cancel(self, *waiters: Any) -> None:
         async with asyncio.timeout(CANCEL_TIMEOUT) as limit:

@@ -91,7 +91,7 @@ async def connect(
     failed: list[tuple[Host, Exception]] = []
     deadline = asyncio.get_running_loop().time() + timeout
     # The host that served last comes first: a dead one before it in the list costs no time then.
-    last = _last_served.pop(url, None)
+    last = _last_served.get(url)
     for tried, host in enumerate(sorted(hosts, key=lambda each: each != last)):
         share = (deadline - asyncio.get_running_loop().time()) / (len(hosts) - tried)
         try:
@@ -100,13 +100,26 @@ async def connect(
             )
         except _TRY_NEXT as error:
             failed.append((host, error))
+            if _last_served.get(url) == host:
+                del _last_served[url]
         else:
             # With "any", the order alone says which host is meant to serve.
             if wanted != ANY:
                 _last_served[url] = host
+            if isinstance(connection, BoundedConnection):
+                connection.served_by = host
             return connection
     whys = "; ".join(f"{host}: {_why(error, wanted)}" for host, error in failed)
     raise NoHostServes(whys) from failed[-1][1]
+
+
+async def connect_beside(connection: Connection, url: str, *, timeout: float) -> Connection:
+    """Another connection to the very server that a connection of `connect` leads to."""
+    if isinstance(connection, BoundedConnection) and connection.served_by is not None:
+        host, port = connection.served_by
+        beside: Connection = await asyncpg.connect(url, host=host, port=port, timeout=timeout)
+        return beside
+    return await connect(url, timeout=timeout)
 
 
 def _why(error: Exception, wanted: str) -> str:

@@ -4,10 +4,12 @@ import asyncio
 import socket
 from collections.abc import Iterator
 
+import asyncpg
 import pytest
 
 from penstock import Penstock
 from penstock.hosts import NoHostServes, connect
+from penstock.migrate import migrate
 from tests.fixtures.address import Address, with_address, with_hosts
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
@@ -72,3 +74,41 @@ async def test_a_host_that_stopped_serving_is_passed_over_again(proxy: Proxy, ot
         away.refuse()
         connection = await connect(url)
         await connection.close()
+
+
+async def test_a_migration_is_given_up_when_the_host_that_it_is_on_freezes(
+    proxy: Proxy, other: Proxy, connection: asyncpg.Connection
+) -> None:
+    """Another host that answers says nothing about the one with the migration."""
+    url = with_hosts(proxy.url, other.url, **READ_WRITE)
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended(current_database() || $1, 0))"
+    async with connection.transaction():
+        await connection.execute(lock, ".penstock.migrate")
+        migrating = asyncio.ensure_future(migrate(url, silence=0.2))
+
+        async def waits_for_the_lock() -> bool:
+            waits = (
+                "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+            )
+            return bool(await connection.fetchval(waits))
+
+        await until(waits_for_the_lock, what="the migration to begin")
+        proxy.swallow()
+        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await asyncio.wait_for(migrating, 30)
+
+
+async def test_the_host_that_served_last_is_known_while_others_connect(
+    proxy: Proxy, other: Proxy
+) -> None:
+    url = with_hosts(proxy.url, other.url, **READ_WRITE)
+    proxy.refuse()
+    for connected in [await connect(url)]:
+        await connected.close()
+    proxy.heal()
+    # All at once: none of them tries the first host of the list.
+    connections = await asyncio.gather(*(connect(url) for _ in range(4)))
+    port = int(other.url.rpartition(":")[2].partition("/")[0])
+    assert [each.served_by.port for each in connections] == [port] * 4
+    for each in connections:
+        await each.close()

@@ -29,6 +29,7 @@ async def migrate(
     to: int | None = None,
     rls: bool | None = None,
     timeout: float = CONNECT_TIMEOUT,
+    silence: float = CONNECT_TIMEOUT,
 ) -> list[str]:
     """Apply what is pending, in one transaction; return the names of what was applied.
 
@@ -38,12 +39,13 @@ async def migrate(
 
     `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
     `rls` switches row level security on or off; without it, that stays as it is.
-    A migration may take as long as it needs; `timeout` is how long connecting may take, and how
-    long the server may be silent to others before it is given up.
+    A migration may take as long as it needs. `timeout` is how long connecting may take. The
+    migration is given up if its server answers nobody else twice in a row for `silence` seconds.
     """
     Database(schema=schema)  # Its rule for names: channels are named after it.
     security.check(schema, rls)
-    async with _connected(url_or_connection, timeout) as connection, _transaction(connection):
+    connected = _connected(url_or_connection, timeout, silence)
+    async with connected as connection, _transaction(connection):
         steps = await prepare(connection, schema, to)
         former = await former_name(connection, schema)
         try:
@@ -117,13 +119,15 @@ async def _check_version(connection: Executor, schema: str) -> None:
 
 @asynccontextmanager
 async def _connected(
-    url_or_connection: str | Connection, timeout: float = CONNECT_TIMEOUT
+    url_or_connection: str | Connection,
+    timeout: float = CONNECT_TIMEOUT,
+    silence: float = CONNECT_TIMEOUT,
 ) -> AsyncIterator[Connection]:
     if not isinstance(url_or_connection, str):
         yield url_or_connection
         return
     connection = await hosts.connect(url_or_connection, timeout=timeout, statement_cache_size=0)
-    watch = asyncio.create_task(_cut_off_if_frozen(connection, url_or_connection, timeout))
+    watch = asyncio.create_task(_cut_off_if_frozen(connection, url_or_connection, silence))
     try:
         yield connection
     finally:
@@ -132,15 +136,15 @@ async def _connected(
         await connection.close()
 
 
-async def _cut_off_if_frozen(connection: Connection, url: str, timeout: float) -> None:
-    """A statement of a migration may take hours, so another connection asks whether the server
+async def _cut_off_if_frozen(connection: Connection, url: str, silence: float) -> None:
+    """A statement of a migration may take hours, so another connection asks whether its server
     answers at all: after two silences in a row the statement is given up."""
     silences = 0
     while silences < 2:
-        await asyncio.sleep(timeout)
+        await asyncio.sleep(silence)
         try:
-            async with asyncio.timeout(timeout):
-                other = await hosts.connect(url, timeout=timeout)
+            async with asyncio.timeout(silence):
+                other = await hosts.connect_beside(connection, url, timeout=silence)
                 await other.close()
         except TimeoutError:
             silences += 1
