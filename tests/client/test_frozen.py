@@ -54,7 +54,7 @@ def flow() -> Workflow:
 # What calls are given, by the names of their parameters.
 GIVEN: dict[str, Any] = {
     **dict.fromkeys(("job", "job_id", "batch", "workflow", "key"), "1"),
-    **{name: ["1"] for name in ("jobs", "ids")},
+    **{name: ["1"] for name in ("jobs", "ids", "names")},
     **dict.fromkeys(("name", "lane", "secret"), "some"),
     **dict.fromkeys(("seconds", "lasts", "idle", "days"), 3),
     "address": "127.0.0.1",

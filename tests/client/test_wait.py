@@ -1,11 +1,13 @@
 """Waiting for a job's end."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from penstock import Context, Fixed, NotRetryable, Penstock
 from penstock.errors import JobCancelled, JobFailed, JobNotFound, WaitTimeout
+from tests.fixtures.database import Database
 from tests.fixtures.worker import worker_of
 
 
@@ -68,6 +70,26 @@ async def test_patience_has_an_end(app: Penstock, note) -> None:
     with pytest.raises(WaitTimeout, match="still scheduled") as caught:
         await app.wait(enqueued, timeout=0.05)
     assert caught.value.job_id == enqueued.id
+
+
+async def test_a_short_wait_may_be_the_first_call_of_a_program(
+    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch, note
+) -> None:
+    """Connecting is not counted as waiting: what takes long is not a lost database."""
+    enqueued = await app.enqueue(note.options(delay=60))
+    fresh = Penstock(database.url)
+    opening = fresh._link._open
+
+    async def slowly() -> Any:
+        await asyncio.sleep(1.0)
+        return await opening()
+
+    monkeypatch.setattr(fresh._link, "_open", slowly)
+    try:
+        with pytest.raises(WaitTimeout, match="still scheduled"):
+            await fresh.wait(enqueued, timeout=0.05)
+    finally:
+        await fresh.close()
 
 
 async def test_a_final_job_is_answered_without_patience(app: Penstock, note) -> None:

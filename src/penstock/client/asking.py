@@ -151,6 +151,8 @@ class Asking:
             if isinstance(self._connection, Adapter) and self._connection.manner == "blocking":
                 raise RuntimeError(_NO_WAIT)
             return await until(is_over, look, timeout)
+        # Connecting is no part of the wait: the first call of a program may ask for a short one.
+        await self._link.open()
         try:
             return await until(is_over, look, timeout, grace=LOOK_GRACE)
         except NotSeen as error:

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -116,18 +117,23 @@ class Worker:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
         self._thread = threading.get_ident()
-        await when_there_is_room(self._link.open, lease_wait)
+        began = time.monotonic()
+
+        def left() -> float | None:
+            return None if lease_wait is None else max(began + lease_wait - time.monotonic(), 0.0)
+
+        await when_there_is_room(self._link.open, left())
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
             check = partial(check_worker, self._pool, self._link.store.schema)
-            await when_there_is_room(check, lease_wait)
-            await when_there_is_room(crew.rulebook.read, lease_wait)
+            await when_there_is_room(check, left())
+            await when_there_is_room(crew.rulebook.read, left())
             for service in crew.services:
                 service.start()
-            await crew.session.taken(lease_wait)
+            await crew.session.taken(left())
             await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
         except BaseException as error:
             told = await self._told(error)
