@@ -172,8 +172,8 @@ class Link:
                 raise RuntimeError(
                     "This app is open in another event loop. From a thread, use "
                     "asyncio.run_coroutine_threadsafe(app.enqueue(…), loop); or make one app per "
-                    "loop. If it is open for app.sync, a call is under way there: let it end, or "
-                    "call app.sync.close()."
+                    "loop. If app.sync opened the app, one of its calls is still running: wait for "
+                    "that call, or call app.sync.close()."
                 )
             if self._claim is None or not self._is_held_here(self._claim):
                 self._claim, self._pool = Claim(asyncio.get_running_loop()), None

@@ -78,7 +78,15 @@ OF_DATABASE: Final[dict[type[errors.DatabaseError], str]] = {
 MAYBE_DONE: Final = (
     "What was asked may have been done: look, or ask again with the same idempotency key."
 )
-NOTHING_DONE: Final = "Nothing was done. Ask again in a moment."
+NOTHING_DONE: Final = "Nothing was done."
+ASK_AGAIN: Final = "Ask again in a moment."
+# Others, such as a constraint of the database's own, would refuse the same request again.
+PASSING: Final = (
+    errors.DatabaseLost,
+    errors.DatabaseReadOnly,
+    errors.DatabaseExhausted,
+    errors.DatabaseBusy,
+)
 LOG_INTERVAL_S: Final = 60.0
 COMMON: Final = (400, 401, 403, 503)
 OF_BODIES: Final = (408, 413, 415, 422)
@@ -192,6 +200,8 @@ def _of_database(error: errors.DatabaseError, status: int) -> Problem:
         logger.warning("Requests meet an error of the database: %s", error)
     is_sent = isinstance(error, errors.DatabaseLost) and error.is_sent
     remedy = MAYBE_DONE if is_sent else NOTHING_DONE
+    if not is_sent and isinstance(error, PASSING):
+        remedy = f"{NOTHING_DONE} {ASK_AGAIN}"
     about: dict[str, Any] = {"sqlstate": error.sqlstate}
     if isinstance(error, errors.DatabaseLost):
         about["is_sent"] = error.is_sent

@@ -36,8 +36,8 @@ _KINDS: Final = {
     "53200": _Kind(
         DatabaseExhausted,
         "is out of memory",
-        "Give the server more of it, or of max_locks_per_transaction if the message says so; then "
-        "try again.",
+        "Give the server more memory, or raise max_locks_per_transaction if the message names it. "
+        "Then try again.",
     ),
     "53300": _Kind(
         DatabaseExhausted,
@@ -49,8 +49,8 @@ _KINDS: Final = {
     "57014": _Kind(
         DatabaseBusy,
         "cancelled the statement",
-        "Somebody asked for that, or it took longer than statement_timeout allows: try again, or "
-        "raise that.",
+        "An administrator cancelled it, or it exceeded statement_timeout. Try again, or raise "
+        "statement_timeout.",
     ),
     "55P03": _Kind(
         DatabaseBusy,
@@ -68,10 +68,12 @@ _KINDS: Final = {
 _REFUSED: Final = _Kind(
     DatabaseError,
     "refuses",
-    "Asked again the same way it refuses again: look at what was passed, at constraints and "
-    "triggers of your own, and at `penstock doctor`.",
+    "Repeating the same call will fail again. Check the arguments, your own constraints and "
+    "triggers, and run `penstock doctor`.",
 )
-NOTHING_DONE: Final = "Nothing was sent: is it running, and is the address right?"
+NOTHING_DONE: Final = (
+    "Nothing was sent. Check that the server is running and that the address is correct."
+)
 
 
 def database_error(error: BaseException, place: str) -> DatabaseError | None:

@@ -73,7 +73,7 @@ class Alone:
     def add(self, state: QueueState, attempt: Attempt) -> None:
         """Take in a job that counts against its limits already: it will not ask again."""
         logger.info(
-            "Job %d was taken from a lost worker before (losses: %d); it runs alone.",
+            "An earlier worker was lost while it had job %d (losses: %d), so the job runs alone.",
             attempt.id,
             attempt.losses,
         )

@@ -108,8 +108,8 @@ class HardEnd(threading.Thread):
 
     def _last_words(self) -> None:
         logger.critical(
-            "The stop is cut short, because it took too long or a third signal came. The process "
-            "ends now with %d. This has not ended:",
+            "The stop exceeded its time limit, or a third signal arrived. The process exits now "
+            "with code %d. Still running:",
             EXIT_CUT_SHORT,
         )
         dump_stacks()
