@@ -3292,7 +3292,7 @@ BEGIN
     v_parents := ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = p_job AND d.workflow = v_workflow);
     RETURN QUERY
     SELECT a.id, a.step, a.task, a.state, a.reason, a.result,
-           CASE WHEN a.state <> 'completed' AND a.errors -> -1 ->> 'kind' <> 'rerun' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
+           CASE WHEN a.state <> 'completed' AND a.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun' THEN (a.errors -> -1 ->> 'type') || ': ' || (a.errors -> -1 ->> 'message') END
       FROM find_jobs_v1(v_parents) AS a WHERE a.workflow = v_workflow ORDER BY a.id;
 END
 $$;

@@ -6,7 +6,7 @@
 -- to be shown.
 SELECT a.id, a.task, a.state, a.reason, a.queue, a.tenant, a.subject, a.requested_by, a.attempt, a.failures, a.losses,
        a.max_attempts, a.created_at, a.run_at, a.attempted_at, a.finished_at, a.batch, a.workflow, a.step, p.done,
-       p.total, p.message, CASE WHEN a.errors -> -1 ->> 'kind' <> 'rerun' THEN ((a.errors -> -1) - 'traceback')::text END AS error,
+       p.total, p.message, CASE WHEN a.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun' THEN ((a.errors -> -1) - 'traceback')::text END AS error,
        CASE WHEN octet_length(a.result::text) <= $2::integer THEN a.result::text END AS result,
        coalesce(octet_length(a.result::text) > $2::integer, false) AS result_left_out,
        greatest(a.created_at, a.ready_at, a.attempted_at, a.finished_at, (a.errors -> -1 ->> 'at')::timestamptz) AS changed_at,
