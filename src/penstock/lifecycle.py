@@ -153,7 +153,7 @@ class Service(ABC):
     async def _run(self) -> None:
         backoff = BACKOFF_FIRST
         lost_one = False
-        while True:
+        while not failures.cancels():
             self._woken.clear()
             try:
                 delay = await self._tick()
@@ -162,6 +162,7 @@ class Service(ABC):
                 lost_one = False
                 self.health.back(self.name)
             except Exception as error:
+                failures.raise_if_cancelled(error)
                 await self.health.reconnect(error)
                 if _is_of_connection(error) and not lost_one:
                     # One connection of several is of no use: another will do if the database lives.

@@ -52,3 +52,25 @@ async def test_one_that_rests_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     service.start()
     await service.stop()
     assert not service.began.is_set()
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+async def test_a_tick_that_ends_otherwise_than_by_its_cancellation_is_the_last(
+    is_raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncpg raises something else where the connection breaks while a statement is cancelled."""
+    monkeypatch.setattr("penstock.lifecycle.FINISH", 0.01)
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as cancelled:
+            if is_raised:
+                raise ConnectionResetError from cancelled
+
+    service = Ticking(work)
+    service.start()
+    await service.began.wait()
+    [running] = asyncio.all_tasks() - {asyncio.current_task()}
+    await service.stop()
+    assert running.done()

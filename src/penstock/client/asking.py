@@ -98,9 +98,7 @@ class Asking:
         again: bool,
     ) -> T:
         """Ask, and ask again after a moment if the connection broke and that does no harm."""
-        task = asyncio.current_task()
-        assert task is not None
-        cancels = task.cancelling()
+        cancels = failures.cancels()
         waits = iter(AGAIN)
         while True:
             was_sent = progress.is_sent
@@ -112,9 +110,7 @@ class Asking:
                     async with on.transaction():
                         return await self._tenant.ask(on, self.store, question)
             except Exception as error:
-                if task.cancelling() > cancels:
-                    # asyncpg has broken off the statement, and lost the reason on the way.
-                    raise asyncio.CancelledError from error
+                failures.raise_if_cancelled(error, cancels)
                 if failures.is_read_only(error):
                     await self._link.reconnect()
                 if failures.never_arrived(error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 
@@ -187,3 +188,19 @@ def _layers(error: BaseException) -> Iterator[BaseException]:
     while layer is not None and not isinstance(layer, PenstockError):
         yield layer
         layer = getattr(layer, "orig", None) or layer.__cause__
+
+
+def cancels() -> int:
+    """How often the running task has been told to end so far."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def raise_if_cancelled(error: BaseException, cancels_before: int = 0) -> None:
+    """Raise CancelledError if the running task was told to end while it waited for a statement.
+
+    asyncpg breaks the statement off and may raise another error than the cancellation, such as
+    that the connection was closed. Whoever tries again after errors would then never end.
+    """
+    if cancels() > cancels_before:
+        raise asyncio.CancelledError from error

@@ -190,6 +190,7 @@ class Completer:
                 batch = await self._checked(batch)
                 unsettled = await self._store.settle(self._pool, batch) if batch else []
             except Exception as error:
+                failures.raise_if_cancelled(error)
                 tries += 1
                 trouble = await self._heeded(error)
                 if not self._may_wait(trouble, tries):
@@ -213,6 +214,7 @@ class Completer:
             try:
                 await self._store.ensure_partitions(self._pool, self._partitions_ahead)
             except Exception as why:
+                failures.raise_if_cancelled(why)
                 return why
         return error
 
@@ -257,6 +259,7 @@ class Completer:
         try:
             unsettled = await self._store.settle(self._pool, [refusal])
         except Exception as again:
+            failures.raise_if_cancelled(again)
             if failures.is_lost(again) or failures.is_passing(again):
                 self._put_off(bad)
             else:
@@ -294,6 +297,7 @@ class Completer:
         try:
             lost = await self._store.lose_unwritten(self._pool, [bad], str(error))
         except Exception as why:
+            failures.raise_if_cancelled(why)
             logger.info("The job %d could not be taken back: %s", bad.id, why)
             return False
         if lost:

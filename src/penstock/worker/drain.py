@@ -55,10 +55,12 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
 
 async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
     """Ask, and again a few times if the database is away: it may be one connection of the pool."""
+    cancels = failures.cancels()
     for wait in AGAIN:
         try:
             return await ask()
         except Exception as error:
+            failures.raise_if_cancelled(error, cancels)
             if not failures.is_unavailable(error):
                 raise
             await asyncio.sleep(wait)

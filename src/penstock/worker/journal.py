@@ -115,11 +115,13 @@ class Journal:
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = BACKOFF_FIRST, monotonic()
+        cancels = failures.cancels()
         while True:
             try:
                 async with self._turn:
                     return await question()
             except Exception as error:
+                failures.raise_if_cancelled(error, cancels)
                 if told := stale(run, error) or refused(error):
                     raise told from error
                 is_locked = failures.is_state(error, LOCKED)

@@ -28,10 +28,12 @@ async def when_there_is_room(ask: Callable[[], Awaitable[T]], seconds: float | N
     """
     began = time.monotonic()
     has_warned = False
+    cancels = failures.cancels()
     while True:
         try:
             answer = await ask()
         except Exception as error:
+            failures.raise_if_cancelled(error, cancels)
             is_over = seconds is not None and time.monotonic() - began >= seconds
             if is_over or not is_full(error):
                 raise
