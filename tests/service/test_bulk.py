@@ -121,6 +121,54 @@ async def test_dead_letters_are_retried_by_a_filter(
     assert await states(http, [*failed, *waiting]) == ["ready"] * 4
 
 
+async def test_dead_letters_are_retried_in_several_calls_and_none_twice(
+    http: httpx.AsyncClient,
+    app: Penstock,
+    connection: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acting, "PAGE", 2)
+    monkeypatch.setattr(acting, "PAGES", 1)
+    failed = await dead(connection, 5, task="greet")
+    changed, after, until = 0, None, None
+    while True:
+        given = {"until": until, "after": after} if after else {}
+        done = await act(http, "retry", filter={"task": "greet"}, **given)
+        changed += done["changed"]
+        # What came back fails again meanwhile.
+        await app.cancel_many(failed)
+        after, until = done["after"], done["until"]
+        if after is None:
+            break
+    assert changed == 5
+
+
+async def test_a_filter_by_text_is_worked_through_too(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acting, "PAGE", 2)
+    monkeypatch.setattr(acting, "PAGES", 1)
+    ids = await enqueued(http, 3)
+    tried = await act(http, "cancel", filter={"text": "N"}, dry_run=True)
+    first = await act(http, "cancel", filter={"text": "N"}, until=tried["until"])
+    second = await act(http, "cancel", filter={"text": "N"}, after=first["after"])
+    assert (tried["matched"], first["changed"], second["changed"]) == (3, 2, 1)
+    assert await states(http, ids) == ["cancelled"] * 3
+
+
+async def test_a_place_that_no_call_gave_is_refused(http: httpx.AsyncClient) -> None:
+    for filter, after in (
+        ({"queue": "q"}, "x"),
+        ({"queue": "q"}, "7"),
+        ({"queue": "q"}, "7-7-7"),
+        ({"queue": "q"}, "7-7-9999999-7"),
+        ({"text": "q"}, "7-7"),
+    ):
+        given = {"action": "cancel", "filter": filter, "after": after}
+        answer = await http.post("/bulk/actions", json=given)
+        assert answer.status_code == 422, (filter, after, answer.text)
+
+
 async def test_an_action_without_a_selection_or_with_two_is_refused(
     http: httpx.AsyncClient,
 ) -> None:

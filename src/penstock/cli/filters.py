@@ -74,7 +74,7 @@ class Filter:
 
         insights = reached.insights
         chosen: Any = [str(state) for state in self.state or states]
-        async for page in matching(
+        async for ids, after in matching(
             reached.client,
             states=chosen,
             queue=self.queue,
@@ -88,7 +88,7 @@ class Filter:
             below=None if self.until is None else await insights.last_before(self.until) + 1,
             size=PAGE,
         ):
-            yield page
+            yield ids, after is not None
 
     async def pages(
         self,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from penstock.client import Client
 from penstock.client.answers import Acted
+from penstock.client.matching import matching, newest
+from penstock.errors import ConfigError
 from penstock.job import FINAL, LIVE, State
 from penstock.service.caller import Caller
 from penstock.service.models.jobs import Action
@@ -40,7 +43,7 @@ async def act(client: Client, action: Action, caller: Caller) -> Acted:
     if action.ids is not None:
         return await _selected(client, action, change)
     which = _filter(action)
-    until = action.until or await _newest(client, which)
+    until = action.until or await newest(client)
     if action.dry_run:
         return await _counted(client, which, until)
     return await _filtered(client, action, which, until, change)
@@ -64,10 +67,32 @@ def _filter(action: Action) -> dict[str, Any]:
     return which
 
 
-async def _newest(client: Client, which: dict[str, Any]) -> str:
-    """The newest job that the filter finds now; those that come later are not meant."""
-    page = await client.list(**which, limit=1)
-    return page.jobs[0].id if page.jobs else page.after or "0"
+async def _pages(
+    client: Client, which: dict[str, Any], until: str, after: str | None
+) -> AsyncGenerator[tuple[list[str], str | None]]:
+    """Ids of jobs that are not newer than `until`, and where the next page begins, if there is one.
+
+    By what agrees with the filter, however long the history is. What the arguments of jobs hold is
+    in no index: for a text they are looked through from the newest on.
+    """
+    if "text" not in which:
+        names = ("queue", "task", "tenant", "subject", "tag", "batch", "workflow")
+        chosen = {name: which.get(name) for name in names}
+        found = matching(
+            client, states=which["state"], **chosen, above=None, below=int(until) + 1,
+            size=PAGE, after=after,
+        )  # fmt: skip
+        async with aclosing(found):
+            async for page in found:
+                yield page
+        return
+    after = after or str(int(until) + 1)
+    if not after.isdigit():
+        raise ConfigError("after", after, "the `after` of a call with this filter")
+    while after is not None:
+        jobs = await client.list(**which, after=after, limit=PAGE)
+        after = jobs.after
+        yield [job.id for job in jobs.jobs], after
 
 
 async def _selected(client: Client, action: Action, change: Change) -> Acted:
@@ -82,29 +107,27 @@ async def _selected(client: Client, action: Action, change: Change) -> Acted:
 
 
 async def _counted(client: Client, which: dict[str, Any], until: str) -> Acted:
-    number, start = 0, _behind(until)
-    for _ in range(COUNTED // PAGE):
-        page = await client.list(**which, after=start, limit=PAGE)
-        number += len(page.jobs)
-        if page.after is None:
-            return Acted(dry_run=True, matched=number, is_exact=True, until=until)
-        start = page.after
-    return Acted(dry_run=True, matched=number, is_exact=False, until=until)
+    number, after = 0, None
+    async with aclosing(_pages(client, which, until, None)) as pages:
+        for _ in range(COUNTED // PAGE):
+            ids, after = await anext(pages)
+            number += len(ids)
+            if after is None:
+                break
+    return Acted(dry_run=True, matched=number, is_exact=after is None, until=until)
 
 
 async def _filtered(
     client: Client, action: Action, which: dict[str, Any], until: str, change: Change
 ) -> Acted:
-    start, matched, left = action.after or _behind(until), 0, dict[str, str]()
-    after: str | None = start
-    for _ in range(PAGES):
-        page = await client.list(**which, after=after, limit=PAGE)
-        ids = [job.id for job in page.jobs]
-        matched += len(ids)
-        left |= _left(action, await change(ids)) if ids else {}
-        after = page.after
-        if after is None:
-            break
+    after, matched, left = action.after, 0, dict[str, str]()
+    async with aclosing(_pages(client, which, until, after)) as pages:
+        for _ in range(PAGES):
+            ids, after = await anext(pages)
+            matched += len(ids)
+            left |= _left(action, await change(ids)) if ids else {}
+            if after is None:
+                break
     return Acted(
         dry_run=False,
         matched=matched,
@@ -119,8 +142,3 @@ async def _filtered(
 def _left(action: Action, answers: dict[str, str]) -> dict[str, str]:
     done = DONE[action.action]
     return {job: why for job, why in answers.items() if why not in done}
-
-
-def _behind(until: str) -> str:
-    """Where a page begins whose first job may be this one."""
-    return str(int(until) + 1)

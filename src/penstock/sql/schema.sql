@@ -2902,15 +2902,19 @@ CREATE FUNCTION penstock.match_jobs_v1(p_states text[], p_queue text, p_task tex
     AS $_$
 DECLARE
     v_until  timestamptz := least(p_until, statement_timestamp());
+    -- By its bare name the id would lead the planner to the primary key, past all other jobs. The index of batches is in
+    -- the order of ids; a range of one batch keeps the planner on it.
+    v_id     text := CASE WHEN p_batch IS NULL AND (p_workflow IS NOT NULL OR p_subject IS NOT NULL)
+                          THEN 'j.id + 0' ELSE 'j.id' END;
+    v_below  text := CASE WHEN p_batch IS NULL THEN v_id || ' < ' ELSE 'j.batch >= $7 AND (j.batch, j.id) < ($7, ' END;
+    v_end    text := CASE WHEN p_batch IS NULL THEN '' ELSE ')' END;
+    v_order  text := CASE WHEN p_batch IS NULL THEN '' ELSE 'j.batch DESC, ' END || v_id || ' DESC';
     v_filter text := '
            AND ($1 IS NULL OR j.state = ANY ($1)) AND ($2 IS NULL OR j.queue = $2) AND ($3 IS NULL OR j.task = $3)
            AND ($4 IS NULL OR j.tenant = $4) AND ($5 IS NULL OR j.subject = $5) AND ($6 IS NULL OR $6 = ANY (j.tags))
-           AND ($7 IS NULL OR j.batch = $7) AND ($8 IS NULL OR j.workflow = $8) AND j.id > $9 AND j.id < $10';
-    -- A list by id would be read by the primary key, past all other jobs: an expression keeps the planner from it.
-    v_by_id  text := CASE WHEN coalesce(p_batch, p_workflow) IS NOT NULL OR p_subject IS NOT NULL
-                          THEN 'j.id + 0 DESC' ELSE 'j.id DESC' END;
-    v_above  bigint := coalesce(p_above, -9223372036854775808);
-    v_below  bigint := coalesce(p_below, 9223372036854775807);
+           AND ($8 IS NULL OR j.workflow = $8) AND ' || v_id || ' > $9 AND ' || v_below || '$10' || v_end;
+    v_first  bigint := coalesce(p_above, -9223372036854775808);
+    v_last   bigint := coalesce(p_below, 9223372036854775807);
     v_days   date[];
     v_day    date;
     v_left   integer := p_limit;
@@ -2918,9 +2922,9 @@ DECLARE
 BEGIN
     IF p_day IS NULL AND (p_states IS NULL OR p_states && ARRAY['scheduled', 'ready', 'running', 'blocked']) THEN
         RETURN QUERY EXECUTE format(
-            'SELECT j.id, NULL::date, NULL::timestamptz, $11 FROM job AS j WHERE true %s ORDER BY %s LIMIT $12', v_filter, v_by_id)
-            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_above,
-                  least(v_below, p_id), v_until, v_left;
+            'SELECT j.id, NULL::date, NULL::timestamptz, $11 FROM job AS j WHERE true %s ORDER BY %s LIMIT $12', v_filter, v_order)
+            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_first,
+                  least(v_last, p_id), v_until, v_left;
         GET DIAGNOSTICS v_found = ROW_COUNT;
         v_left := v_left - v_found;
     END IF;
@@ -2933,10 +2937,10 @@ BEGIN
         RETURN QUERY EXECUTE format(
             'SELECT j.id, $13, j.finished_at, $11 FROM job_history AS j WHERE %s AND j.finished_at < $11 %s %s LIMIT $12',
             CASE v_day WHEN '-infinity' THEN 'j.expires_on <> ALL ($16)' ELSE 'j.expires_on = $13' END, v_filter,
-            CASE WHEN p_states = ARRAY['failed'] AND v_by_id = 'j.id DESC'
+            CASE WHEN p_states = ARRAY['failed'] AND v_order = 'j.id DESC'
                  THEN $q$AND j.state = 'failed' AND (j.finished_at, j.id) < ($14, $15) ORDER BY j.finished_at DESC, j.id DESC$q$
-                 ELSE 'AND j.id < $15 ORDER BY ' || v_by_id END)
-            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_above, v_below, v_until, v_left,
+                 ELSE 'AND ' || v_below || '$15' || v_end || ' ORDER BY ' || v_order END)
+            USING p_states, p_queue, p_task, p_tenant, p_subject, p_tag, p_batch, p_workflow, v_first, v_last, v_until, v_left,
                   v_day, CASE WHEN v_day = p_day THEN p_at ELSE 'infinity' END,
                   CASE WHEN v_day = p_day THEN p_id ELSE 9223372036854775807 END, v_days;
         GET DIAGNOSTICS v_found = ROW_COUNT;

@@ -33,3 +33,9 @@ async def matches(
     behind = (None,) * 4 if after is None else (after.until, after.day, after.at, after.id)
     rows = await on.fetch(store.statement("match_jobs"), *which, *behind, limit)
     return [Match(**row) for row in rows]
+
+
+async def newest_id(store: Store, on: Executor) -> int:
+    """The highest id that a job has got so far; 0 if none has."""
+    newest: int | None = await on.fetchval(store.statement("newest_id"), store.schema)
+    return newest or 0

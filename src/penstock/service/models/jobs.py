@@ -14,6 +14,9 @@ TASK = worded(
     r"^[A-Za-z0-9_.:-]{1,200}$",
     "a task's name: at most 200 of the letters A to Z and a to z, digits, and _ . : -",
 )
+AFTER = worded(
+    r"^[0-9]{1,18}(-[0-9]{1,17}(-[0-9]{1,7}-[0-9]{1,17})?)?$", "the `after` of the call before"
+)
 QUEUE = worded(
     r"^[A-Za-z0-9_.:-]{1,128}$",
     "a queue's name: at most 128 of the letters A to Z and a to z, digits, and _ . : -",
@@ -109,5 +112,5 @@ class Action(Closed):
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
     filter: JobFilter | None = None
     until: Id | None = None
-    after: Id | None = None
+    after: Annotated[str, Field(pattern=AFTER)] | None = None
     dry_run: StrictBool = False
