@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from contextlib import suppress
 from datetime import timedelta
 from importlib.resources import files
@@ -108,6 +109,53 @@ async def test_each_migration_has_a_way_back_that_leaves_nothing(
         assert await content(connection) == state
         assert await migrate(connection, to=number) == [undone]
         assert await content(connection) == made
+
+
+# What a function calls, and which tables it names, as far as the newest schema knows them.
+NAMED = re.compile(r"\b([a-z_0-9]+)(?= ?\()|\b(?:FROM|JOIN|INTO|UPDATE|ONLY|USING) \"?([a-z_]+)\b")
+PARTS = """
+SELECT proname AS name, pg_get_functiondef(oid) AS body FROM pg_proc
+ WHERE pronamespace = 'penstock'::regnamespace
+UNION ALL
+SELECT relname, NULL FROM pg_class
+ WHERE relnamespace = 'penstock'::regnamespace AND relkind IN ('r', 'p', 'v')
+"""
+
+
+async def parts(connection: asyncpg.Connection) -> tuple[set[str], dict[str, set[str]]]:
+    """What a schema has, and what each of its functions names."""
+    rows = await connection.fetch(PARTS)
+    named = {
+        row["name"]: {call or table for call, table in NAMED.findall(row["body"])}
+        for row in rows
+        if row["body"] is not None
+    }
+    return {row["name"] for row in rows}, named
+
+
+async def test_no_migration_leaves_a_function_without_what_it_calls(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        known, _ = await parts(connection)
+        for number in (*range(NEWEST - 1, 0, -1), *range(1, NEWEST + 1)):
+            await migrate(connection, to=number)
+            there, named = await parts(connection)
+            missing = {name: lost for name, used in named.items() if (lost := used & known - there)}
+            assert missing == {}, f"at migration {number}"
+            assert named
+
+
+async def test_jobs_are_cancelled_and_fenced_at_the_first_migration(empty: Database) -> None:
+    async with empty.connect() as connection:
+        await migrate(connection)
+        await migrate(connection, to=1)
+        job = await connection.fetchval("SELECT penstock.enqueue('work')")
+        cancel = "SELECT answer FROM penstock.cancel_v1(ARRAY[$1::bigint])"
+        assert await connection.fetchval(cancel, job) == "cancelled"
+        assert await connection.fetchval(cancel, job) == "cancelled"
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await connection.execute("SELECT penstock.fence_v1($1, gen_random_uuid())", job)
+        assert refused.value.sqlstate == "PS003"
 
 
 async def test_there_and_back_again_with_a_row_in_every_table(empty: Database) -> None:

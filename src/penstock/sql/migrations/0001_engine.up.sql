@@ -42,6 +42,7 @@ CREATE TABLE :"schema".job (
     meta          jsonb,
     retry         jsonb,
     errors        jsonb,
+    step          text COLLATE "C",  -- what a job is called in its workflow
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_is_live CHECK (state IN ('scheduled', 'ready', 'running', 'blocked')),
     CONSTRAINT job_running_has_lease_and_token
@@ -112,6 +113,7 @@ CREATE TABLE :"schema".job_history (
     retry         jsonb,
     errors        jsonb,
     result        jsonb,
+    step          text COLLATE "C",
     CONSTRAINT job_history_pkey PRIMARY KEY (id, expires_on),
     CONSTRAINT job_history_state_is_final CHECK (state IN ('completed', 'failed', 'cancelled')),
     CONSTRAINT job_history_reason_given CHECK (state = 'completed' OR reason IS NOT NULL),
@@ -128,13 +130,15 @@ CREATE VIEW :"schema".job_all AS
 SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, NULL::timestamptz AS finished_at,
        deadline, stuck_since, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
        priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, NULL::jsonb AS result, NULL::date AS expires_on
+       reason, unique_key, tags, args, meta, retry, errors, NULL::jsonb AS result, NULL::date AS expires_on,
+       step, pending
   FROM :"schema".job
 UNION ALL
 SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at,
        deadline, NULL::timestamptz, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
        priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, result, expires_on
+       reason, unique_key, tags, args, meta, retry, errors, result, expires_on,
+       step, 0
   FROM :"schema".job_history;
 
 -- A worker session's right to its jobs. A heartbeat is one row, however many jobs run.
@@ -383,6 +387,7 @@ $$;
 \ir ../functions/expires_on_v1.sql
 \ir ../functions/list_partitions_v1.sql
 \ir ../functions/history_dates_v1.sql
+\ir ../functions/find_jobs_v1.sql
 \ir ../functions/finish_v1.sql
 \ir ../functions/put_back_v1.sql
 \ir ../functions/explain_unsettled_v1.sql
@@ -405,6 +410,7 @@ $$;
 \ir ../functions/retry_v1.sql
 \ir ../functions/delete_v1.sql
 \ir ../functions/progress_v1.sql
+\ir ../functions/completed_v1.sql
 \ir ../functions/fence_v1.sql
 \ir ../functions/ensure_partitions_v1.sql
 \ir ../functions/cover_retention_v1.sql

@@ -136,7 +136,6 @@ $$;
 \ir ../functions/rules_v1.sql
 \ir ../functions/rules_version_v1.sql
 \ir ../functions/is_paused_v1.sql
-\ir ../functions/completed_v1.sql
 \ir ../functions/ensure_partitions_v2.sql
 \ir ../functions/drop_partition_v1.sql
 \ir ../functions/delete_v2.sql

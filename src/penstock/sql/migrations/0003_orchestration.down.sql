@@ -4,9 +4,9 @@
 DELETE FROM :"schema".dependency;
 DELETE FROM :"schema".batch_delta;
 DELETE FROM :"schema".batch;
-UPDATE :"schema".job SET batch = NULL, workflow = NULL, has_children = false
+UPDATE :"schema".job SET batch = NULL, workflow = NULL, step = NULL, has_children = false
  WHERE batch IS NOT NULL OR workflow IS NOT NULL;
-UPDATE :"schema".job_history SET batch = NULL, workflow = NULL, has_children = false
+UPDATE :"schema".job_history SET batch = NULL, workflow = NULL, step = NULL, has_children = false
  WHERE batch IS NOT NULL OR workflow IS NOT NULL;
 SELECT :"schema".finish_v2(
            array_agg(j.id), NULL, array_agg('cancelled'::text), array_agg('workflow_removed'::text), NULL, NULL, NULL, NULL,
@@ -25,7 +25,7 @@ DROP FUNCTION :"schema".sweep_v3, :"schema".delete_v3, :"schema".unblock_v1, :"s
     :"schema".enqueue_stored_v1, :"schema".enqueue, :"schema".enqueue_v3, :"schema".depend_v1, :"schema".refuse_cycle_v1,
     :"schema".join_batch_v1, :"schema".replace_v1, :"schema".be_unique_v1, :"schema".hold_unique_v1,
     :"schema".choose_unique_v1, :"schema".claim_v3, :"schema".settle_v2, :"schema".settle_unlocked_v2,
-    :"schema".put_back_v2;
+    :"schema".put_back_v2, :"schema".hold_waits_v1;
 -- For people and for other languages: enqueue one job from plain SQL. Forwards to the newest version.
 CREATE FUNCTION :"schema".enqueue(
     task text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority integer DEFAULT 0,
@@ -125,26 +125,10 @@ END
 $$;
 DROP FUNCTION :"schema".finish_v2, :"schema".free_children_v1, :"schema".doom_v1, :"schema".release_keys_v1;
 
-DROP FUNCTION :"schema".find_jobs_v1, :"schema".match_jobs_v1;
-DROP VIEW :"schema".job_all;
-CREATE VIEW :"schema".job_all AS
-SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, NULL::timestamptz AS finished_at,
-       deadline, stuck_since, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
-       priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, NULL::jsonb AS result, NULL::date AS expires_on
-  FROM :"schema".job
-UNION ALL
-SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at,
-       deadline, NULL::timestamptz, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
-       priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, result, expires_on
-  FROM :"schema".job_history;
-
+DROP FUNCTION :"schema".match_jobs_v1;
 DROP INDEX :"schema".job_blocked, :"schema".job_batch, :"schema".job_workflow, :"schema".job_history_batch, :"schema".job_history_workflow;
-ALTER TABLE :"schema".job_history DROP COLUMN step;
-ALTER TABLE :"schema".job DROP COLUMN step;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
-DROP TABLE :"schema".workflow, :"schema".event_wait;
+DROP TABLE :"schema".workflow, :"schema".event_wait, :"schema".event;
 ALTER TABLE :"schema".step
     DROP CONSTRAINT step_pkey, DROP CONSTRAINT step_kind_known, DROP COLUMN kind,
     ADD CONSTRAINT step_pkey PRIMARY KEY (job, name);

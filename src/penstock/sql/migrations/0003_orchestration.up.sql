@@ -41,10 +41,6 @@ ALTER TABLE :"schema".dependency
     ADD COLUMN satisfied boolean NOT NULL DEFAULT false;
 CREATE INDEX dependency_workflow ON :"schema".dependency (workflow);
 
--- What a job is called in its workflow.
-ALTER TABLE :"schema".job ADD COLUMN step text COLLATE "C";
-ALTER TABLE :"schema".job_history ADD COLUMN step text COLLATE "C";
-
 -- Only jobs of batches and workflows, and those that wait for others, pay for these. In the order of ids, so that many are changed in pieces.
 CREATE INDEX job_batch ON :"schema".job (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_workflow ON :"schema".job (workflow) WHERE workflow IS NOT NULL;
@@ -52,22 +48,6 @@ CREATE INDEX job_blocked ON :"schema".job (queue) WHERE state = 'blocked';
 CREATE INDEX job_history_batch ON :"schema".job_history (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_history_workflow ON :"schema".job_history (workflow) WHERE workflow IS NOT NULL;
 
-CREATE OR REPLACE VIEW :"schema".job_all AS
-SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, NULL::timestamptz AS finished_at,
-       deadline, stuck_since, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
-       priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, NULL::jsonb AS result, NULL::date AS expires_on,
-       step, pending
-  FROM :"schema".job
-UNION ALL
-SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished_at,
-       deadline, NULL::timestamptz, timeout, last_token, attempt, failures, max_attempts, losses, max_losses,
-       priority, args_version, has_children, state, queue, lane, task, tenant, subject, requested_by,
-       reason, unique_key, tags, args, meta, retry, errors, result, expires_on,
-       step, 0
-  FROM :"schema".job_history;
-
-\ir ../functions/find_jobs_v1.sql
 \ir ../functions/match_jobs_v1.sql
 
 -- Beside steps a job remembers where it slept, which events it got and how often it has polled: a later migration
@@ -92,6 +72,22 @@ CREATE TABLE :"schema".event_wait (
 CREATE INDEX event_wait_name ON :"schema".event_wait (tenant, name, job) WHERE NOT woken;
 CREATE INDEX event_wait_until ON :"schema".event_wait (until) WHERE NOT woken AND until IS NOT NULL;
 
+-- What was sent, for the jobs of a tenant that wait for its name or will. told: nobody is left to be woken for it.
+CREATE TABLE :"schema".event (
+    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant      text COLLATE "C" NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    sent_at     timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    told        boolean     NOT NULL DEFAULT true,
+    payload     jsonb       NOT NULL,
+    CONSTRAINT event_pkey PRIMARY KEY (id),
+    CONSTRAINT event_name_not_empty CHECK (name <> '')
+);
+CREATE INDEX event_name ON :"schema".event (tenant, name, id);
+CREATE INDEX event_expiry ON :"schema".event (expires_at);
+CREATE INDEX event_untold ON :"schema".event (id) WHERE NOT told;
+
 \ir ../functions/release_keys_v1.sql
 \ir ../functions/doom_v1.sql
 \ir ../functions/free_children_v1.sql
@@ -107,6 +103,7 @@ AS $$
     SELECT finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results,
                      p_settled, p_now);
 $$;
+\ir ../functions/hold_waits_v1.sql
 \ir ../functions/put_back_v2.sql
 \ir ../functions/settle_unlocked_v2.sql
 \ir ../functions/settle_v2.sql

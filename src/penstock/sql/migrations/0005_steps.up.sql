@@ -1,4 +1,4 @@
--- Durable steps, their cache, and events that jobs wait for.
+-- Durable steps, their cache, and how jobs wait for events.
 
 -- Results of steps that the jobs of a tenant share, by a hash of the step, its code and its arguments.
 CREATE TABLE :"schema".step_cache (
@@ -15,22 +15,6 @@ CREATE TABLE :"schema".step_cache (
 CREATE INDEX step_cache_use ON :"schema".step_cache (used_at) INCLUDE (size);
 CREATE INDEX step_cache_expiry ON :"schema".step_cache (expires_at);
 
--- What was sent, for the jobs of a tenant that wait for its name or will. told: nobody is left to be woken for it.
-CREATE TABLE :"schema".event (
-    id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
-    tenant      text COLLATE "C" NOT NULL,
-    name        text COLLATE "C" NOT NULL,
-    sent_at     timestamptz NOT NULL,
-    expires_at  timestamptz NOT NULL,
-    told        boolean     NOT NULL DEFAULT true,
-    payload     jsonb       NOT NULL,
-    CONSTRAINT event_pkey PRIMARY KEY (id),
-    CONSTRAINT event_name_not_empty CHECK (name <> '')
-);
-CREATE INDEX event_name ON :"schema".event (tenant, name, id);
-CREATE INDEX event_expiry ON :"schema".event (expires_at);
-CREATE INDEX event_untold ON :"schema".event (id) WHERE NOT told;
-
 \ir ../functions/hold_attempt_v1.sql
 \ir ../functions/read_steps_v1.sql
 \ir ../functions/save_step_v1.sql
@@ -44,6 +28,5 @@ CREATE INDEX event_untold ON :"schema".event (id) WHERE NOT told;
 \ir ../functions/wake_waiters_v1.sql
 \ir ../functions/send_event_v1.sql
 \ir ../functions/await_event_v1.sql
-\ir ../functions/hold_waits_v1.sql
 \ir ../functions/wake_waits_v1.sql
 \ir ../functions/sweep_events_v1.sql
