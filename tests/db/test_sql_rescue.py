@@ -327,6 +327,18 @@ async def test_a_worker_that_keeps_unwritten_outcomes_is_not_past_any_timeout(
     assert await overtime(engine, after(41)) == {ended["id"]: False}
 
 
+async def test_a_worker_that_goes_on_keeps_only_the_jobs_whose_outcomes_are_unwritten(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=1000)
+    ended = await engine.begun(lease, timeouts=30.0)
+    stuck = await engine.begun(lease, timeouts=30.0)
+    unwritten = {"jobs": 1, "is_claiming": True, "ids": [str(ended["id"])]}
+    info = json.dumps({"unwritten": unwritten})
+    await engine.call("heartbeat_v1", lease=lease, ttl=1000.0, info=info, now=NOON)
+    assert await overtime(engine, after(41)) == {stuck["id"]: False}
+
+
 async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(
     engine: Engine,
 ) -> None:

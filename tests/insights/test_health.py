@@ -182,6 +182,17 @@ async def test_workers_that_cannot_write_outcomes(
     assert told(await looked(insights)) == [("unwritten", "degraded")]
 
 
+async def test_workers_that_go_on_although_one_outcome_cannot_be_written(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    unwritten = {"jobs": 1, "error": "RaiseError", "message": "odd", "is_claiming": True}
+    await lease(connection, "a", info=json.dumps({**json.loads(INFO), "unwritten": unwritten}))
+
+    health = await looked(insights)
+    assert told(health) == [("unwritten", "degraded")]
+    assert "goes on with others" in health.causes[0].told
+
+
 async def test_a_database_that_is_slow(insights: Insights) -> None:
     assert told(await looked(insights, latency_degraded=0.0)) == [("database", "degraded")]
     slow = await looked(insights, latency_degraded=0.0, latency_down=0.0)

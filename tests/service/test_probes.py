@@ -158,6 +158,8 @@ async def test_a_service_whose_workers_cannot_write_outcomes_is_not_ready(
 ) -> None:
     told = '{"unwritten": {"jobs": 2, "error": "RaiseError", "message": "of a trigger"}}'
     lease = await connection.fetchval("SELECT penstock.open_lease_v1('ada', 3600, $1)", told)
+    odd = '{"unwritten": {"jobs": 1, "error": "E", "message": "m", "is_claiming": true}}'
+    await connection.fetchval("SELECT penstock.open_lease_v1('bob', 3600, $1)", odd)
 
     answer = await http.get("/readyz")
     await connection.fetch("SELECT penstock.heartbeat_v1($1, 3600, '{\"unwritten\": null}')", lease)

@@ -10,6 +10,8 @@ import pytest
 
 from penstock import Context, Penstock, Worker
 from penstock.errors import NotAllowed
+from penstock.worker import completer
+from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import asked, crew_of, worker_of
 
@@ -148,6 +150,91 @@ async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
     assert (job.reason, job.losses, slow.runs.count("bad")) == ("unwritten", 2, 2)
     assert {(error.kind, error.type) for error in job.errors} == {("unwritten", "OutcomeUnwritten")}
     assert all("the history is closed" in error.message for error in job.errors)
+
+
+async def test_one_refused_outcome_keeps_no_other_job_from_being_claimed(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(REFUSE_ONE)
+    slow.go_on.set()
+    worker = worker_of(app, {"default": 1}, unwritten_retry=3600)
+    async with worker:
+        bad = await app.enqueue(slow.task.options(tags=["bad"]), "bad")
+        await until(lambda: crew_of(worker).completer.unsettled, what="the refusal")
+        good = await app.enqueue(slow.task.options(priority=-1), "good")
+        assert await app.wait(good, timeout=30) == "good"
+        await until(lambda: has_lost(app, bad), what="the refused one to count a loss")
+
+
+async def has_lost(app: Penstock, job: Any) -> bool:
+    return (await app.get(job)).losses > 0
+
+
+async def test_a_retry_that_is_written_proves_nothing_about_outcomes_that_end_jobs(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    """Their rows go into the history, which refuses all."""
+    worker = worker_of(app, {"default": 9}, unwritten_retry=2)
+    async with worker:
+        ended, failing = await slow.running(app, worker, "ended", "failing")
+        await connection.execute(REFUSE_ALL)
+        slow.go_on.set()
+        await until(lambda: worker.tally.retried, what="the retry to be written")
+        tries = asked(app, "settle")
+        await until(lambda: tries, what="another try")
+        drop = "DROP TRIGGER refuse ON penstock.job_history"
+        await until(lambda: has_run(connection, drop), what="it to be mended")
+        assert await app.wait(ended, timeout=30) == "ended"
+    ended = await app.get(ended)
+    assert (ended.attempt, ended.losses, slow.runs.count("ended")) == (1, 0, 1)
+    assert (await app.get(failing)).losses == 0
+
+
+async def test_an_outcome_whose_row_stays_locked_is_told_and_holds_up_no_other(
+    app: Penstock,
+    slow: Slow,
+    database: Database,
+    connection: asyncpg.Connection,
+    errors: Callable[[], list[str]],
+) -> None:
+    worker = worker_of(app, {"default": 1}, unwritten_retry=0.2)
+    async with worker, database.connect() as other:
+        [locked] = await slow.running(app, worker, "locked")
+        async with other.transaction():
+            await other.execute("SELECT FROM penstock.job FOR UPDATE")
+            slow.go_on.set()
+            await until(errors, what="the worker to say so")
+            told = await until(lambda: unwritten(connection), what="the lease to say so")
+            assert (told["ids"], told["is_claiming"]) == ([locked.id], True)
+            assert "locked" in told["message"]
+            good = await app.enqueue(slow.task, "good")
+            assert await app.wait(good, timeout=30) == "good"
+        assert await app.wait(locked, timeout=30) == "locked"
+        await until(lambda: is_over(connection), what="the lease to say that it is over")
+    assert len(errors()) == 1
+    assert (await app.get(locked)).attempt == 1
+
+
+async def test_an_error_that_passes_is_told_if_it_lasts(
+    app: Penstock,
+    slow: Slow,
+    database: Database,
+    errors: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(completer, "PASSING_TRIES", 1)
+    worker = worker_of(app, {"default": 9}, unwritten_retry=0.2)
+    async with worker, database.connect() as other:
+        jobs = await slow.running(app, worker, "one", "two", "three")
+        async with other.transaction():
+            await other.execute("LOCK TABLE penstock.job_history IN SHARE MODE")
+            slow.go_on.set()
+            await until(lambda: crew_of(worker).completer.is_refused, what="no more claims")
+        for job in jobs:
+            await app.wait(job, timeout=30)
+            assert (await app.get(job)).attempt == 1
+        await until(lambda: not crew_of(worker).completer.is_refused, what="claims to go on")
+    assert "lock timeout" in errors()[-1]
 
 
 async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do_not(

@@ -178,12 +178,14 @@ def _lost_workers(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
 def _unwritten(seen: Seen) -> Iterator[Cause]:
     """Down if no worker can end a job; with some that can, only a part is held up."""
     held = [(worker, worker.unwritten) for worker in seen.alive if worker.unwritten is not None]
+    none_claims = sum(not unwritten.is_claiming for _, unwritten in held) == len(seen.alive)
     for worker, unwritten in held:
+        meanwhile = "goes on with others" if unwritten.is_claiming else "claims none meanwhile"
         yield Cause(
             check="unwritten",
-            status="down" if len(held) == len(seen.alive) else "degraded",
+            status="down" if none_claims else "degraded",
             told=f"The worker {worker.name} cannot write the outcomes of "
-            f"{counted(unwritten.jobs, 'job')}, and claims none meanwhile: {unwritten.message}.",
+            f"{counted(unwritten.jobs, 'job')}, and {meanwhile}: {unwritten.message}.",
             value=unwritten.jobs,
             threshold=1.0,
         )

@@ -19,6 +19,10 @@ class Unwritten(Struct, frozen=True):
     error: str
     """The class of the refusal, as the driver calls it."""
     message: str
+    is_claiming: bool = False
+    """Whether the worker goes on with other jobs, since it can write the outcomes of these."""
+    ids: tuple[str, ...] = ()
+    """The jobs; of many, the first hundred."""
 
 
 class _Info(Struct, frozen=True):
@@ -86,7 +90,7 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     children_most: int | None = None
     """How many it may have."""
     unwritten: Unwritten | None = None
-    """The outcomes that it cannot write, and why. Meanwhile it claims nothing."""
+    """The outcomes that it cannot write, and why."""
     grants: tuple[Grant, ...] = ()
 
     @property

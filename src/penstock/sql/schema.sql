@@ -3509,7 +3509,9 @@ BEGIN
                AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
                AND NOT EXISTS (SELECT FROM lease AS l
                                 WHERE l.id = j.lease AND l.expires_at > v_now
-                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object')
+                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object'
+                                  AND (NOT coalesce((l.info #>> '{unwritten,is_claiming}')::boolean, false)
+                                       OR l.info #> '{unwritten,ids}' ? j.id::text))
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',

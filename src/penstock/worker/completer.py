@@ -6,21 +6,27 @@ token makes the repeat harmless), and a locked row is asked for again apart from
 
 An error of a settle is one of three. The database is out of reach or takes no writes: the batch
 waits until it does. The error passes, such as a deadlock: the batch is tried again. The error
-lasts: halving finds the rows that are refused. If others are written, a refused row is failed with
-the refusal as its error, or counts as a loss if not even that can be written. If nothing can be
-written, everything is kept and tried again, and the worker claims nothing until it works.
+lasts: halving finds the rows that are refused.
+
+A refused row is judged by what else is written, of its own form: an outcome that ends its job goes
+into the history, any other back into the queue. If others of its form are written, the row is
+failed with the refusal as its error, or counts as a loss if not even that can be written. Until
+others show which it is, the row is kept and tried again. Once a few are refused and none is
+written, or if the error concerns all rows, the worker claims nothing until it works.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from penstock.insights import Unwritten
+from penstock.job import FINAL
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Answer, Pool, Settlement, Store, failures
@@ -31,27 +37,44 @@ logger = logging.getLogger("penstock.settle")
 BATCH = 1000
 BUSY_AGAIN = 0.05
 PASSING_TRIES = 5
-# If the first few refused rows are alone, without any that was written, the others are not tried.
+# So many rows of a form are refused and none is written: the others are not tried, and no more jobs
+# are claimed.
 REFUSED_TO_STOP_AT = 3
 # The first pause before kept outcomes are tried again, as a part of the longest.
 KEPT_RETRY_FIRST = 1 / 32
 MESSAGE_LIMIT = 300
+IDS_TOLD = 100
 
 OnSettled = Callable[[Sequence[Settlement]], None]
 OnRefused = Callable[[Settlement, Answer], None]
 
 
 class Refused(NamedTuple):
-    """A row that could not be written in any form."""
+    """A row that could not be written, neither as it is nor as failed."""
 
     settlement: Settlement
     error: Exception
-    # Another row had been written just before, so the refusal concerns this one alone.
+    # Others of its form are written, so the refusal concerns this one alone.
     is_alone: bool
 
     @property
-    def may_be_alone(self) -> bool:
-        return not self.is_alone and failures.is_of_row(self.error)
+    def is_of_row(self) -> bool:
+        """Whether the row itself may be at fault."""
+        return not failures.is_passing(self.error) and failures.is_of_row(self.error)
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether another row would fare no better."""
+        return not failures.is_passing(self.error) and not failures.is_of_row(self.error)
+
+
+class RowLocked(Exception):
+    """Somebody has held the lock of a job's row ever since its outcome was to be written."""
+
+    sqlstate = "55P03"
+
+    def __init__(self) -> None:
+        super().__init__("a transaction that stays open has locked the job's row")
 
 
 class Completer:
@@ -83,22 +106,28 @@ class Completer:
         self._unwritten_changed = unwritten_changed
         self._waiting: list[Settlement] = []
         self._busy: list[Settlement] = []
-        self._kept: list[Settlement] = []
+        self._kept: list[Refused] = []
         self._in_flight: list[Settlement] = []
         self._flushing: asyncio.Task[None] | None = None
         self._busy_timer: asyncio.TimerHandle | None = None
         self._kept_timer: asyncio.TimerHandle | None = None
         self._kept_pause = KEPT_RETRY_FIRST * retry_most
         # Of the flush under way: rows that were refused, rows that were not tried after these, and
-        # whether any row was written.
+        # the forms in which rows were written.
         self._refused_rows: list[Refused] = []
         self._untried: list[Settlement] = []
-        self._has_written = False
+        self._written: set[bool] = set()
+        # Since when outcomes have been put off or kept; and of those kept, whether each is refused
+        # alone.
+        self._since: dict[int, float] = {}
+        self._refusals: dict[int, bool] = {}
+        self._last_written: dict[bool, float] = {}
         self._unwritten_since = 0.0
         self._closing = False
         self._closed = False
         self._empty = asyncio.Event()
         self._empty.set()
+        # What is told of outcomes that cannot be written.
         self.unwritten: Unwritten | None = None
         # The database has refused everything for long: one more job may show whether it still does.
         self.wants_probe = False
@@ -107,12 +136,27 @@ class Completer:
     def unsettled(self) -> int:
         return len(self._waiting) + len(self._busy) + len(self._kept) + len(self._in_flight)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the database writes no outcomes of some form: no job should be claimed."""
+        return self.unwritten is not None and not self.unwritten.is_claiming
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing is left but what the database has refused for long."""
+        return self._empty.is_set() and self.unwritten is not None and self._is_lasting(self._since)
+
+    def _is_lasting(self, jobs: Iterable[int]) -> bool:
+        first = min((self._since[job] for job in jobs if job in self._since), default=math.inf)
+        return time.monotonic() - first >= self._retry_most
+
     def jobs(self) -> list[int]:
         """The jobs whose outcomes are not written yet."""
         return [one.id for one in self._all()]
 
     def _all(self) -> list[Settlement]:
-        return [*self._waiting, *self._busy, *self._kept, *self._in_flight]
+        kept = (one.settlement for one in self._kept)
+        return [*self._waiting, *self._busy, *kept, *self._in_flight]
 
     def submit(self, settlement: Settlement) -> None:
         """Hand over an outcome; it is written as soon as the flush before it is done."""
@@ -129,13 +173,15 @@ class Completer:
             self._flushing = asyncio.create_task(self._flush(), name="penstock settle")
 
     async def drained(self) -> None:
-        """Wait until everything handed over is settled or answered."""
+        """Wait until everything handed over is settled, answered, or kept to be tried later."""
         await self._empty.wait()
 
     async def close(self, timeout: float) -> None:
         """Write what is left, for as long as that may take, but once more at most what is kept."""
         self._closing = True
         self._retry_kept()
+        if self._flushing is not None:
+            self._empty.clear()
         try:
             async with asyncio.timeout(timeout):
                 await self.drained()
@@ -159,10 +205,15 @@ class Completer:
             "counted for those that had begun.",
             len(rest),
         )
-        begun = [one for one in rest if one.source is not None and one.transition is not RELEASED]
-        if begun:
+        if begun := self.given_up():
             why = "The worker stopped." if self.unwritten is None else self.unwritten.message
             await self._store.lose_unwritten(self._pool, begun, why)
+
+    def given_up(self) -> list[Settlement]:
+        """After the close: the outcomes of attempts that had begun, and that are not written."""
+        return [
+            one for one in self._all() if one.source is not None and one.transition is not RELEASED
+        ]
 
     async def _flush(self) -> None:
         try:
@@ -176,14 +227,14 @@ class Completer:
                 self._flushed()
         finally:
             self._flushing = None
-            if not self.unsettled or (self._closing and self.unsettled == len(self._kept)):
+            if self.unsettled == len(self._kept):
                 self._empty.set()
 
     async def _settle(self, batch: list[Settlement]) -> None:
         """Settle a batch, whatever it takes: wait for the database, halve around a bad row."""
-        backoff, tries = BACKOFF_FIRST, 0
+        backoff, tries, began = BACKOFF_FIRST, 0, time.monotonic()
         while True:
-            if len(self._refused_rows) >= REFUSED_TO_STOP_AT and not self._has_written:
+            if self._is_in_vain(batch):
                 self._untried += batch
                 return
             try:
@@ -197,13 +248,23 @@ class Completer:
                     await self._halve(batch, trouble)
                     return
                 is_unavailable = failures.is_unavailable(error)
+                if is_unavailable and time.monotonic() - began >= self._retry_most:
+                    self._say_unavailable(batch, error, began)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             self._health.back("settle")
-            self._has_written |= len(unsettled) < len(batch)
             self._tell(batch, unsettled)
             return
+
+    def _is_in_vain(self, batch: Sequence[Settlement]) -> bool:
+        """Whether rows of each form in a batch have been refused, and none was written."""
+        return all(
+            form not in self._written
+            and sum(_form(one.settlement) == form for one in self._refused_rows)
+            >= REFUSED_TO_STOP_AT
+            for form in set(map(_form, batch))
+        )
 
     async def _heeded(self, error: Exception) -> Exception:
         """Do what helps against an error; the error that is left to be reckoned with."""
@@ -238,17 +299,20 @@ class Completer:
 
     async def _halve(self, batch: list[Settlement], error: Exception) -> None:
         if len(batch) > 1:
-            middle = len(batch) // 2
-            await self._settle(batch[:middle])
-            await self._settle(batch[middle:])
-        elif failures.is_passing(error):
-            self._put_off(batch[0])
-        elif failures.is_of_row(error) and (self.unwritten is None or self._has_written):
-            await self._fail(batch[0], error)
+            for part in _parts(batch):
+                await self._settle(part)
+            return
+        bad = batch[0]
+        is_first = bad.id not in self._refusals and not self.is_refused
+        if failures.is_passing(error):
+            self._put_off(bad, error)
+        elif failures.is_of_row(error) and (is_first or _form(bad) in self._written):
+            await self._fail(bad, error)
         else:
-            # While nothing is written, another form of the row may only come at the moment when
-            # all forms are written again, and then a success would be a failure.
-            self._refused_rows.append(Refused(batch[0], error, False))
+            # While nothing is written, the row might be failed at the very moment when all rows
+            # are written again, and then a success would be a failure.
+            is_alone = self._refusals.get(bad.id, False) and failures.is_of_row(error)
+            self._refused_rows.append(Refused(bad, error, is_alone))
 
     async def _fail(self, bad: Settlement, error: Exception) -> None:
         """A row that the database refuses in this form is failed with the refusal as its error."""
@@ -261,13 +325,12 @@ class Completer:
         except Exception as again:
             failures.raise_if_cancelled(again)
             if failures.is_lost(again) or failures.is_passing(again):
-                self._put_off(bad)
+                self._put_off(bad, again)
             else:
-                is_alone = self._has_written and failures.is_of_row(again)
+                is_alone = _form(bad) in self._written and failures.is_of_row(again)
                 self._refused_rows.append(Refused(bad, again, is_alone))
             return
         logger.error("The outcome of job %d could not be written, it is failed: %s", bad.id, error)
-        self._has_written |= not unsettled
         self._tell([refusal], unsettled)
 
     # What is refused
@@ -276,18 +339,25 @@ class Completer:
         """Tell rows that are refused alone from those that wait until the database writes again."""
         refused, self._refused_rows = self._refused_rows, []
         untried, self._untried = self._untried, []
-        has_written, self._has_written = self._has_written, False
-        refused = [one for one in refused if not one.is_alone or not await self._lose(one)]
-        again = [one for one in refused if has_written and one.may_be_alone]
-        kept = [one for one in refused if one not in again]
-        if again or (self._kept and has_written and not kept):
-            # Others are written: what is refused once more now is refused alone.
-            self._has_written = True
+        written, self._written = self._written, set()
+        refused = [one for one in refused if not (one.is_alone and await self._lose(one))]
+        self._refusals |= {one.settlement.id: True for one in refused if one.is_alone}
+
+        def needs_proof(one: Refused) -> bool:
+            """Others are written: if it is refused once more now, it is refused alone."""
+            is_open = one.is_of_row and not self._refusals.get(one.settlement.id, False)
+            return is_open and _form(one.settlement) in written
+
+        again = [one for one in refused if needs_proof(one)]
+        kept = [one for one in refused if not needs_proof(one)]
+        if again or any(map(needs_proof, self._kept)):
+            self._written = written
             self._waiting[:0] = [one.settlement for one in again]
             self._retry_kept()
         if kept:
             # First those that were not tried: one of them may show that the database writes.
-            self._keep([*untried, *(one.settlement for one in kept)], kept[0].error)
+            others = [Refused(one, kept[0].error, False) for one in untried]
+            self._keep([*others, *kept])
         elif not self._kept and not again:
             self._over()
 
@@ -301,29 +371,76 @@ class Completer:
             logger.info("The job %d could not be taken back: %s", bad.id, why)
             return False
         if lost:
+            self._is_over_for([bad])
             logger.error("The outcome of job %d is refused, it counts as lost: %s", bad.id, error)
         return bool(lost)
 
-    def _keep(self, settlements: list[Settlement], error: Exception) -> None:
-        self._kept += settlements
-        if self.unwritten is None:
-            self._unwritten_since = time.monotonic()
-            logger.error(
-                "The outcomes of %s cannot be written: %s This worker keeps them, tries again and "
-                "claims nothing until it works.",
-                counted(len(self._kept), "job"),
-                failures.with_hint(error),
-            )
-        message = failures.message(error)[:MESSAGE_LIMIT]
-        self.unwritten = Unwritten(len(self._kept), type(error).__name__, message)
-        self._unwritten_changed()
+    def _keep(self, rows: list[Refused]) -> None:
+        """Try rows again later, with growing pauses."""
+        self._kept += rows
+        now = time.monotonic()
+        for one in rows:
+            self._since.setdefault(one.settlement.id, now)
+            self._refusals.setdefault(one.settlement.id, False)
+        open_ = [one for one in self._kept if self._may_concern_all(one)]
+        is_claiming = not any(one.is_of_all for one in open_) and all(
+            sum(_form(one.settlement) == form for one in open_) < REFUSED_TO_STOP_AT
+            for form in (True, False)
+        )
+        # One odd row is told only once it has lasted: others will mostly show what it is.
+        is_lasting = self._is_lasting(one.settlement.id for one in self._kept)
+        if not is_claiming or is_lasting or self.unwritten is not None:
+            error = (open_ or rows)[0].error
+            self._say([one.settlement for one in self._kept], error, is_claiming)
         if self._closing:
             return
-        self.wants_probe = failures.is_of_row(error) and self._kept_pause >= self._retry_most
+        is_slow = self._kept_pause >= self._retry_most
+        self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
         if self._kept_timer is None:
             loop = asyncio.get_running_loop()
             self._kept_timer = loop.call_later(self._kept_pause, self._retry_kept)
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
+
+    def _may_concern_all(self, one: Refused) -> bool:
+        """Whether a row may be refused because all rows of its form are."""
+        job = one.settlement.id
+        if one.is_of_all:
+            return True
+        if one.is_of_row:
+            return not self._refusals[job]
+        last = self._last_written.get(_form(one.settlement), 0.0)
+        return not isinstance(one.error, RowLocked) and last <= self._since[job]
+
+    def _say_unavailable(self, batch: list[Settlement], error: Exception, began: float) -> None:
+        """The database refuses for long what others can write, such as with a disk of its own."""
+        if failures.is_lost(error):
+            return
+        for one in batch:
+            self._since.setdefault(one.id, began)
+        self._say(batch, error, False)
+        if not self._closing:
+            self._empty.set()
+
+    def _say(self, rows: Sequence[Settlement], error: Exception, is_claiming: bool) -> None:
+        """Say which outcomes cannot be written: once, and once more when no other can be."""
+        if self.unwritten is None:
+            self._unwritten_since = time.monotonic()
+        if self.unwritten is None or (self.unwritten.is_claiming and not is_claiming):
+            logger.error(
+                "The outcomes of %s cannot be written: %s This worker keeps them, tries again and "
+                "%s.",
+                counted(len(rows), "job"),
+                failures.with_hint(error),
+                "goes on with others" if is_claiming else "claims nothing until it works",
+            )
+        self.unwritten = Unwritten(
+            len(rows),
+            type(error).__name__,
+            failures.message(error)[:MESSAGE_LIMIT],
+            is_claiming,
+            tuple(str(one.id) for one in rows[:IDS_TOLD]),
+        )
+        self._unwritten_changed()
 
     def _retry_kept(self) -> None:
         if self._kept_timer is not None:
@@ -331,7 +448,7 @@ class Completer:
             self._kept_timer = None
         kept, self._kept = self._kept, []
         if kept:
-            self._waiting[:0] = kept
+            self._waiting[:0] = [one.settlement for one in kept]
             self._flush_soon()
 
     def _over(self) -> None:
@@ -346,23 +463,38 @@ class Completer:
     def _tell(
         self, batch: Sequence[Settlement], unsettled: Sequence[tuple[int, UUID, Answer]]
     ) -> None:
-        if not unsettled:
-            self._settled(batch)
-            return
         answers = {(job, token): answer for job, token, answer in unsettled}
         settled = []
-        for settlement in batch:
+        for settlement in batch if answers else ():
             answer = answers.get((settlement.id, settlement.token))
             if answer is None:
                 settled.append(settlement)
             elif answer == "busy":
-                self._put_off(settlement)
+                self._put_off(settlement, RowLocked())
             else:
+                self._is_over_for([settlement])
                 self._refused(settlement, answer)
-        self._settled(settled)
+        self._note_written(settled if answers else batch)
+        self._settled(settled if answers else batch)
 
-    def _put_off(self, settlement: Settlement) -> None:
-        """Ask again in a moment; the others go on."""
+    def _note_written(self, settled: Sequence[Settlement]) -> None:
+        forms = set(map(_form, settled))
+        self._written |= forms
+        if self._since:
+            self._last_written |= dict.fromkeys(forms, time.monotonic())
+            self._is_over_for(settled)
+
+    def _is_over_for(self, settlements: Sequence[Settlement]) -> None:
+        for one in settlements:
+            self._since.pop(one.id, None)
+            self._refusals.pop(one.id, None)
+
+    def _put_off(self, settlement: Settlement, error: Exception) -> None:
+        """Ask again in a moment; the others go on. What lasts is kept, and told."""
+        since = self._since.setdefault(settlement.id, time.monotonic())
+        if time.monotonic() - since >= self._retry_most:
+            self._refused_rows.append(Refused(settlement, error, False))
+            return
         self._busy.append(settlement)
         if self._busy_timer is None:
             loop = asyncio.get_running_loop()
@@ -373,3 +505,17 @@ class Completer:
         again, self._busy = self._busy, []
         for settlement in again:
             self.submit(settlement)
+
+
+def _form(settlement: Settlement) -> bool:
+    """Whether an outcome ends its job, and so goes into the history."""
+    return settlement.transition.state in FINAL
+
+
+def _parts(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
+    """A batch in two: first by form, since one form may be refused as a whole, then in halves."""
+    ends = [one for one in batch if _form(one)]
+    if 0 < len(ends) < len(batch):
+        return ends, [one for one in batch if not _form(one)]
+    middle = len(batch) // 2
+    return batch[:middle], batch[middle:]

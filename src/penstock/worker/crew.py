@@ -276,7 +276,7 @@ class Crew:
         refuses to write them, or a job must run alone."""
         if self.dispatcher.is_reserved:
             return 0
-        if self.completer.unwritten is not None:
+        if self.completer.is_refused:
             is_idle = not self.dispatcher.jobs() and not self.mover.jobs()
             return int(self.completer.wants_probe and is_idle)
         return self._pace.unsettled_most - self.completer.unsettled

@@ -11,6 +11,9 @@ from penstock.doctor.workforce import living, workforce
 from penstock.insights import Count, Unwritten, WorkerInsight
 from penstock.wording import counted, listed, span
 
+# So few jobs are named one by one.
+IDS_SHOWN = 3
+
 
 def judge(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
     alive = living(workers)
@@ -45,14 +48,23 @@ def _late(worker: WorkerInsight) -> Finding:
 
 
 def _held_up(worker: WorkerInsight, unwritten: Unwritten) -> Finding:
+    meanwhile = "goes on with others" if unwritten.is_claiming else "claims nothing until it can"
     return error(
         f"The worker {_who(worker)} cannot write the outcomes of "
-        f"{counted(unwritten.jobs, 'job')}: {unwritten.message} ({unwritten.error}). It keeps "
-        "them, and claims nothing until it can.",
+        f"{_jobs(unwritten)}: {unwritten.message} ({unwritten.error}). It keeps "
+        f"them, and {meanwhile}.",
         "Mend what the message names: a right (see the check rights), a function (schema), a "
         "partition (partitions), or a trigger or constraint of yours on its tables. The worker "
         "then goes on by itself; nothing runs twice.",
     )
+
+
+def _jobs(unwritten: Unwritten) -> str:
+    """How many jobs, and which, if these are few."""
+    told = counted(unwritten.jobs, "job")
+    if 0 < unwritten.jobs <= min(IDS_SHOWN, len(unwritten.ids)):
+        return f"{told} ({listed(unwritten.ids)})"
+    return told
 
 
 def _lost(lost: Sequence[WorkerInsight]) -> Finding:

@@ -1,6 +1,6 @@
 -- Take back jobs that ran past their timeout plus a grace, although their worker's lease lives:
 -- a worker that cannot end them itself is frozen in one of them. A worker that says that it keeps outcomes which cannot
--- be written has ended its jobs: it keeps them until they can.
+-- be written has ended these jobs: it keeps them until they can. All of its jobs are left to it while it claims none.
 CREATE FUNCTION :"schema".rescue_overtime_v1(
     p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, lost boolean)
@@ -22,7 +22,9 @@ BEGIN
                AND j.attempted_at + make_interval(secs => j.timeout + p_grace) < v_now
                AND NOT EXISTS (SELECT FROM lease AS l
                                 WHERE l.id = j.lease AND l.expires_at > v_now
-                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object')
+                                  AND jsonb_typeof(l.info -> 'unwritten') = 'object'
+                                  AND (NOT coalesce((l.info #>> '{unwritten,is_claiming}')::boolean, false)
+                                       OR l.info #> '{unwritten,ids}' ? j.id::text))
              LIMIT p_limit) AS o;
     RETURN QUERY
     SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
