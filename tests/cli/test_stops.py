@@ -17,7 +17,7 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import reaches
 
 STUCK = """
-import asyncio, ctypes, pathlib, time
+import asyncio, ctypes, os, pathlib, signal, time
 from penstock import Penstock
 
 app = Penstock()
@@ -48,6 +48,25 @@ async def block_in_c(started: str) -> None:
     pathlib.Path(started).touch()
     for _ in range(2):
         ctypes.CDLL(None).pthread_mutex_lock(mutex)
+
+def forked(number: int) -> int:
+    # How a child ends that was sent a signal.
+    child = os.fork()
+    if child == 0:
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt:
+            os._exit(2)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+@app.task
+def in_thread(number: int) -> int:
+    return forked(number)
+
+@app.task
+async def on_loop(number: int) -> int:
+    return forked(number)
 """
 
 # With limits that are short for a test. On asyncio's own loop; the commands use uvloop.
@@ -138,6 +157,23 @@ async def test_a_third_signal_ends_the_process_at_once(
     assert f"stuck.{task} (job {job}, attempt 1)" in worker.log
     assert f"in {task}" in worker.log
     await given_back(stuck.app, job)
+
+
+@pytest.mark.parametrize("task", ["in_thread", "on_loop"])
+@pytest.mark.parametrize(("number", "end"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 2)])
+async def test_a_signal_to_a_process_that_a_job_forks_ends_that_and_not_the_worker(
+    penstock: Commands, stuck: Stuck, task: str, number: signal.Signals, end: int
+) -> None:
+    @stuck.app.task(name=f"stuck.{task}")
+    async def fork(number: int) -> int: ...
+
+    worker = penstock.start("work", "stuck")
+    for _ in range(2):  # What has come to the wrong process is heard by the second.
+        job = await stuck.app.enqueue(fork, number)
+        assert await stuck.app.wait(job, timeout=60) == end
+    assert number.name not in worker.log
+    worker.send(signal.SIGTERM)
+    assert worker.end() == 0
 
 
 async def test_a_stop_that_takes_longer_than_it_may_ends_the_process(

@@ -16,12 +16,12 @@ from importlib import import_module
 from multiprocessing import spawn
 from typing import Any, Final
 
+from penstock.forks import ENDING, keep_signals
 from penstock.isolation.board import board_of
 from penstock.isolation.messages import Plan
 
 # With this a warden asks where a child is, before it kills it.
 WHERE: Final = signal.SIGUSR2
-ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 PR_SET_PDEATHSIG: Final = 1
 # If the system has no memory left, a child goes before those who look after it.
 EXPENDABLE: Final = b"500"
@@ -72,7 +72,7 @@ def begin(parent: int, trace: int) -> None:
     # programs that a job starts would inherit.
     for number in ENDING:
         signal.signal(number, _ignore)
-    os.register_at_fork(before=_hold, after_in_parent=_let_through, after_in_child=_heed)
+    keep_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):
@@ -100,24 +100,6 @@ def confess(trace: int) -> None:
 
 
 def _ignore(number: int, frame: object) -> None: ...
-
-
-# What a job forks can be ended as any process can; also at once, when its signals are not yet its
-# own: until then they are held back.
-
-
-def _hold() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-
-
-def _let_through() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-
-
-def _heed() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _let_through()
 
 
 def _write(path: str, data: bytes) -> None:
