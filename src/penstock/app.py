@@ -33,6 +33,7 @@ from penstock.tasks import (
     declare,
 )
 from penstock.worker import Resources, Worker
+from penstock.worker.slots import slots_of
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
@@ -296,7 +297,7 @@ class Penstock(Client):
 
     def worker(
         self,
-        queues: Mapping[str, int] | Iterable[str] | str = "default",
+        queues: Mapping[str, int] | Iterable[str] | str | None = None,
         *,
         tenants: Iterable[str] | str | None = None,
         except_tenants: Iterable[str] | str = (),
@@ -312,6 +313,9 @@ class Penstock(Client):
         async with app.worker(queues={"documents": 50, "email": 5}):
             ...
 
+        Without any it serves the queues that the app's tasks and schedules name when it starts,
+        with 100 slots each; `default`, if there are none.
+
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
         whose lanes are tenants. `children` is how many processes it may have for isolated jobs: as
         many as there are processors, if nobody says.
@@ -323,7 +327,7 @@ class Penstock(Client):
             self.resources,
             self.timetable,
             self._pools,
-            queues=queues,
+            queues=self._named_queues if queues is None else queues,
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
             liveness=liveness or Liveness(),
@@ -332,6 +336,20 @@ class Penstock(Client):
             upkeep=upkeep or Upkeep(),
             children=children,
         )
+
+    def _named_queues(self, children: int) -> dict[str, int]:
+        """The queues that tasks, schedules and applications name, with their slots.
+
+        `children` is how many processes for isolated jobs the worker has.
+        """
+        queues = slots_of(sorted(self._queue_names()) or ["default"])
+        for application in self.applications:
+            queues |= application.queues(children)
+        return queues
+
+    def _queue_names(self) -> set[str]:
+        named = {task.settings.defaults.queue for task in self.tasks}
+        return named | {declared.request.options.queue for declared in self.timetable}
 
     def local_pool(
         self, name: str = "local", *, workers: int = WORKERS, slots: int = SLOTS

@@ -129,7 +129,7 @@ def configured(app: Penstock, given: Given) -> Worker:
     """The worker that the command line describes."""
     upkeep = Upkeep()
     return app.worker(
-        queues_of(app, given.queues, given.children),
+        queues_of(given.queues),
         tenants=given.tenants or None,
         except_tenants=given.except_tenants,
         children=given.children,

@@ -1,4 +1,4 @@
-"""Which queues a worker serves: as given by `--queue`, else those that the app's tasks name."""
+"""Which queues a worker serves, as `--queue` gives them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from collections.abc import Sequence
 
 import typer
 
-from penstock.app import Penstock
-from penstock.worker.isolation import children_of
 from penstock.worker.slots import DEFAULT_SLOTS
 
 
-def queues_of(app: Penstock, given: Sequence[str], children: int | None = None) -> dict[str, int]:
-    """Queues and their slots: `documents:50` has 50, `email` has 100.
-
-    An application says for its own what suits a worker with so many child processes.
-    """
+def queues_of(given: Sequence[str]) -> dict[str, int] | None:
+    """Queues and their slots: `documents:50` has 50, `email` has 100. None if none is given."""
     if not given:
-        named = {task.settings.defaults.queue for task in app.tasks}
-        named_by_tasks = dict.fromkeys(sorted(named) or ["default"], DEFAULT_SLOTS)
-        for application in app.applications:
-            named_by_tasks |= application.queues(children_of(children))
-        return named_by_tasks
+        return None
     queues: dict[str, int] = {}
     for text in given:
         name, slots = _parsed(text)

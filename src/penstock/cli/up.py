@@ -68,7 +68,7 @@ def _worker(app: Penstock, queue: list[str] | None, stop_wait: float) -> Worker:
     from penstock.config import Liveness, Stopping
 
     return app.worker(
-        queues_of(app, queue or ()),
+        queues_of(queue or ()),
         liveness=Liveness(exit_on_stall=True),
         stopping=Stopping(finish=stop_wait),
     )

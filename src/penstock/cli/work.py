@@ -31,7 +31,7 @@ Queue = Annotated[
     typer.Option(
         metavar="NAME[:SLOTS]",
         help="A queue to serve and how many of its jobs run at once (100). "
-        "Without any: the queues that the app's tasks name.",
+        "Without any: the queues that the app's tasks and schedules name.",
         rich_help_panel=WORK,
     ),
 ]

@@ -66,7 +66,7 @@ class Worker:
         timetable: Timetable,
         pools: LocalPools,
         *,
-        queues: Mapping[str, int] | Iterable[str] | str,
+        queues: Mapping[str, int] | Iterable[str] | str | Callable[[int], Mapping[str, int]],
         tenants: Tenants = ALL,
         name: str | None,
         liveness: Liveness,
@@ -87,11 +87,9 @@ class Worker:
         self._upkeep = upkeep
         self._children = children_of(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
-        self.states = {
-            # Two claims' worth ahead: the next is under way while the last is worked off.
-            queue: QueueState(queue, slots, 2 * pace.claim_most, tenants)
-            for queue, slots in slots_of(queues).items()
-        }
+        self._queues = queues if callable(queues) else slots_of(queues)
+        # Made at the start: until then a module may still register tasks.
+        self.states: dict[str, QueueState] = {}
         self.tenants = tenants
         self.tally = Tally()
         self._hurry = asyncio.Event()
@@ -116,6 +114,7 @@ class Worker:
         if self._crew is not None:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
+        self.states = self._states()
         self._thread = threading.get_ident()
         began = time.monotonic()
 
@@ -142,6 +141,15 @@ class Worker:
                 raise told from error
             raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
+
+    def _states(self) -> dict[str, QueueState]:
+        queues = slots_of(self._queues(self._children)) if callable(self._queues) else self._queues
+        # Two claims' worth ahead: the next is under way while the last is worked off.
+        ahead = 2 * self._pace.claim_most
+        return {
+            queue: self.states.get(queue) or QueueState(queue, slots, ahead, self.tenants)
+            for queue, slots in queues.items()
+        }
 
     async def _told(self, error: BaseException) -> PenstockError | None:
         """The error of ours for what the database refuses, or does not answer, at the start."""

@@ -14,6 +14,7 @@ from penstock.app import Penstock, SyncPenstock
 from penstock.client import Enqueued, Link, Portal
 from penstock.config import Database
 from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
+from penstock.integrations.django.queues import queues_of_backends
 from penstock.integrations.django.settings import ProjectSettings, task_backends
 from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections, surround
 from penstock.store import adapt, drive
@@ -69,6 +70,15 @@ class DjangoPenstock(Penstock):
 
             self.tasks.add(*map(as_penstock, known_tasks()))
         return super().worker(*args, **settings)
+
+    def _named_queues(self, children: int) -> dict[str, int]:
+        """Those of PENSTOCK["QUEUES"], else those that tasks, schedules and backends name."""
+        if self.settings.queues is not None:
+            return self.settings.queues
+        return super()._named_queues(children)
+
+    def _queue_names(self) -> set[str]:
+        return super()._queue_names() | set(queues_of_backends())
 
 
 class SyncProject(SyncPenstock):

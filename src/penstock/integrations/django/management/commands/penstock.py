@@ -15,7 +15,6 @@ from django.core.management.base import BaseCommand, CommandParser
 from penstock.config import DATABASE_URL, SCHEMA
 from penstock.integrations.django.checks import TAG
 from penstock.integrations.django.project import DjangoPenstock, project_app
-from penstock.integrations.django.queues import queues_of
 
 APP = "penstock.integrations.django.worker"
 INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -57,18 +56,12 @@ def _placed(command: list[str], app: DjangoPenstock) -> list[str]:
     match command:
         case ["work", *options]:
             os.environ["PYTHONPATH"] = os.pathsep.join(_project_folders())
-            return ["work", APP, *_queues(options, app), *options]
+            return ["work", APP, *options]
         case ["enqueue", *options]:
             return ["enqueue", f"--app={APP}", *options]
         case _:
             os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
             return command
-
-
-def _queues(options: Sequence[str], app: DjangoPenstock) -> list[str]:
-    if any(each.partition("=")[0] == "--queue" for each in options):
-        return []
-    return [f"--queue={name}:{slots}" for name, slots in queues_of(app).items()]
 
 
 def _project_folders() -> Iterator[str]:

@@ -1,0 +1,44 @@
+"""A worker that is given no queues serves those that the code of its app names."""
+
+from penstock import Penstock
+
+
+async def test_without_queues_a_worker_serves_those_of_tasks_and_schedules(app: Penstock) -> None:
+    @app.task(queue="email")
+    async def send() -> str:
+        return "sent"
+
+    @app.task
+    async def tidy() -> None: ...
+
+    app.schedule("nightly", tidy.options(queue="nights"), every=86_400)
+    async with app.worker() as worker:
+        assert await app.wait(await app.enqueue(send), timeout=30) == "sent"
+        assert {name: state.slots.limit for name, state in worker.states.items()} == {
+            "default": 100,
+            "email": 100,
+            "nights": 100,
+        }
+
+
+async def test_the_queues_are_those_that_are_named_when_the_worker_starts(app: Penstock) -> None:
+    worker = app.worker()
+
+    @app.task(queue="late")
+    async def registered_late() -> None: ...
+
+    async with worker:
+        assert list(worker.states) == ["late"]
+
+
+async def test_queues_that_are_given_are_the_only_ones(app: Penstock) -> None:
+    @app.task(queue="email")
+    async def send() -> None: ...
+
+    async with app.worker("reports") as worker:
+        assert list(worker.states) == ["reports"]
+
+
+async def test_an_app_without_tasks_serves_default(app: Penstock) -> None:
+    async with app.worker() as worker:
+        assert list(worker.states) == ["default"]
