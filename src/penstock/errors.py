@@ -463,13 +463,17 @@ class StartTimeout(PenstockError, TimeoutError):
 
 
 class WaitTimeout(PenstockError, TimeoutError):
-    def __init__(self, job_id: str, state: str, seconds: float) -> None:
+    """A job was not done in the time given to wait; `why` says what it waits for, if known."""
+
+    def __init__(self, job_id: str, state: str, seconds: float, why: str = "") -> None:
         self.job_id = job_id
         self.state = state
         self.seconds = seconds
+        self.why = why
+        told = f" {why}" if why else ""
         super().__init__(
-            f"Job {job_id} is still {state} after a wait of {seconds:g} s. "
-            "It goes on regardless: wait again, or cancel it."
+            f"Job {job_id} is still {state} after a wait of {seconds:g} s.{told} "
+            "The job is kept: wait again, or cancel it."
         )
 
 

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from penstock import Context, Fixed, NotRetryable, Penstock
+from penstock.client import Client, Enqueued
 from penstock.errors import JobCancelled, JobFailed, JobNotFound, WaitTimeout
-from tests.fixtures.database import Database
+from tests.fixtures.database import Database, connected
+from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
 
@@ -104,3 +106,67 @@ async def test_a_job_deleted_meanwhile_is_not_waited_for(app: Penstock, note) ->
     await app.delete(enqueued)
     with pytest.raises(JobNotFound):
         await waiting
+
+
+async def test_a_wait_in_vain_says_what_the_job_waits_for(app: Penstock) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    job = await app.enqueue(send)
+    why = await unmet(app, job)
+    assert why == (
+        "No living worker serves the queue mail. Start one: `penstock work APP --queue mail`."
+    )
+    await app.pause("mail")
+    assert "The queue mail is paused." in await unmet(app, job)
+    later = await app.enqueue(send.options(delay=600))
+    assert "It is due at" in await unmet(app, later)
+
+
+async def test_a_wait_for_a_running_job_says_who_runs_it(app: Penstock) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def walk() -> None:
+        started.set()
+        await go.wait()
+
+    job = await app.enqueue(walk)
+    async with worker_of(app, {"default": 1}, name="mill"):
+        await started.wait()
+        assert (await unmet(app, job)).startswith("Worker mill has been running its attempt 1 for")
+        second = await app.enqueue(walk)
+        assert "All 1 slots of its workers are taken" in await unmet(app, second)
+        go.set()
+
+
+async def test_a_worker_without_tasks_is_not_taken_for_one_that_may_run_the_job(
+    app: Penstock, database: Database, note
+) -> None:
+    job = await app.enqueue(note.options(queue="other"))
+    await app.pause("other")
+    async with Penstock(database.url) as empty, worker_of(empty, "other"):
+        assert "No living worker of the queue other knows the task note." in await unmet(app, job)
+
+
+async def test_a_wait_in_a_transaction_of_the_callers_own_asks_nothing_more(
+    app: Penstock, database: Database, note
+) -> None:
+    job = await app.enqueue(note.options(delay=60))
+    async with connected(database.url) as connection:
+        assert (await in_vain(app.inside(connection), job)).why == ""
+
+
+async def in_vain(client: Client, job: Enqueued[Any]) -> WaitTimeout:
+    with pytest.raises(WaitTimeout) as caught:
+        await client.wait(job, timeout=0)
+    return caught.value
+
+
+async def unmet(app: Penstock, job: Enqueued[Any]) -> str:
+    """Why a job waits; a machine that stands still may keep the first answers away."""
+
+    async def look() -> str:
+        return (await in_vain(app, job)).why
+
+    return await until(look, what="the reason")

@@ -29,6 +29,7 @@ from penstock.errors import (
     ParentNotFound,
     TenantMismatch,
     TenantMissing,
+    WaitTimeout,
 )
 from penstock.tasks.unique import OnConflict
 from tests.fixtures.database import connected
@@ -145,6 +146,15 @@ async def test_a_worker_runs_the_jobs_of_all_tenants_and_each_sees_its_own(
     assert await a.find(for_a) is None
     async with ground.owner() as owner:
         assert await owner.fetchval("SELECT count(*) FROM penstock.progress WHERE job = 1") == 0
+
+
+async def test_a_tenant_is_not_told_what_else_keeps_its_job_waiting(app: Penstock) -> None:
+    """Whether there are workers, and for whom, is the owner's to see."""
+    a = app.for_tenant("a")
+    job = await a.enqueue(work, 1)
+    with pytest.raises(WaitTimeout) as late:
+        await a.wait(job, 0)
+    assert (late.value.state, late.value.why) == ("ready", "")
 
 
 async def test_each_tenant_has_its_own_unique_keys_whatever_becomes_of_the_next_job(

@@ -75,6 +75,6 @@ async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobIns
         look=lambda: queue.insights.job(job),
         is_over=lambda seen: seen.job.is_final,
         draw=job_page,
-        late=lambda seen, waited: WaitTimeout(job, seen.job.state, waited),
+        late=lambda seen, waited: WaitTimeout(job, seen.job.state, waited, seen.why),
     )
     return await follow(queue, course, timeout)

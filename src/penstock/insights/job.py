@@ -11,8 +11,9 @@ from penstock.insights.place import Place
 from penstock.insights.steps import StepInsight
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
-from penstock.job import READY, SCHEDULED, Job
+from penstock.job import READY, RUNNING, SCHEDULED, Job
 from penstock.store.unique import Holder
+from penstock.wording import span
 
 
 class Moment(Struct, frozen=True):
@@ -35,6 +36,15 @@ class JobInsight(Struct, frozen=True, kw_only=True):
     """Who holds its unique key, if it has one and somebody does."""
     steps: tuple[StepInsight, ...] = ()
     """What it has kept from attempt to attempt."""
+
+    @property
+    def why(self) -> str:
+        """Why it has not ended yet, in sentences; empty if it has, or if nobody may say."""
+        if self.waits or self.job.state != RUNNING or self.job.attempted_at is None:
+            return " ".join(wait.message for wait in self.waits)
+        worker = f"Worker {self.place.worker}" if self.place.worker else "A worker"
+        seconds = (self.place.at - self.job.attempted_at).total_seconds()
+        return f"{worker} has been running its attempt {self.job.attempt} for {span(seconds)}."
 
 
 def timeline_of(job: Job) -> tuple[Moment, ...]:

@@ -80,8 +80,7 @@ def _in_the_way(
             f"The living workers of the queue {job.queue} serve other tenants than "
             f"{job.lane!r}. Start one that serves it: `penstock work APP --queue {job.queue}`.",
         )
-    # A worker that names no tasks is none of ours, and may know any.
-    elif all(worker.tasks and job.task not in worker.tasks for worker in serving):
+    elif not any(worker.may_run(job.task) for worker in serving):
         yield Wait(
             "unknown_task",
             f"No living worker of the queue {job.queue} knows the task {job.task}. "

@@ -109,6 +109,10 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
             return False
         return lane not in (self.except_tenants or ())
 
+    def may_run(self, task: str) -> bool:
+        """Whether it knows a task. One that is not Penstock's own names none, and may know any."""
+        return task in self.tasks or (not self.tasks and self.penstock is None)
+
     @property
     def slots(self) -> int:
         return sum(self.queues.values())

@@ -62,10 +62,6 @@ def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
 def _by_task(
     lines: Sequence[Waiting], workers: Sequence[WorkerInsight], limits: Limits
 ) -> list[Finding]:
-    # A worker that names no tasks is none of ours, and may have any.
-    if not all(worker.tasks for worker in workers):
-        return []
-    known = {task for worker in workers for task in worker.tasks}
     return [
         error(
             f"The queue {line.queue} has {counted(line.jobs, 'job', limits.sample_jobs)} of the "
@@ -75,7 +71,7 @@ def _by_task(
             f"penstock jobs show {line.example}",
         )
         for line in lines
-        if line.task not in known
+        if not any(worker.may_run(line.task) for worker in workers)
     ]
 
 
