@@ -157,6 +157,7 @@ class Upkeep:
     overtime_grace: float = 60.0
     expire: float = 1.0
     sweep: float = 60.0
+    unserved: float = 30.0
     partitions: float = 3600.0
     partitions_ahead: int = 7
     promote_most: float = 5.0
@@ -171,8 +172,8 @@ class Upkeep:
         between("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
         between("partitions_ahead", self.partitions_ahead, 2, 400)
         _positive(
-            self, "election", "term", "rescue", "overtime", "expire", "sweep", "partitions",
-            "promote_most", "park_limit",
+            self, "election", "term", "rescue", "overtime", "expire", "sweep", "unserved",
+            "partitions", "promote_most", "park_limit",
         )  # fmt: skip
         if self.election * 2 > self.term:
             raise ConfigError("election", self.election, "at most half the term")

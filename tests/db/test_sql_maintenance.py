@@ -236,3 +236,37 @@ async def test_a_batch_that_nobody_ever_closed_is_swept_once_its_jobs_are_long_g
         await engine.call("sweep_v3", now=NOON + timedelta(days=days))
         rows = await engine.connection.fetch("SELECT id FROM penstock.batch ORDER BY id")
         assert [row["id"] for row in rows] == left
+
+
+# Queues without a worker
+
+
+async def unserved(engine: Engine, now: datetime, seconds: float = 0.0) -> dict[str, float]:
+    rows = await engine.call("unserved_v1", seconds=seconds, now=now)
+    return {row["queue"]: row["seconds"] for row in rows}
+
+
+async def test_queues_whose_ready_jobs_nobody_serves_are_found(engine: Engine) -> None:
+    await engine.enqueue(2, queues="mail")
+    await engine.enqueue(queues="reports")
+    await engine.enqueue(queues="later", delays=60.0)
+    assert await unserved(engine, after(9), seconds=10.0) == {}
+    assert await unserved(engine, after(10), seconds=10.0) == {"mail": 10.0, "reports": 10.0}
+    await engine.connection.execute(
+        "SELECT penstock.open_lease_v1('ada', 60, '{\"queues\": {\"mail\": 1}}', p_now => $1)", NOON
+    )
+    assert await unserved(engine, after(20)) == {"reports": 20.0}
+    assert await unserved(engine, after(61)) == {"mail": 61.0, "reports": 61.0}
+    await engine.connection.execute(
+        "INSERT INTO penstock.queue (name, paused_at) VALUES ('reports', $1)", NOON
+    )
+    assert await unserved(engine, after(61)) == {"mail": 61.0}
+
+
+async def test_a_lease_that_says_nothing_of_queues_serves_none(engine: Engine) -> None:
+    await engine.enqueue(queues="mail")
+    for info in ("{}", '{"queues": null}', '{"queues": ["mail"]}'):
+        await engine.connection.execute(
+            "SELECT penstock.open_lease_v1('psql', 60, $1::jsonb, p_now => $2)", info, NOON
+        )
+    assert await unserved(engine, after(1)) == {"mail": 1.0}

@@ -157,6 +157,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "delete": (function("delete_v3", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
     "overlap": (function("overlap_v1", schedule="often", overlap="skip"), {PKEY}),
     "sweep": (function("sweep_v3"), {"job_running", PKEY, HISTORY}),
+    "unserved": (function("unserved_v1", seconds=0.0), {"job_ready"}),
 }
 
 # Asked by those who watch: a short table may be read from end to end, a long one never.

@@ -15,7 +15,7 @@ OF_WORKERS = {
     *("mark_begun", "move", "progress", "lose_unwritten"),
     *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
-    *("grant", "take", "reserve", "correct", "close_bucket", "fold"),
+    *("unserved", "grant", "take", "reserve", "correct", "close_bucket", "fold"),
     *("sync_schedules", "due", "fire", "sweep_fires"),
     *("read_steps", "save_step", "sweep_steps", "recall_step", "share_step", "sweep_cache"),
     *("read_parents", "extend_from"),

@@ -17,6 +17,7 @@ from penstock.maintenance.promoter import Promoter
 from penstock.maintenance.rescuer import OvertimeRescuer, Rescuer
 from penstock.maintenance.scheduler import Scheduler
 from penstock.maintenance.steps import CacheSweeper, EventSweeper, StepSweeper, Waker
+from penstock.maintenance.unserved import UnservedQueues
 from penstock.store import Pool, Store
 from penstock.tasks import Timetable
 
@@ -61,6 +62,7 @@ class Maintenance:
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
+            UnservedQueues(pool, store, health, self.leads, upkeep.unserved),
             Partitions(
                 pool,
                 store,

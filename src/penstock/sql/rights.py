@@ -58,6 +58,6 @@ WORKER_FUNCTIONS = (
     *("recall_step", "share_step", "sweep_cache", "await_event", "wake_waits", "sweep_events"),
     *("open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire", "fold"),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
-    *("grant", "take", "reserve", "correct", "close_bucket"),
+    *("unserved", "grant", "take", "reserve", "correct", "close_bucket"),
     *("sync_schedules", "due", "fire", "sweep_fires"),
 )

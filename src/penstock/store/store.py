@@ -229,6 +229,11 @@ class Store:
         assert row is not None
         return dict(row)
 
+    async def unserved(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
+        """The queues without a worker whose jobs have been ready for so long, the oldest first."""
+        rows = await on.fetch(self.statement("unserved"), seconds)
+        return [(row["queue"], row["seconds"]) for row in rows]
+
     async def ensure_partitions(self, on: Executor, ahead: int) -> int:
         return int(await on.fetchval(self.statement("ensure_partitions"), ahead))
 

@@ -2,7 +2,7 @@
 DROP TRIGGER queue_tells_workers ON :"schema".queue;
 DROP TRIGGER lane_setting_tells_workers ON :"schema".lane_setting;
 DROP TRIGGER limit_setting_tells_workers ON :"schema".limit_setting;
-DROP FUNCTION :"schema".rules_v1, :"schema".rules_version_v1, :"schema".is_paused_v1,
+DROP FUNCTION :"schema".unserved_v1, :"schema".rules_v1, :"schema".rules_version_v1, :"schema".is_paused_v1,
     :"schema".delete_v2, :"schema".drop_partition_v1, :"schema".ensure_partitions_v2, :"schema".move_v1,
     :"schema".sweep_v2, :"schema".open_bucket_v1, :"schema".close_bucket_v1, :"schema".correct_v1, :"schema".reserve_v1,
     :"schema".take_v1, :"schema".fill_bucket_v1, :"schema".close_lease_v2, :"schema".grant_v1, :"schema".lock_grants_v1,

@@ -136,6 +136,7 @@ $$;
 \ir ../functions/rules_v1.sql
 \ir ../functions/rules_version_v1.sql
 \ir ../functions/is_paused_v1.sql
+\ir ../functions/unserved_v1.sql
 \ir ../functions/ensure_partitions_v2.sql
 \ir ../functions/drop_partition_v1.sql
 \ir ../functions/delete_v2.sql

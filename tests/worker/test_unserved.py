@@ -1,0 +1,67 @@
+"""The leader warns of ready jobs in queues that no worker serves."""
+
+import logging
+
+import pytest
+
+from penstock import Penstock
+from penstock.maintenance.unserved import warning_of
+from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of, worker_of
+
+LEADER = "penstock.leader"
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == LEADER and record.levelno == logging.WARNING
+    ]
+
+
+async def test_the_leader_warns_of_a_queue_without_a_worker_and_says_what_to_do(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    await app.enqueue(send.options(queue="mail"))
+    await app.pause("rest")
+    await app.enqueue(send.options(queue="rest"))
+    async with worker_of(app, unserved=0.05) as worker:
+        await until(lambda: warnings(caplog), what="the warning")
+        # It goes on looking, and does not say so again.
+        chore = next(
+            each
+            for each in crew_of(worker).maintenance.services
+            if each.name == "look for queues without a worker"
+        )
+        await chore.work()
+    [warning] = warnings(caplog)
+    assert warning.startswith("No worker serves the queue mail, whose oldest job has been ready")
+    assert "`penstock work APP --queue mail`" in warning
+
+
+async def test_a_queue_that_any_worker_serves_is_none_of_them(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    async with worker_of(app, {"default": 1, "mail": 1}, unserved=0.05) as worker:
+        await until(lambda: crew_of(worker).maintenance.leads(), what="the worker to lead")
+        await crew_of(worker).session.held()
+        job = await app.enqueue(send.options(queue="mail"))
+        await app.wait(job, timeout=30)
+        store, pool = app.store, await app.pool()
+        assert await store.unserved(pool, 0.0) == []
+    assert warnings(caplog) == []
+
+
+def test_many_queues_are_told_in_one_line() -> None:
+    told = warning_of([(f"queue-{n}", 90.0 - n) for n in range(9)])
+    assert told.startswith(
+        "No worker serves the queues queue-0, queue-1, queue-2, queue-3, queue-4 and 4 more. The "
+        "oldest job, of queue-0, has been ready for 1 min 30 s."
+    )
