@@ -184,6 +184,15 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
 """
 
 
+REFUSE_READY = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'not this one'; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
+    FOR EACH ROW WHEN (NEW.state = 'ready' AND NEW.subject = 'bad')
+    EXECUTE FUNCTION public.refuse();
+"""
+
+
 async def test_a_job_that_cannot_be_failed_does_not_keep_others_from_the_rescue(
     engine: Engine,
 ) -> None:
@@ -196,6 +205,23 @@ async def test_a_job_that_cannot_be_failed_does_not_keep_others_from_the_rescue(
     assert await rescue(engine, after(60)) == {good["id"]: True, fresh["id"]: False}
     await engine.connection.execute("DROP FUNCTION public.refuse CASCADE")
     assert await rescue(engine, after(60)) == {bad["id"]: True}
+
+
+async def test_a_job_that_cannot_be_made_ready_does_not_keep_others_from_the_rescue(
+    engine: Engine,
+) -> None:
+    lease = await engine.lease(ttl=60)
+    bad = await engine.begun(lease, subjects="bad")
+    fresh = await engine.attempt(lease)
+    last = await engine.begun(lease, subjects="good")
+    await engine.connection.execute("UPDATE penstock.job SET losses = 2 WHERE subject = 'good'")
+    await engine.connection.execute(REFUSE_READY)
+    assert await rescue(engine, after(60)) == {fresh["id"]: False, last["id"]: True}
+    stays = await engine.live(bad["id"])
+    assert stays is not None
+    assert (stays["state"], stays["losses"]) == ("running", 0)
+    await engine.connection.execute("DROP FUNCTION public.refuse CASCADE")
+    assert await rescue(engine, after(60)) == {bad["id"]: False}
 
 
 async def test_a_retry_by_hand_clears_the_suspicion_with_the_losses(engine: Engine) -> None:

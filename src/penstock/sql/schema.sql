@@ -2804,7 +2804,9 @@ DECLARE
     v_job    record;
     v_reason text := CASE p_kind WHEN 'unwritten' THEN 'unwritten' ELSE 'worker_lost' END;
     v_errors jsonb;
-    v_stays  text;
+    v_ids    bigint[] := '{}';
+    v_lost   boolean[] := '{}';
+    v_middle integer := cardinality(p_ids) / 2;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
@@ -2819,20 +2821,10 @@ BEGIN
          ORDER BY j.id
            FOR UPDATE OF j SKIP LOCKED
     LOOP
-        id := v_job.id;
         lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
         IF lost THEN
-            BEGIN
-                PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
-                                  NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
-            EXCEPTION WHEN OTHERS THEN
-                -- What concerns every statement, or passes, is for the caller.
-                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
-                    RAISE;
-                END IF;
-                v_stays := format('Job %s has reached its limit of losses and cannot be failed: %s', v_job.id, SQLERRM);
-                CONTINUE;
-            END;
+            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
+                              NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
             IF NOT v_job.counts THEN
                 v_job.error := v_job.error || jsonb_build_object('message',
@@ -2852,11 +2844,23 @@ BEGIN
              WHERE j.id = v_job.id AND j.token = v_job.token;
             PERFORM notify_ready_v1(v_job.queue, v_job.lane, v_job.priority, statement_timestamp());
         END IF;
-        RETURN NEXT;
+        v_ids := v_ids || v_job.id;
+        v_lost := v_lost || lost;
     END LOOP;
-    IF v_stays IS NOT NULL THEN
-        RAISE WARNING '%', v_stays;
+    RETURN QUERY SELECT t.id, t.lost FROM unnest(v_ids, v_lost) AS t (id, lost);
+EXCEPTION WHEN OTHERS THEN
+    -- What concerns every statement, or passes, is for the caller.
+    IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+        RAISE;
     END IF;
+    IF v_middle = 0 THEN
+        RAISE WARNING 'Job % of a lost worker can be neither made ready nor failed: %', p_ids[1], SQLERRM;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT l.id, l.lost FROM lose_v1(p_ids[:v_middle], p_tokens[:v_middle],
+        p_kind, p_type, p_message, p_has_begun, p_now) AS l;
+    RETURN QUERY SELECT l.id, l.lost FROM lose_v1(p_ids[v_middle + 1:], p_tokens[v_middle + 1:],
+        p_kind, p_type, p_message, p_has_begun, p_now) AS l;
 END
 $$;
 
