@@ -37,7 +37,8 @@ async def test_a_queue_that_no_worker_serves_is_named_with_what_waits(
     async with worker_of(app, "default"):
         await app.enqueue_many([elsewhere.options(queue="mail").prepare(n) for n in range(3)])
         [finding] = await examined("unserved-jobs")
-        assert finding.verdict is OK, "it may be about to be served"
+        assert finding.verdict is WARNING, "it may be about to be served"
+        assert finding.paste == ("penstock work APP --queue mail",)
         [finding] = await examined("unserved-jobs", unserved=0)
     assert finding.verdict is ERROR
     assert "The queue mail has 3 jobs and no living worker" in finding.seen

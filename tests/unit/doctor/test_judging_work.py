@@ -162,12 +162,18 @@ def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -
             ],
             ["ok"],
         ),
-        # One that names no tasks may have any.
+        # One that names no tasks and no version is not Penstock's own, and may have any.
         (
             [line("mail")],
-            [worker(queues={"mail": 1}, tasks=("other",)), worker(queues={"mail": 1})],
+            [
+                worker(queues={"mail": 1}, tasks=("other",)),
+                worker(queues={"mail": 1}, penstock=None),
+            ],
             ["ok"],
         ),
+        ([line("mail")], [worker(queues={"mail": 1})], ["error"]),
+        # Workers of other queues have started already.
+        ([line("mail", seconds=5)], [worker(queues={"default": 1})], ["warning"]),
         # One finding a queue without a worker, one a task that its workers do not have.
         (
             [line("bulk", "a"), line("bulk", "b"), line("mail", "a"), line("mail", "b")],

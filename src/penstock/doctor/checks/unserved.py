@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 
 from penstock.doctor.check import Check, Group
-from penstock.doctor.finding import Finding, error, ok
+from penstock.doctor.finding import Finding, error, ok, warning
 from penstock.doctor.limits import Limits
 from penstock.doctor.patient import Patient
 from penstock.doctor.waiting import Waiting, waiting
@@ -34,11 +34,17 @@ async def read(patient: Patient) -> Service:
 def judge(service: Service, limits: Limits) -> Sequence[Finding]:
     # What is paused is meant to wait, and has a check of its own.
     patiently = [each for each in service.waiting if each.paused is None]
-    late = [each for each in patiently if each.seconds >= limits.unserved]
     findings: list[Finding] = []
-    for queue, grouped in groupby(late, key=lambda line: line.queue):
+    for queue, grouped in groupby(patiently, key=lambda line: line.queue):
         lines, workers = list(grouped), service.of(queue)
-        findings += _by_task(lines, workers, limits) if workers else [_queue(queue, lines, limits)]
+        late = [line for line in lines if line.seconds >= limits.unserved]
+        if workers:
+            findings += _by_task(late, workers, limits)
+        elif late:
+            findings.append(_queue(error, queue, late, limits))
+        elif service.alive:
+            # Others have started, so its worker is hardly just about to.
+            findings.append(_queue(warning, queue, lines, limits))
     if findings:
         return findings
     if patiently and not service.alive:
@@ -48,9 +54,11 @@ def judge(service: Service, limits: Limits) -> Sequence[Finding]:
     return [ok("Every queue and task with ready jobs has a worker.")]
 
 
-def _queue(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
+def _queue(
+    verdict: Callable[..., Finding], queue: str, lines: Sequence[Waiting], limits: Limits
+) -> Finding:
     jobs = sum(line.jobs for line in lines)
-    return error(
+    return verdict(
         f"The queue {queue} has {counted(jobs, 'job', limits.sample_jobs)} and no living worker; "
         f"the oldest has waited for {span(max(line.seconds for line in lines))}. Tasks: "
         f"{listed(line.task for line in lines)}.",
