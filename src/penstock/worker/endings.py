@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +17,7 @@ from penstock.outcome import (
     Done,
     Failed,
     Outcome,
+    Parked,
     Released,
     TimedOut,
     Transition,
@@ -37,6 +39,14 @@ _NO_POLICY = Exponential()
 # Limits of a whole queue, lane or task.
 OURS = ("queue:", "lane:", "task:")
 
+# Of a task whose jobs a worker cannot run it says so once in so long.
+PARKED_AGAIN_S = 600.0
+UNKNOWN = (
+    "it does not know the task {task}. Import the module that has it before the worker starts, or "
+    "register it with app.include; a task that was renamed can keep its old name with "
+    'task(name="{task}").'
+)
+
 Settle = Callable[[Settlement], None]
 
 
@@ -49,6 +59,7 @@ class Endings:
         self._worker = worker
         self._park_limit = park_limit
         self._rng = random.Random()
+        self._parked_told: dict[tuple[str, str], float] = {}
 
     def returned(self, run: Run, value: object) -> None:
         """The handler returned."""
@@ -132,11 +143,33 @@ class Endings:
             transition.error.setdefault("worker", self._worker)
         if transition.counts_failure and run is not None and not run.is_doubtful:
             _log_failure(run, transition)
+        elif isinstance(outcome, Parked):
+            self._log_parked(attempt, outcome, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
             result = encode_result(outcome.result)
         is_check = run is not None and run.completed
         self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
+
+    def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
+        """Say that this worker cannot run a job, of each task now and then."""
+        about, now = (parked.reason, attempt.task), time.monotonic()
+        if now - self._parked_told.get(about, -PARKED_AGAIN_S) < PARKED_AGAIN_S:
+            return
+        self._parked_told[about] = now
+        what = "failed for good" if transition.state == "failed" else "put back to be tried again"
+        if parked.reason == "unknown_task":
+            why = UNKNOWN.format(task=attempt.task)
+        else:
+            why = parked.error.message if parked.error else parked.reason
+        logger.warning(
+            "This worker cannot run job %d of %s, which is %s: %s",
+            attempt.id,
+            attempt.task,
+            what,
+            why,
+            extra=_fields(attempt),
+        )
 
     def _decide(
         self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None
@@ -206,13 +239,7 @@ class Endings:
 
 def _log_failure(run: Run, transition: Transition) -> None:
     """Say that an attempt failed, by its error's type: a message may hold what no log should."""
-    attempt = run.attempt
-    fields = {
-        "job_id": str(attempt.id),
-        "task": attempt.task,
-        "queue": attempt.queue,
-        "attempt": attempt.number,
-    }
+    fields = _fields(run.attempt)
     kind = (transition.error or {}).get("type", "an error")
     if transition.state == "failed":
         logger.error("%r failed with %s, for good: %s.", run, kind, transition.reason, extra=fields)
@@ -220,6 +247,16 @@ def _log_failure(run: Run, transition: Transition) -> None:
         logger.warning(
             "%r failed with %s; again in %.1f s.", run, kind, transition.delay, extra=fields
         )
+
+
+def _fields(attempt: Attempt) -> dict[str, Any]:
+    """What a line about a job carries, for programs."""
+    return {
+        "job_id": str(attempt.id),
+        "task": attempt.task,
+        "queue": attempt.queue,
+        "attempt": attempt.number,
+    }
 
 
 def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:

@@ -44,6 +44,10 @@ POOL = 5
 RESOURCES_WAIT = 5.0
 # A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
 SCHEDULES_WAIT = 5.0
+NO_TASKS = (
+    "Worker %s knows no task, so it can run no job. Import the modules that have the app's tasks "
+    "before the worker starts, or register them with app.include."
+)
 # How long a lease may take to be given back by a process that ends at once.
 GIVE_BACK = 1.0
 
@@ -141,6 +145,8 @@ class Worker:
                 raise told from error
             raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
+        if not len(self._tasks):
+            logger.warning(NO_TASKS, self.name)
 
     def _states(self) -> dict[str, QueueState]:
         queues = slots_of(self._queues(self._children)) if callable(self._queues) else self._queues
