@@ -290,6 +290,10 @@ class Penstock(Client):
         with self._link.in_words(MIGRATE_AGAIN, is_sent=True):
             return await self._link.migrate()
 
+    def runnable_tasks(self) -> Registry:
+        """The tasks that a worker of this app runs."""
+        return self.tasks
+
     async def insights(self) -> Insights:
         """Questions about what is going on, for those who show it."""
         await self._link.open()
@@ -322,7 +326,7 @@ class Penstock(Client):
         """
         return Worker(
             self._link,
-            self.tasks,
+            self.runnable_tasks(),
             self.events,
             self.resources,
             self.timetable,

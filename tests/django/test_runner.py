@@ -8,6 +8,7 @@ from tests.django.manage import manage
 from tests.fixtures.database import Database, connected
 from tests.fixtures.server import PostgresServer
 
+DRAINED = ("test", "tests.django.bakery", "-p", "drained.py", "--no-input")
 TESTS = ("test", "tests.django.bakery", "-p", "by_django.py", "--no-input", "-v", "2")
 
 
@@ -28,3 +29,13 @@ def test_the_test_database_has_the_schema_and_jobs_come_and_go_with_their_tests(
     again = manage(kept.admin_url, *TESTS, "--keepdb")
     assert "Applying penstock" not in again.stdout
     assert "Ran 3 tests" in again.stderr
+
+
+@pytest.mark.parametrize("age", ["0", "600"])
+def test_tests_run_the_jobs_and_the_test_database_can_be_dropped(
+    kept: Database, monkeypatch: pytest.MonkeyPatch, age: str
+) -> None:
+    monkeypatch.setenv("BAKERY_CONN_MAX_AGE", age)
+    ended = manage(kept.admin_url, *DRAINED)
+    assert "Ran 4 tests" in ended.stderr
+    assert "Destroying test database" in ended.stderr

@@ -9,8 +9,11 @@ from django.db.utils import ConnectionHandler
 from django.test import override_settings
 
 from penstock.errors import ConfigError
+from penstock.integrations.django import DjangoPenstock
 from penstock.integrations.django.address import address_of
 from penstock.integrations.django.settings import ProjectSettings
+from penstock.testing import led_to
+from tests.django.conftest import Use
 
 DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
 
@@ -108,3 +111,11 @@ def test_another_databases_address_is_refused() -> None:
 def test_the_address_is_that_of_djangos_connection(given: dict[str, Any], address: str) -> None:
     connection = ConnectionHandler({"default": {**DATABASE, **given}})["default"]
     assert address_of(connection) == address
+
+
+def test_app_follows_djangos_connection_again_after_led_to(use: Use) -> None:
+    app = DjangoPenstock(ProjectSettings.read())
+    with led_to(app, "postgresql://elsewhere/shop_test"):
+        assert app.database.url == app.url == "postgresql://elsewhere/shop_test"
+    use("postgresql://ada@there/shop")
+    assert app.database.url == app.url == "postgresql://ada@there/shop"

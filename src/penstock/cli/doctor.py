@@ -145,9 +145,10 @@ def _code(target: str, where: Where) -> tuple[Code, Database]:
 
     app = find_app(target)
     where.lead(app)
-    app.tasks.check()
+    tasks = app.runnable_tasks()
+    tasks.check()
     opened = frozenset(kind.__name__ for kind, _ in app.resources)
-    return Code(target, app.tasks, opened), app.database
+    return Code(target, tasks, opened), app.database
 
 
 @contextmanager

@@ -145,9 +145,13 @@ class Link:
             if loop is asyncio.get_running_loop():
                 await close_pool(pool, self._close_wait)
             await _release(hold)
+            await self._close_others()
             # Last, and only what was opened here: another loop may open it from now on.
             if self._pool is pool:
                 self._pool = self._hold = None
+
+    async def _close_others(self) -> None:
+        """Close connections of other drivers, which end with the pool."""
 
     @staticmethod
     def _is_held_here(claim: Claim) -> bool:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from penstock.app import Penstock
 from penstock.errors import ConfigError
-from penstock.testing.ground import expect_ground
+from penstock.testing.ground import expect_ground, left_as_it_was
 from penstock.testing.levers import Levers
 
 
@@ -53,4 +53,5 @@ async def advance_to(app: Penstock, moment: datetime | None) -> None:
 async def _advance(app: Penstock, seconds: float | None, moment: datetime | None) -> None:
     expect_ground(app, "advance")
     levers = Levers(app.store.schema)
-    await app._ask(lambda on: levers.advance(on, seconds, moment), again=False)
+    async with left_as_it_was(app):
+        await app._ask(lambda on: levers.advance(on, seconds, moment), again=False)

@@ -16,7 +16,7 @@ from penstock.testing.clock import advance_to
 from penstock.testing.errors import NotDrained
 from penstock.testing.faults import Fault, Strikes, Twice
 from penstock.testing.findings import hidden_failure, parked_job
-from penstock.testing.ground import expect_ground
+from penstock.testing.ground import expect_ground, left_as_it_was
 from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
@@ -65,11 +65,12 @@ async def drain(
         raises=raises,
         limit=limit,
     )
-    await draining.run()
-    while scheduled and (due := await draining.next_due()):
-        await advance_to(app, due)
+    async with left_as_it_was(app):
         await draining.run()
-    await draining.refuse_paused()
+        while scheduled and (due := await draining.next_due()):
+            await advance_to(app, due)
+            await draining.run()
+        await draining.refuse_paused()
     strikes.expect_none_left(watch.calls)
     return draining.tally
 
@@ -102,7 +103,7 @@ class _Draining:
     ) -> None:
         self._app = app
         self._watch = watch
-        self._tasks = watch.over(app.tasks)
+        self._tasks = watch.over(app.runnable_tasks())
         self._queues = queues
         self._slots = slots
         self._raises = raises

@@ -6,6 +6,8 @@ would run real jobs, and `advance` would make everything due.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.app import Penstock
@@ -46,6 +48,21 @@ def expect_ground(app: Client, verb: str) -> None:
             "test's database with penstock.testing.led_to(app, penstock_url). If this database "
             "is indeed for tests, say so with penstock.testing.for_tests(app)."
         )
+
+
+@asynccontextmanager
+async def left_as_it_was(app: Penstock) -> AsyncIterator[None]:
+    """Close the app afterwards unless it was open before.
+
+    Nobody else would: a database cannot be dropped while the app is connected to it.
+    """
+    loop = app._link.loop
+    was_open = loop is not None and not loop.is_closed()
+    try:
+        yield
+    finally:
+        if not was_open:
+            await app.close()
 
 
 def _place(database: Database) -> str | Path:

@@ -16,6 +16,8 @@ DATABASES = {
     "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
 }
 
+DATABASES["default"]["CONN_MAX_AGE"] = int(os.environ.get("BAKERY_CONN_MAX_AGE", "0"))
+
 if django.VERSION >= (6, 0):
     PENSTOCK_BACKEND = "penstock.integrations.django.tasks.PenstockBackend"
     TASKS = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from django.db import connections
@@ -9,6 +11,7 @@ from django.db import connections
 from penstock.client import Link
 from penstock.config import Database
 from penstock.integrations.django.address import address_of
+from penstock.integrations.django.surroundings import close_kept_connections
 from penstock.store import Pool
 
 NOT_ASKED_YET = "postgresql://"
@@ -23,8 +26,8 @@ class ProjectLink(Link):
         self._is_led_elsewhere = False
 
     def lead_to(self, database: Database) -> None:
-        self._is_led_elsewhere = database.url != self.database.url
         super().lead_to(database)
+        self._is_led_elsewhere = database.url not in (NOT_ASKED_YET, self._address)
 
     @property
     def url(self) -> str:
@@ -35,6 +38,16 @@ class ProjectLink(Link):
         self._follow()
         return await super().pool()
 
+    async def _close_others(self) -> None:
+        """Close what handlers have kept open."""
+        # Python may be ending: then it starts no more threads, and takes the connections along.
+        with suppress(RuntimeError):
+            await asyncio.to_thread(close_kept_connections)
+
     def _follow(self) -> None:
         if self._pool is None and not self._is_led_elsewhere:
-            self.database = replace(self.database, url=address_of(connections[self._alias]))
+            self.database = replace(self.database, url=self._address)
+
+    @property
+    def _address(self) -> str:
+        return address_of(connections[self._alias])

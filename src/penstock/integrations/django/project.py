@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -16,10 +14,9 @@ from penstock.config import Database
 from penstock.integrations.django.link import NOT_ASKED_YET, ProjectLink
 from penstock.integrations.django.queues import queues_of_backends
 from penstock.integrations.django.settings import ProjectSettings, task_backends
-from penstock.integrations.django.surroundings import ProjectTasks, close_kept_connections, surround
+from penstock.integrations.django.surroundings import ProjectTasks, surround
 from penstock.store import adapt, drive
-from penstock.tasks import TaskDecorator
-from penstock.worker import Worker
+from penstock.tasks import Registry, TaskDecorator
 
 T = TypeVar("T")
 
@@ -47,6 +44,11 @@ class DjangoPenstock(Penstock):
         return ProjectLink(database, self.settings.database)
 
     @property
+    def database(self) -> Database:
+        """Where Django's connection leads now: tests have a database of their own."""
+        return self._link.opened
+
+    @property
     def connection(self) -> Any:
         """Django's connection to the queue's database, of this thread."""
         return connections[self.settings.database]
@@ -56,20 +58,13 @@ class DjangoPenstock(Penstock):
         """The calls for code that blocks, on Django's connection: part of its transaction."""
         return SyncProject(self, self._portal)
 
-    async def close(self) -> None:
-        """Let go of the database, and of what handlers have kept open."""
-        await super().close()
-        # Python may be ending: then it starts no more threads, and takes the connections along.
-        with suppress(RuntimeError):
-            await asyncio.to_thread(close_kept_connections)
-
-    def worker(self, *args: Any, **settings: Any) -> Worker:
-        """A worker that also runs the tasks of django.tasks; see Penstock.worker."""
+    def runnable_tasks(self) -> Registry:
+        """The app's tasks, and those of django.tasks that have been imported by now."""
         if task_backends():
             from penstock.integrations.django.tasks.known import as_penstock, known_tasks
 
             self.tasks.add(*map(as_penstock, known_tasks()))
-        return super().worker(*args, **settings)
+        return super().runnable_tasks()
 
     def _named_queues(self, children: int) -> dict[str, int]:
         """Those of PENSTOCK["QUEUES"], else those that tasks, schedules and backends name."""
