@@ -18,6 +18,7 @@ its settings may be read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.integrations.django.enqueueing import (
@@ -27,6 +28,10 @@ from penstock.integrations.django.enqueueing import (
     enqueue_many,
 )
 from penstock.integrations.django.project import DjangoPenstock, project_app
+
+# Django checks task backends once this is imported; it may be the first to name Penstock's.
+with suppress(ModuleNotFoundError):
+    import django.tasks  # noqa: F401 (in Django from 6.0 on)
 
 if TYPE_CHECKING:
     app: DjangoPenstock

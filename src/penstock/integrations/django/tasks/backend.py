@@ -54,6 +54,9 @@ class PenstockBackend(BaseTaskBackend):
         self._defaults = {**DEFAULTS, **_checked(alias, self.options)}
 
     def validate_task(self, task: Task) -> None:
+        # A check would tell, but `manage.py check` may import the tasks too late for it.
+        if missing := self.check():
+            raise InvalidTask(f"{missing[0].msg} {missing[0].hint}")
         super().validate_task(task)
         try:
             self._handled(task)
@@ -88,7 +91,8 @@ class PenstockBackend(BaseTaskBackend):
         return result_of(job, task_of(job, task))
 
     def check(self, **kwargs: Any) -> list[checks.CheckMessage]:
-        if apps.is_installed(OURS):
+        # Before the apps are known, tasks may be imported by those that come first.
+        if not apps.apps_ready or apps.is_installed(OURS):
             return []
         missing = checks.Error(
             f"The task backend {self.alias!r} is Penstock's, but its app is not installed.",
