@@ -36,6 +36,8 @@ DJANGO_VENV := .venv-django
 # All but what runs in CocoIndex's own environment.
 KNOWLEDGE_BENCH = $(filter-out %/cocoindex_runner.py,$(wildcard benchmarks/knowledge/*.py))
 DJANGO_STAMP := $(DJANGO_VENV)/.installed
+# Django's own tests of django.tasks come with its source alone.
+DJANGO_TESTS := $(DJANGO_VENV)/django-tests/tasks
 
 .PHONY: help demo demo-jobs install install-debian install-django test test-embedded test-debian test-pgbouncer test-django test-chaos test-stopped check bench bench-fair bench-knowledge bench-listeners bench-knowledge-search bench-peers bench-report schema clean
 .DEFAULT_GOAL := help
@@ -60,7 +62,9 @@ install-debian:
 
 install-django:
 	@python=$$(scripts/find-python 3 12) || exit 0; \
-	$(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python"
+	$(MAKE) --no-print-directory $(DJANGO_STAMP) PYTHON="$$python" \
+	&& { $(MAKE) --no-print-directory $(DJANGO_TESTS) PYTHON="$$python" \
+	|| echo "LEFT OUT: Django's own tests of django.tasks (see the reason above)."; }
 
 test: test-embedded test-debian test-pgbouncer test-django ## Run all tests on Postgres 18, some also elsewhere: see the next lines
 
@@ -171,4 +175,8 @@ $(DJANGO_STAMP): pyproject.toml constraints.txt
 	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt hatchling editables
 	$(DJANGO_VENV)/bin/pip install --quiet --constraint constraints.txt --no-build-isolation --editable . \
 		'django>=6.0' 'psycopg[binary]' pytest pytest-asyncio pytest-timeout pytest-xdist
+	@touch $@
+
+$(DJANGO_TESTS): $(DJANGO_STAMP)
+	@scripts/fetch-django-tests $(DJANGO_VENV)
 	@touch $@
