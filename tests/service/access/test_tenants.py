@@ -103,6 +103,23 @@ async def test_a_key_of_a_tenant_works_on_what_is_its_own(guarded: Penstock) -> 
     ]
 
 
+async def test_a_key_of_a_tenant_that_names_another_is_refused(
+    guarded: Penstock, connection: asyncpg.Connection
+) -> None:
+    made = await guarded.create_key("acme", scopes=["enqueue"], tenant="acme")
+    job = {"task": "work", "args": {"text": "x"}, "options": {"tenant": "globex"}}
+    event = {"name": "paid", "tenant": "globex"}
+    async with Service(guarded) as service, asking(service, made.secret) as client:
+        for path, body in (("/jobs", job), ("/bulk/jobs", {"jobs": [job]}), ("/events", event)):
+            answer = await client.post(f"{API}{path}", json=body)
+            assert answer.status_code == 403, path
+            assert answer.json()["type"] == "urn:penstock:tenant-mismatch", path
+        assert (await client.post(f"{API}/events", json={"name": "paid"})).status_code == 200
+        own = await client.post(f"{API}/events", json={"name": "paid", "tenant": "acme"})
+        assert own.status_code == 200
+    assert await rows_of(connection, "globex") == set()
+
+
 async def test_a_key_of_a_tenant_needs_what_keeps_tenants_apart(database: Database) -> None:
     async with Penstock(database.url) as app:
         with pytest.raises(TenantUnguarded, match="penstock migrate --rls"):

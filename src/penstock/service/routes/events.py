@@ -17,7 +17,9 @@ router = APIRouter(prefix="/events", tags=["events"])
 
 @router.post("", responses={**gives(SentEvent), **documented(400, 401, 403, 413, 422, 503)})
 async def send_event(given: EventBody, request: Request, caller: Enqueuer) -> Response:
-    """Send an event; jobs that wait for its name go on."""
+    """Send an event; jobs that wait for its name go on.
+
+    It belongs to `tenant`; a key that is bound to a tenant may name no other.
+    """
     client = wiring_of(request).client_of(caller)
-    tenant = caller.tenant or given.tenant
-    return as_json(await client.send_event(given.name, given.payload, tenant=tenant))
+    return as_json(await client.send_event(given.name, given.payload, tenant=given.tenant))
