@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from itertools import product
@@ -320,6 +321,30 @@ async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
     assert alive.status_code == 200
     assert third.status_code == 202
     assert json.loads(third.content)["id"]
+
+
+async def test_a_body_of_many_fields_costs_little_time_and_a_short_answer(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    many = {f"k{number}": 1 for number in range(40_000)}
+    twice = b'{"task":"greet",%s,"k39999":1}' % json.dumps(many).encode()[1:-1]
+    bodies: list[tuple[str, bytes, int]] = [
+        ("/jobs", twice, 400),
+        ("/jobs", json.dumps({"task": "greet", **many}).encode(), 422),
+        ("/jobs", json.dumps({"task": "greet", "args": many}).encode(), 422),
+        ("/jobs", json.dumps({"task": "greet", "options": many}).encode(), 422),
+        ("/bulk/actions", json.dumps(
+            {"action": "cancel", "filter": {"state": ["x"] * 40_000}}).encode(), 422),
+    ]  # fmt: skip
+    for path, body, expected in bodies:
+        began = time.process_time()
+        answer = await http.post(path, content=body, headers=JSON)
+        # Comparing each field with each other takes more than ten seconds.
+        assert time.process_time() - began < 5, body[:80]
+        assert answer.status_code == expected, (body[:80], answer.text[:200])
+        assert len(answer.content) < 20_000
+        assert len(answer.json()["fields"]) <= 100
+    assert await nothing_is_stored(app)
 
 
 NASTY_VALUES = ("\0", "a\0b", "\ud800", "%", "'\"", "9" * 400, "-1", "http://[x", "2026-99-99", "")

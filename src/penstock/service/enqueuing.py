@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from penstock.app import Penstock
@@ -14,7 +15,7 @@ from penstock.errors import (
 )
 from penstock.service.caller import Caller
 from penstock.service.models.jobs import NewJob, OptionsBody
-from penstock.service.problem import Problem
+from penstock.service.problem import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem
 from penstock.tasks import Request
 
 
@@ -57,6 +58,7 @@ def _option(error: ConfigError | PayloadRefused) -> tuple[str, str]:
 
 
 def _misfit(wrong: dict[str, str], place: str) -> Problem:
-    fields = [(f"{place}{name}", told) for name, told in wrong.items()]
-    detail = "; ".join(f"{field} {told}" for field, told in fields)
+    named = islice(wrong.items(), MAX_MISFITS_TOLD)
+    fields = [(f"{place}{name}", told) for name, told in named]
+    detail = "; ".join(f"{field} {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
     return Problem(422, "does-not-fit", detail, fields=fields)

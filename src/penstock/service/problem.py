@@ -92,6 +92,9 @@ COMMON: Final = (400, 401, 403, 503)
 OF_BODIES: Final = (408, 413, 415, 422)
 PLAIN: Final = str | int | float | None
 RETRY_AFTER: Final = {503: 1, 429: 1}
+# An answer names so many fields that do not fit, however many a request has.
+MAX_MISFITS_TOLD: Final = 100
+MAX_MISFITS_IN_DETAIL: Final = 5
 
 
 class Misfit(BaseModel):
@@ -108,7 +111,7 @@ class ProblemModel(BaseModel):
     title: str
     status: int
     detail: str = ""
-    fields: list[Misfit] = []
+    fields: list[Misfit] = Field([], description=f"The first {MAX_MISFITS_TOLD} of them.")
     about: dict[str, Any] | None = Field(
         None, description="What an error of the engine is about: `job_id`, `key`, `state`."
     )
@@ -165,7 +168,9 @@ def body_of(problem: Problem) -> dict[str, Any]:
         "title": TITLES.get(problem.status, "Error"),
         "status": problem.status,
         "detail": problem.detail,
-        "fields": [{"field": field, "problem": told} for field, told in problem.fields],
+        "fields": [
+            {"field": field, "problem": told} for field, told in problem.fields[:MAX_MISFITS_TOLD]
+        ],
     }
 
 
@@ -225,11 +230,12 @@ def install(web: FastAPI) -> None:
 
     @web.exception_handler(RequestValidationError)
     async def misfit(_: Request, error: RequestValidationError) -> Response:
-        fields = [(_place(each["loc"]), said(each)) for each in error.errors()]
-        is_broken = any(each["type"] == "json_invalid" for each in error.errors())
+        found = error.errors()[:MAX_MISFITS_TOLD]
+        fields = [(_place(each["loc"]), said(each)) for each in found]
+        is_broken = any(each["type"] == "json_invalid" for each in found)
         if is_broken:
             return answer(Problem(400, "broken-json", "The body is not JSON.", fields=fields))
-        detail = "; ".join(f"{field}: {told}" for field, told in fields[:5])
+        detail = "; ".join(f"{field}: {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
         return answer(Problem(422, "does-not-fit", detail, fields=fields))
 
     @web.exception_handler(HTTPException)

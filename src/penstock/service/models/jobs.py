@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    model_validator,
+)
 
 from penstock.job import State
 from penstock.service.wording import worded
@@ -21,6 +29,9 @@ QUEUE = worded(
     r"^[A-Za-z0-9_.:-]{1,128}$",
     "a queue's name: at most 128 of the letters A to Z and a to z, digits, and _ . : -",
 )
+
+# More than any of these bodies has.
+MAX_FIELDS: Final = 100
 
 Id = Annotated[str, Field(pattern=ID, examples=["42"])]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -49,6 +60,14 @@ class Closed(BaseModel):
     """A body that is refused if it says more than is known."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, given: Any) -> Any:
+        """Each field that is not known costs an error of its own: do not begin with so many."""
+        if isinstance(given, dict) and len(given) > MAX_FIELDS:
+            raise ValueError(f"an object with at most {MAX_FIELDS} fields")
+        return given
 
 
 class OptionsBody(Closed):
@@ -90,7 +109,7 @@ class AskedStates(Closed):
 class JobFilter(Closed):
     """Jobs that agree in all that is given."""
 
-    state: list[State] | None = None
+    state: Annotated[list[State], Field(max_length=7)] | None = None
     queue: QueueName | None = None
     task: Name | None = None
     tenant: Tenant | None = None
