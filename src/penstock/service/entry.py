@@ -119,7 +119,8 @@ def is_https(connection: HTTPConnection, entry: Entry) -> bool:
 def address_of(connection: HTTPConnection, entry: Entry) -> str:
     """Where a caller is: the last address that no proxy of ours has."""
     address = peer_of(connection)
-    forwarded = connection.headers.get("x-forwarded-for", "").split(",")
+    # A proxy may add a line of its own below the caller's.
+    forwarded = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
     while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
         address = before
     return address or "local"

@@ -29,6 +29,16 @@ OPEN: Final = frozenset(
 NAMELESS: Final = frozenset({"/livez", "/readyz"})
 LIVE: Final = "/api/v1/live"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# What decides who asks and what is asked. A proxy in front may read another of two than we do.
+SINGLE_HEADERS: Final = (
+    "host",
+    "origin",
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "x-csrf-token",
+    "x-forwarded-proto",
+)
 
 HEADERS: Final = {
     "content-security-policy": (
@@ -92,6 +102,7 @@ class Gate:
         scope = connection.scope
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         verb = scope.get("method", "WEBSOCKET")
+        self._check_single(connection)
         if path not in NAMELESS:
             self._check_host(connection)
         _check_text(connection)
@@ -104,6 +115,12 @@ class Gate:
         if (verb, path) not in self._open and not self._unguarded.lead(verb, path):
             scope[CALLER] = await self._door.admit(connection)
         return None
+
+    def _check_single(self, connection: HTTPConnection) -> None:
+        for name in (*SINGLE_HEADERS, self._entry.edge_header):
+            if name is not None and len(connection.headers.getlist(name)) > 1:
+                told = f"The request has more than one header {name}: send one."
+                raise Problem(400, "header-twice", told)
 
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")

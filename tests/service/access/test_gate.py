@@ -41,6 +41,29 @@ async def test_only_names_of_loopback_are_known_unless_told(admin: httpx.AsyncCl
         assert (await admin.get("/livez", headers={"host": host})).status_code == 200
 
 
+async def test_a_header_that_stands_twice_is_refused(admin: httpx.AsyncClient) -> None:
+    for name, value in (
+        ("host", "localhost"),
+        ("origin", "http://localhost"),
+        ("authorization", admin.headers["authorization"]),
+        ("content-type", "application/json"),
+        ("x-csrf-token", "x"),
+    ):
+        for other in (value, "evil.example"):
+            twice = [*httpx.Headers(admin.headers).multi_items()]
+            twice = [each for each in twice if each[0] not in (name, "host")]
+            twice += [("host", "localhost")] if name != "host" else []
+            for path in (JOBS, "/livez"):
+                request = httpx.Request(
+                    "GET", f"http://localhost{path}", headers=[*twice, (name, value), (name, other)]
+                )
+                answer = await admin.send(request)
+                assert (answer.status_code, answer.json()["type"]) == (
+                    400,
+                    "urn:penstock:header-twice",
+                ), (name, other, path)
+
+
 def test_names_are_those_that_are_given() -> None:
     entry = Entry(hosts=("jobs.example.com", "*.shop.example"))
     assert entry.knows("jobs.example.com:443")
