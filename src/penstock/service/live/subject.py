@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from penstock.client.present import KINDS
 from penstock.service.problem import Problem
 
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,18}")
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -53,7 +55,15 @@ def _is_written(given: Any) -> Any:
     return given
 
 
-Moment = Annotated[AwareDatetime, BeforeValidator(_is_written)]
+def _is_storable(given: datetime) -> datetime:
+    """In the database a moment is one of UTC, which the first and the last days may not have."""
+    try:
+        return given.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a moment in the years 1 to 9999 of UTC") from None
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_is_written), AfterValidator(_is_storable)]
 
 
 class Closed(BaseModel):

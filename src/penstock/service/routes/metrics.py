@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -23,6 +24,8 @@ PAGE: Final[dict[int | str, dict[str, Any]]] = {
         },
     }
 }
+# The encoder fails at versions that are not made of numbers.
+VERSION: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
 _reader = admitted("read", everywhere=True)
 
 
@@ -46,5 +49,20 @@ async def metrics(request: Request) -> Response:
     """What Prometheus scrapes: of the queues, at most 5 seconds old, and of this process."""
     operations = wiring_of(request).operations
     await operations.queues.look()
-    encode, kind = choose_encoder(request.headers.get("accept", ""))
+    encode, kind = choose_encoder(_readable(request.headers.get("accept", "")))
     return Response(encode(operations.registry), headers={"content-type": kind})
+
+
+def _readable(accept: str) -> str:
+    """What a client accepts, without formats whose version nobody can read."""
+    return ",".join(each for each in accept.split(",") if _has_version(each))
+
+
+def _has_version(media_range: str) -> bool:
+    """Whether the version of a format is readable, if it names one."""
+    versions = [
+        value.strip()
+        for name, _, value in (part.partition("=") for part in media_range.split(";"))
+        if name.strip() == "version"
+    ]
+    return all(VERSION.fullmatch(version) for version in versions)
