@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError
@@ -43,6 +44,13 @@ class TaskValues(TypedDict, total=False):
     args_version: int
     upcasters: Mapping[int, Upcaster]
     args_limit: int
+
+
+class RunValues(TypedDict, total=False):
+    """What `task.configured(...)` takes: how jobs are run, not which arguments they have."""
+
+    retry: Policy
+    isolate: Process | bool | None
 
 
 class BatchTaskValues(TaskValues, total=False):
@@ -84,6 +92,17 @@ def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
         defaults=Options().updated(defaults),
         **checked,
     )
+
+
+def configured(settings: Settings, values: RunValues) -> Settings:
+    """Return settings of which some are set anew, each checked."""
+    if unknown := values.keys() - RunValues.__optional_keys__:
+        known = " and ".join(sorted(RunValues.__optional_keys__))
+        raise TypeError(f"configured() does not take {sorted(unknown)[0]!r}; it takes {known}.")
+    checked = {setting: CHECKS[setting](setting, value) for setting, value in values.items()}
+    if settings.batch is not None and checked.get("isolate"):
+        raise ConfigError("isolate", values["isolate"], "None or False, where batch is set")
+    return replace(settings, **checked)
 
 
 def _policy(setting: str, value: Any) -> Policy:

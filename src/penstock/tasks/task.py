@@ -17,7 +17,7 @@ from penstock.tasks.name import place_of
 from penstock.tasks.options import OptionValues
 from penstock.tasks.reader import Call
 from penstock.tasks.request import Request
-from penstock.tasks.settings import Settings
+from penstock.tasks.settings import RunValues, Settings, configured
 from penstock.tasks.unique_key import with_key
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,18 @@ class Task(Generic[P, T_co]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.defaults = self.defaults.updated(values)
+        return other
+
+    def configured(self, **values: Unpack[RunValues]) -> Self:
+        """Return this task with another `retry` or `isolate`, for an app to include.
+
+            app.include(extract.configured(isolate=Process(memory=settings.memory)))
+
+        What a deployment sets is then read when its app is made, not when the task is imported.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.settings = configured(self.settings, values)
         return other
 
     def handled_by(self, fn: Callable[..., Any]) -> Self:

@@ -21,17 +21,18 @@ KNOWN = (
 )
 
 
-def check(environment: Mapping[str, str] = os.environ) -> None:
+def check(environment: Mapping[str, str] = os.environ) -> Settings:
     """Refuse what cannot be set; warn once of each variable that nobody reads, by a slip perhaps.
 
     What only some jobs read is refused here, too, and not with the first of them.
     """
-    Settings.of(environment)
+    settings = Settings.of(environment)
     options.Options.of(environment)
     allowed.Allowed.of(environment)
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in KNOWN:
             _warn(name)
+    return settings
 
 
 @cache

@@ -35,9 +35,8 @@ class Knowledge:
     name = "knowledge"
 
     def __init__(self, app: Penstock) -> None:
-        environment.check()
         self._app = app
-        app.include(tasks.TASKS)
+        app.include(tasks.configured(environment.check()))
         app.resource(Workshop)(open_workshop)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING))

@@ -23,6 +23,7 @@ from penstock.tasks import (
     TaskDecorator,
     task,
 )
+from penstock.tasks.isolate import Process
 from tests.unit.tasks import handlers, hidden_context
 
 HERE = "tests.unit.tasks.test_task"
@@ -255,3 +256,23 @@ def test_a_failure_carries_retry_after_and_who_ran_it() -> None:
     assert (failed.error.attempt, failed.error.worker) == (2, "w1")
     assert failed.error.type == "penstock.errors.Retryable"
     assert plain.failed(RuntimeError()).after is None
+
+
+def test_configured_task_runs_elsewhere_and_stays_the_same_task() -> None:
+    @task(retry=Fixed(5))
+    def read(path: str) -> None: ...
+
+    other = read.configured(isolate=Process(memory="128MB"), retry=Fixed(1))
+    assert other.is_same(read)
+    assert (other.settings.isolate, other.settings.retry) == (Process(memory="128MB"), Fixed(1))
+    assert (read.settings.isolate, read.settings.retry) == (None, Fixed(5))
+
+
+def test_configured_task_takes_only_how_it_is_run() -> None:
+    @task
+    def read(path: str) -> None: ...
+
+    with pytest.raises(TypeError, match="isolate and retry"):
+        read.configured(queue="x")  # type: ignore[call-arg]
+    with pytest.raises(ConfigError):
+        read.configured(isolate="512MB")  # type: ignore[arg-type]

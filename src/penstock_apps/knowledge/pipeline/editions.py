@@ -10,7 +10,6 @@ from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
 from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
 from penstock_apps.knowledge.pipeline.sharing import Sharing
-from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.bases import Base, NewEdition
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.workshop import Workshop
@@ -21,10 +20,9 @@ EDITIONS = 100
 INDEX_PATIENCE = timedelta(minutes=30)
 # While other versions come in, which are in both editions.
 COMING = 2.0
-APART = Settings.of().apart
 
 
-@task(name="knowledge.rebuild", queue="knowledge-small", resources=[Workshop], isolate=APART)
+@task(name="knowledge.rebuild", queue="knowledge-small", resources=[Workshop], isolate=True)
 async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Brought | Cancel:
     """Bring a document into an edition that is being built; what is found of it stays so."""
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant

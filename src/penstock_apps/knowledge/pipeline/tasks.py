@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Cancel, Context, NotRetryable, Snooze, Unique, task
+from penstock import Cancel, Context, NotRetryable, Snooze, Task, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
@@ -25,20 +25,17 @@ from penstock_apps.knowledge.workshop import Workshop
 SMALL = "knowledge-small"
 LARGE = "knowledge-large"
 QUEUES = (SMALL, LARGE, EMBED, CARE)
-APART = Settings.of().apart
 # The newest version of a document is the one that is wanted.
 NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 
 
-@task(name="knowledge.ingest", queue=SMALL, resources=[Workshop], isolate=APART, unique=NEWEST)
+@task(name="knowledge.ingest", queue=SMALL, resources=[Workshop], isolate=True, unique=NEWEST)
 async def ingest(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a document in."""
     return await _bring(ctx, document, version)
 
 
-@task(
-    name="knowledge.ingest_large", queue=LARGE, resources=[Workshop], isolate=APART, unique=NEWEST
-)
+@task(name="knowledge.ingest_large", queue=LARGE, resources=[Workshop], isolate=True, unique=NEWEST)
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a large document in."""
     return await _bring(ctx, document, version)
@@ -112,4 +109,11 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
 
 
 INGESTING = frozenset({ingest.name, ingest_large.name})
-TASKS = (ingest, ingest_large, embed, ended, remove, sweep, build, rebuild, switch, index)
+# They read files: in child processes, whose limits an installation sets.
+READING = (ingest, ingest_large, rebuild)
+OTHERS = (embed, ended, remove, sweep, build, switch, index)
+
+
+def configured(settings: Settings) -> list[Task[..., Any]]:
+    """The tasks as an app includes them, with what its installation has set."""
+    return [*(each.configured(isolate=settings.apart) for each in READING), *OTHERS]
