@@ -14,12 +14,13 @@ from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
 from penstock_apps.knowledge.pipeline.reconciling import Watcher
 from penstock_apps.knowledge.pipeline.removing import CARE
-from penstock_apps.knowledge.pipeline.sweeping import sweep
+from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
 
 TOKENS = 10_000_000
 SWEEP = 60.0
+WALK = 3600.0
 
 
 class Knowledge:
@@ -39,6 +40,7 @@ class Knowledge:
         app.include(tasks.configured(environment.check()))
         app.resource(Workshop)(open_workshop)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
+        app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
         app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING))
         app.install(self)
 

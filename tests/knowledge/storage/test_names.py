@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock_apps.knowledge.storage import belongs_to, folder_of, object_name
+from penstock_apps.knowledge.storage.names import tenant_of
 
 DIGEST = bytes(range(32))
 CONTENT = DIGEST.hex()
@@ -45,6 +46,18 @@ def test_every_tenant_has_a_folder_that_any_storage_takes(tenant: str) -> None:
 def test_no_two_tenants_share_a_folder(one: str, other: str) -> None:
     assert (folder_of(one) == folder_of(other)) == (one == other)
     assert belongs_to(object_name(one, DIGEST), other) == (one == other)
+
+
+@settings(deadline=None)
+@given(tenants)
+def test_folder_tells_its_tenant_unless_the_name_is_long(tenant: str) -> None:
+    assert tenant_of(folder_of(tenant)) in (tenant, None)
+    assert tenant_of(folder_of(tenant)) == tenant or len(tenant.encode()) > 33
+
+
+@pytest.mark.parametrize("folder", ["", "Acme", "a_", "_ff", "_61", folder_of("x" * 300)])
+def test_what_is_no_tenants_folder_tells_none(folder: str) -> None:
+    assert tenant_of(folder) is None
 
 
 def test_a_long_tenant_has_a_folder_of_its_own_too() -> None:

@@ -1,9 +1,14 @@
 """What is left behind is put in order."""
 
+import os
+import time
+from hashlib import sha256
 from pathlib import Path
 
+from penstock import Penstock
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.sweeping import Sweeping, sweep
+from penstock_apps.knowledge.pipeline.sweeping import Sweeping, Walked, sweep, sweep_storage
+from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
@@ -73,6 +78,62 @@ async def test_a_content_that_was_replaced_goes(
     await scene.bring(library, {"a.txt": HEN})
     await until(lambda: Sweeping(shop).orphans(), what="the old content to be found")
     assert stored(objects) == 1
+
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+def all_in(objects: Path) -> set[Path]:
+    return {each for each in objects.rglob("*") if each.is_file()}
+
+
+def made_old(path: Path, seconds: float) -> Path:
+    os.utime(path, (then := time.time() - seconds, then))
+    return path
+
+
+def left_by_crash(objects: Path, name: str, seconds: float) -> Path:
+    """A file that has stood in the storage for a time, and that no row tells of."""
+    path = objects / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"left")
+    return made_old(path, seconds)
+
+
+async def test_walk_through_storage_removes_what_crash_has_left(
+    scene: Scene, library: Library, objects: Path
+) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    kept = {made_old(each, 40 * DAY) for each in all_in(objects)}
+    digest = sha256(b"left").digest()
+    stray = object_name("acme", digest)
+    left_by_crash(objects, object_name("a/B", digest), 31 * DAY)
+    left_by_crash(objects, f"{stray}.part-0123456789abcdef", 2 * HOUR)
+    kept.add(left_by_crash(objects, f"{stray}.part-fedcba9876543210", HOUR / 2))
+    kept.add(left_by_crash(objects, stray, 29 * DAY))
+    kept.add(left_by_crash(objects, "backup/of/something.tar", 40 * DAY))
+
+    job = await scene.app.enqueue(sweep_storage)
+    await scene.drain()
+    assert (await scene.app.get(job)).result == {"files": 1, "parts": 1}
+    assert all_in(objects) == kept
+    assert await scene.left("a/B") == {}
+
+
+async def test_walk_through_storage_is_scheduled(app: Penstock) -> None:
+    assert {each.request.task for each in app.timetable} == {sweep.name, sweep_storage.name}
+
+
+async def test_file_that_is_needed_and_has_no_row_gets_it_back(
+    scene: Scene, library: Library, shop: Workshop, objects: Path
+) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    await scene.rows("DELETE FROM k.object")
+    kept = {made_old(each, 40 * DAY) for each in all_in(objects)}
+    assert await Sweeping(shop).storage() == Walked(0, 0)
+    assert all_in(objects) == kept
+    assert await scene.value("SELECT count(*) FROM k.object") == 1
 
 
 async def test_chunks_drafts_and_vectors_that_nobody_needs_go(

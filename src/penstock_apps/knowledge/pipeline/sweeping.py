@@ -13,6 +13,8 @@ from penstock_apps.knowledge.pipeline.editions import remove_retired
 from penstock_apps.knowledge.pipeline.indexing import tend
 from penstock_apps.knowledge.pipeline.reconciling import settle
 from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
+from penstock_apps.knowledge.storage import Stored
+from penstock_apps.knowledge.storage.names import digest_of, is_object, is_part, tenant_of
 from penstock_apps.knowledge.workshop import Workshop
 
 # What is looked at in one sweep, at most.
@@ -27,6 +29,9 @@ GROWING = 20
 MUCH = 100_000
 # An upload that has added nothing for so long is broken off.
 UPLOAD = timedelta(hours=1)
+# A file without a row may be that of another database that stores in the same place: by then that
+# one has mostly removed it itself.
+STRAY = timedelta(days=30)
 
 
 class Swept(Struct, frozen=True, omit_defaults=True):
@@ -58,6 +63,25 @@ async def sweep(ctx: Context) -> Swept:
         orphans=await sweeping.orphans(),
         aged=await sweeping.aged(),
     )
+
+
+class Walked(Struct, frozen=True):
+    """What a walk through the storage has found that nobody knew of, and removed."""
+
+    files: int = 0
+    parts: int = 0
+
+
+@task(
+    name="knowledge.sweep_storage",
+    queue=CARE,
+    resources=[Workshop],
+    unique=Unique(),
+    timeout=timedelta(days=1),
+)
+async def sweep_storage(ctx: Context) -> Walked:
+    """Look at all stored files, and remove what a crash has left among them."""
+    return await Sweeping(ctx.resource(Workshop)).storage()
 
 
 class Sweeping:
@@ -136,6 +160,25 @@ class Sweeping:
         by_tenant = _by_tenant(found).items()
         return sum([await remove_files(self._shop, tenant, some) for tenant, some in by_tenant])
 
+    async def storage(self) -> Walked:
+        """Files that no row tells of, and those that were still being written.
+
+        One without a row gets it first: who is about to store the same content waits for that, and
+        stores it again if it goes. What is not named as we name files belongs to others and stays.
+        """
+        files = parts = 0
+        before = datetime.now(UTC) - STRAY
+        async for batch in self._shop.storage.walk():
+            left = [each.name for each in batch if is_part(each.name)]
+            await self._shop.storage.delete(left)
+            parts += len(left)
+            old = [each for each in batch if each.modified < before]
+            for tenant, some in _by_folder(old).items():
+                async with self._shop.shelves.of(tenant) as on:
+                    strays = await self._shop.objects.adopt(on, tenant, some)
+                files += await remove_files(self._shop, tenant, strays)
+        return Walked(files, parts)
+
     async def aged(self) -> int:
         """Files that are kept longer than their tenant wants; the texts in them stay."""
         removed = 0
@@ -154,6 +197,16 @@ class Sweeping:
             await self._shop.storage.delete(list(names.values()))
             await self._shop.objects.remove(on, tenant, list(names))
         return len(names)
+
+
+def _by_folder(batch: Iterable[Stored]) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
+    """Stored files by the tenants whose they are, as `Objects.adopt` takes them."""
+    found = defaultdict(list)
+    for each in batch:
+        tenant = tenant_of(each.name.partition("/")[0]) if is_object(each.name) else None
+        if tenant is not None:
+            found[tenant].append((digest_of(each.name), each.name, each.bytes, each.modified))
+    return found
 
 
 def _by_tenant(files: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:

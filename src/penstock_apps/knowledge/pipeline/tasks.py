@@ -15,7 +15,7 @@ from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
-from penstock_apps.knowledge.pipeline.sweeping import sweep
+from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.documents import State, Work
 from penstock_apps.knowledge.store.tallies import Counts
@@ -111,7 +111,7 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
 INGESTING = frozenset({ingest.name, ingest_large.name})
 # They read files: in child processes, whose limits an installation sets.
 READING = (ingest, ingest_large, rebuild)
-OTHERS = (embed, ended, remove, sweep, build, switch, index)
+OTHERS = (embed, ended, remove, sweep, sweep_storage, build, switch, index)
 
 
 def configured(settings: Settings) -> list[Task[..., Any]]:

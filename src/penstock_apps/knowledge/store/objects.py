@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from penstock_apps.knowledge.errors import ObjectsGone
@@ -52,6 +53,16 @@ class Objects:
     async def remove(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
         """Their files are removed."""
         await on.execute(self._sql("remove_objects"), tenant, list(digests))
+
+    async def adopt(
+        self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int, datetime]]
+    ) -> list[bytes]:
+        """Give rows to stored files, as digest, name, size and age, that have none; which."""
+        if not files:
+            return []
+        columns = map(list, zip(*files, strict=True))
+        rows = await on.fetch(self._sql("adopt_objects"), tenant, *columns)
+        return [row["digest"] for row in rows]
 
     async def some(self, on: Connection, tenant: str, most: int) -> list[bytes]:
         """Some files of a tenant."""
