@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from penstock import Database, Penstock
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
 from penstock_apps.knowledge.pipeline.in_flight import InFlight
+from penstock_apps.knowledge.scratch import scratch
 from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.storage import Storage
@@ -90,8 +91,8 @@ async def workshop(
     settings = Settings.of()
     storage = Storage.of(settings.storage_at(database))
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-"))
+        folder = await asyncio.to_thread(stack.enter_context, scratch())
         shelves = await stack.enter_async_context(Shelves.opened(database, connections))
-        shop = Workshop(app, shelves, storage, settings, Path(folder))
+        shop = Workshop(app, shelves, storage, settings, folder)
         stack.push_async_callback(shop.close)
         yield shop

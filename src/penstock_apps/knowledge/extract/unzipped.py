@@ -16,7 +16,8 @@ from penstock_apps.knowledge.text import Extracted
 def read(path: Path, name: str, limits: Limits) -> Extracted:
     likely = max(10 * MEGABYTE, path.stat().st_size * limits.ratio)
     most = min(limits.inflated, limits.bytes, likely)
-    with TemporaryDirectory() as folder:
+    # Beside it, so that what a killed process leaves of it is swept with the rest.
+    with TemporaryDirectory(dir=path.parent) as folder:
         inside = Path(folder) / "inside"
         with gzip.open(path) as packed, inside.open("wb") as file:
             while block := packed.read(BLOCK):

@@ -6,7 +6,7 @@ from penstock_apps.knowledge.upload.limits import Limits
 from penstock_apps.knowledge.upload.received import Field, Oversized, Received
 from penstock_apps.knowledge.upload.receiving import receive
 from penstock_apps.knowledge.upload.shown import shown_name
-from penstock_apps.knowledge.upload.workspace import sweep, workspace
+from penstock_apps.knowledge.upload.workspace import workspace
 
 __all__ = [
     "Field",
@@ -17,6 +17,5 @@ __all__ = [
     "UploadRefused",
     "receive",
     "shown_name",
-    "sweep",
     "workspace",
 ]
