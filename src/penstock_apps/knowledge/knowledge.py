@@ -29,7 +29,8 @@ class Knowledge:
     app = Penstock()
     knowledge = Knowledge(app)
 
-    async with app, knowledge.opened() as library:
+    async with app, knowledge.opened() as shop:
+        library = knowledge.of(shop, "acme")
         base = await library.make_base("handbook")
     """
 

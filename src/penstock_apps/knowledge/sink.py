@@ -14,9 +14,9 @@ BLOCK = 1024 * 1024
 class Sink:
     """Hashed and written in large blocks by a thread: the loop goes on meanwhile.
 
-    >>> sink = Sink(path)
-    >>> await sink.write(piece)
-    >>> digest = await sink.finish()
+    sink = Sink(path)
+    await sink.write(piece)
+    digest = await sink.finish()
     """
 
     def __init__(self, path: Path) -> None:

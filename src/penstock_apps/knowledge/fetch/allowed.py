@@ -19,7 +19,7 @@ WEB = frozenset({80, 443})
 class Allowed:
     """`private`: hosts and networks that are no part of the public web and may be fetched from.
 
-    >>> Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
+    Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
     """
 
     private: tuple[str, ...] = ()

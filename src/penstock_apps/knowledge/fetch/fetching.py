@@ -38,7 +38,7 @@ async def fetch(
 ) -> Fetched:
     """Fetch a page into a new file of this folder.
 
-    >>> page = await fetch("https://example.org/handbook", folder)
+    page = await fetch("https://example.org/handbook", folder)
     """
     limits = limits or Limits()
     guard = Guard(allow or Allowed.of(), resolve)

@@ -51,9 +51,9 @@ class Given(Struct, frozen=True):
 class Storage:
     """Content-addressed: one tenant's file has one name, however often it is stored.
 
-    >>> storage = Storage.of("s3://bucket/prefix")
-    >>> name = await storage.put("acme", Path("handbook.pdf"), digest)
-    >>> await storage.to_file(name, Path("/tmp/handbook.pdf"))
+    storage = Storage.of("objects")  # or "s3://bucket/prefix"
+    name = await storage.put("acme", path, digest)
+    await storage.to_file(name, copy)
     """
 
     def __init__(self, store: Store, folder: Path | None, patience: float, place: str) -> None:

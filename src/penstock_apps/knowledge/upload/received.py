@@ -18,8 +18,8 @@ class Field(Struct, frozen=True):
 class Received(Struct, frozen=True):
     """A whole file, on the disk of this machine; it belongs to who received it.
 
-    >>> with received:
-    ...     await storage.put(tenant, received.path, received.digest)
+    with received:
+        await storage.put(tenant, received.path, received.digest)
     """
 
     name: str

@@ -18,10 +18,10 @@ async def receive(
 
     A file that is given belongs to the caller, also when the rest of the upload never comes.
 
-    >>> async with workspace(folder) as here:
-    ...     async for item in receive(request.stream(), content_type, here):
-    ...         if isinstance(item, Received):
-    ...             await storage.put(tenant, item.path, item.digest)
+        async with workspace(folder) as here:
+            async for item in receive(request.stream(), content_type, here):
+                if isinstance(item, Received):
+                    await storage.put(tenant, item.path, item.digest)
     """
     limits = limits or Limits()
     parts, form = Parts(content_type, limits), Form(folder, limits)

@@ -18,8 +18,7 @@ DRIVE = re.compile(r"[A-Za-z]:")
 def shown_name(raw: str) -> str:
     """`folder/file.pdf` stays; what leads out of a folder or cannot be shown goes.
 
-    >>> shown_name("..\\\\..\\\\Windows\\\\win.ini")
-    'Windows/win.ini'
+    assert shown_name("..\\\\..\\\\Windows\\\\win.ini") == "Windows/win.ini"
     """
     text = TURNING.sub("", normalize("NFC", raw)).replace("\\", "/")
     text = "".join(letter for letter in text if not _is_control(letter))

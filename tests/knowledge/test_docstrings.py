@@ -1,0 +1,137 @@
+"""What the docstrings of knowledge show is run."""
+
+import ast
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+import pytest
+
+import penstock_apps.knowledge
+from penstock import Penstock
+from penstock_apps.knowledge import fetch, storage, upload
+from penstock_apps.knowledge.knowledge import Knowledge
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.search import Query
+from penstock_apps.knowledge.sink import Sink
+from penstock_apps.knowledge.storage import Storage
+from penstock_apps.knowledge.store.sources import NewSource
+from penstock_apps.knowledge.upload.shown import shown_name
+from tests.fixtures.database import Database
+from tests.knowledge.scene import Scene
+
+HERE = Path(inspect.getfile(penstock_apps.knowledge)).parent
+# What an example needs that no test has.
+NOT_RUN = {
+    "fetch/fetching.py fetch": "a page of the public web",
+    "parse/llamaparse.py LlamaParse": "an account at LlamaParse",
+}
+FORM = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    b"hello\r\n--x--\r\n"
+)
+
+
+class Example(NamedTuple):
+    """Code in a docstring, and where it stands."""
+
+    place: str
+    code: str
+
+
+def examples() -> Iterator[Example]:
+    for path in sorted(HERE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = getattr(node, "name", "")
+                if code := code_in(ast.get_docstring(node) or ""):
+                    yield Example(f"{path.relative_to(HERE)} {name}".rstrip(), code)
+
+
+def code_in(docstring: str) -> str:
+    """Its paragraphs that are Python, after the first sentence."""
+    return "\n".join(filter(is_code, map(dedent, docstring.split("\n\n")[1:])))
+
+
+def is_code(text: str) -> bool:
+    try:
+        compiled(text, "a docstring")
+    except SyntaxError:
+        return False
+    return True
+
+
+def compiled(code: str, place: str) -> Any:
+    return compile(code, place, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+class Asked:
+    """A request whose body is a form with one file."""
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        yield FORM
+
+
+@pytest.fixture
+async def names(
+    scene: Scene,
+    library: Library,
+    tmp_path: Path,
+    knowledge_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, Any]:
+    """What the examples take as given."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_DATABASE_URL", knowledge_database.url)
+    path, content = tmp_path / "handbook.pdf", tmp_path / "content"
+    path.write_bytes(b"hello")
+    content.write_bytes(b"hello")
+    digest = sha256(b"hello").digest()
+    return {
+        **vars(fetch),
+        **vars(storage),
+        **vars(upload),
+        "Knowledge": Knowledge,
+        "NewSource": NewSource,
+        "Penstock": Penstock,
+        "Query": Query,
+        "Sink": Sink,
+        "base": await library.make_base("handbook"),
+        "content_type": "multipart/form-data; boundary=x",
+        "copy": tmp_path / "copy",
+        "digest": digest,
+        "files": scene.files({"a.txt": "hello"}),
+        "folder": tmp_path / "folder",
+        "library": library,
+        "path": path,
+        "piece": b"hello",
+        "received": upload.Received("a.txt", "file", "text/plain", content, digest, 5),
+        "request": Asked(),
+        "shelves": library.shop.shelves,
+        "shown_name": shown_name,
+        "storage": Storage.of(str(tmp_path / "stored")),
+        "tenant": "acme",
+    }
+
+
+ALL = list(examples())
+
+
+def test_examples_are_found() -> None:
+    assert {each.place for each in ALL} > NOT_RUN.keys()
+    # Code is a paragraph of its own, without prompts: else it would not be found.
+    assert not [path for path in HERE.rglob("*.py") if ">>> " in path.read_text()]
+
+
+@pytest.mark.parametrize(
+    "example",
+    [each for each in ALL if each.place not in NOT_RUN],
+    ids=lambda each: each.place,
+)
+async def test_example_runs(example: Example, names: dict[str, Any]) -> None:
+    running = eval(compiled(example.code, example.place), names)
+    if inspect.iscoroutine(running):
+        await running
