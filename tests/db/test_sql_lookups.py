@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import date, timedelta
 
 import asyncpg
 import pytest
 
 from penstock.store import Store
 from penstock.store.live import Watches
+from penstock.store.workflows import Workflows
 from tests.db.engine import NOON, Engine
+from tests.db.flows import Flow
 
 MISSING = 10**12
 # Four partitions with five indexes each are read at a time, and there is their parent with its own.
@@ -88,6 +90,64 @@ async def test_a_look_at_any_job_locks_little_of_a_year_of_history(engine: Engin
             await engine.connection.execute("DELETE FROM penstock.job")
 
 
+WORKFLOWS = Workflows(STORE)
+LOOKS_AT_WORKFLOWS: dict[str, Call] = {
+    "look": lambda on, flow: WORKFLOWS.find(on, flow),
+    "look at steps": lambda on, flow: WORKFLOWS.steps(on, flow),
+    "list": lambda on, flow: WORKFLOWS.page(on, None, flow + 1, 100),
+    "name": lambda on, flow: on.fetchval("SELECT penstock.name_steps_v1($1, '{step}')", flow),
+    "retry": lambda on, flow: WORKFLOWS.retry(on, flow, None),
+}
+
+
+async def a_flow_of_every_state(engine: Engine) -> tuple[Flow, list[int]]:
+    """One job lives, and one has been cancelled in each partition of the history."""
+    flow = await Flow.new(engine)
+    days = await engine.value("list_partitions_v1")
+    jobs = [await flow.add()] + [await flow.add(step=f"step {n}") for n in range(len(days))]
+    await engine.answers("cancel_v1", *jobs[1:])
+    for job, day in zip(jobs[1:], days, strict=True):
+        await engine.connection.execute(
+            "UPDATE penstock.job_history SET expires_on = $2 WHERE id = $1",
+            job,
+            day or date(2000, 2, 2),
+        )
+    return flow, jobs
+
+
+async def test_a_look_at_a_workflow_locks_little_of_a_year_of_history(engine: Engine) -> None:
+    await a_year_of_history(engine)
+    flow = await Flow.new(engine)
+    await flow.add()
+    failed = await flow.add(step="failed")
+    await engine.answers("cancel_v1", failed)
+    for name, call in LOOKS_AT_WORKFLOWS.items():
+        assert await locks_of(engine, call, flow.id) <= FEW_LOCKS, name
+
+
+async def test_each_job_of_a_workflow_is_found_once_in_whatever_partition(engine: Engine) -> None:
+    await a_year_of_history(engine)
+    await engine.connection.execute(
+        "CREATE TABLE penstock.job_history_old PARTITION OF penstock.job_history"
+        " FOR VALUES FROM (MINVALUE) TO ('2001-01-01')"
+    )
+    flow, jobs = await a_flow_of_every_state(engine)
+    other = await Flow.new(engine)
+    await other.add()
+    empty = await Flow.new(engine)
+    steps = await WORKFLOWS.steps(engine.connection, flow.id)
+    assert [step["id"] for step in steps] == jobs
+    found = await WORKFLOWS.find(engine.connection, flow.id)
+    page = await WORKFLOWS.page(engine.connection, None, None, 100)
+    assert found is not None
+    assert (found["ready"], found["cancelled"]) == (1, len(jobs) - 1)
+    assert [row["id"] for row in page] == [empty.id, other.id, flow.id]
+    assert page[2] == found
+    assert (page[1]["ready"], page[1]["cancelled"], page[0]["ready"]) == (1, 0, 0)
+    assert page[0] == await WORKFLOWS.find(engine.connection, empty.id)
+    assert await WORKFLOWS.retry(engine.connection, flow.id, None) == len(jobs) - 1
+
+
 async def test_jobs_of_many_days_are_found_in_one_look(engine: Engine) -> None:
     await a_year_of_history(engine)
     jobs = await engine.enqueue(20)
@@ -114,6 +174,24 @@ async def test_a_partition_that_somebody_made_by_hand_is_read_too(engine: Engine
     [found] = await STORE.get(engine.connection, [job])
     assert found.state == "cancelled"
     assert await engine.answers("retry_v2", job) == {job: "ready"}
+
+
+async def test_a_step_that_comes_and_goes_is_always_found(engine: Engine, other: Engine) -> None:
+    flow = await Flow.new(engine)
+    job = await flow.add()
+    is_over = asyncio.Event()
+
+    async def move() -> None:
+        for _ in range(40):
+            assert await other.answers("cancel_v1", job) == {job: "cancelled"}
+            assert await other.answers("retry_v2", job) == {job: "ready"}
+        is_over.set()
+
+    moving = asyncio.create_task(move())
+    while not (is_over.is_set() or moving.done()):
+        [step] = await WORKFLOWS.steps(engine.connection, flow.id)
+        assert step["id"] == job
+    await moving
 
 
 @pytest.mark.parametrize("how", READS)

@@ -40,7 +40,7 @@ OF_APPS = {
     *("unblock", "join_workflow", "find_cycle", "name_steps", "extend", "doom"),
     *("cancel_workflow", "retry_workflow"),
     *("send_event", "wake_waiters", "wake_jobs", "event_key"),
-    *("find_jobs", "match_jobs", "history_dates", "list_partitions", "expires_on"),
+    *("find_jobs", "match_jobs", "workflow_jobs", "history_dates", "list_partitions", "expires_on"),
 }
 # The policies' own must see what they tell of; a note is written where apps do not even read.
 AS_OWNER = {"owns", "joins", "note"}
@@ -112,6 +112,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
             0,
         ),
     ],
+    "workflow_jobs": [("SELECT count(*) FROM penstock.workflow_jobs_v1('{1, 101}')", 0)],
     "history_dates": [("SELECT penstock.history_dates_v1('{102}') IS NULL", True)],
     # The days on which jobs expire are no secret: they are those of every tenant.
     "list_partitions": [("SELECT cardinality(penstock.list_partitions_v1()) > 0", True)],

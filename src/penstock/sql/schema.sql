@@ -2993,7 +2993,7 @@ BEGIN
     FOR v IN
         SELECT n.name, min(a.id) AS job, count(a.id) AS count
           FROM unnest(p_names) AS n (name)
-          LEFT JOIN job_all AS a ON a.step = n.name AND a.workflow = p_workflow
+          LEFT JOIN workflow_jobs_v1(ARRAY[p_workflow]) AS a ON a.step = n.name
          GROUP BY n.name
     LOOP
         IF v.count <> 1 THEN
@@ -3750,8 +3750,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    v_jobs := ARRAY(SELECT h.id FROM job_history AS h
-                     WHERE h.workflow = p_workflow AND h.state IN ('failed', 'cancelled') ORDER BY h.id);
+    v_jobs := ARRAY(SELECT j.id FROM workflow_jobs_v1(ARRAY[p_workflow]) AS j
+                     WHERE j.state IN ('failed', 'cancelled') ORDER BY j.id);
     RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
 END
 $$;
@@ -4873,6 +4873,46 @@ EXCEPTION WHEN data_exception THEN
     open := true;
     changes_in := NULL;
     RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.workflow_jobs_v1(p_workflows bigint[]) RETURNS TABLE(id bigint, workflow bigint, step text, task text, state text, reason text, attempt integer, pending integer, has_children boolean, run_at timestamp with time zone, attempted_at timestamp with time zone, finished_at timestamp with time zone, error text)
+    LANGUAGE plpgsql STABLE ROWS 100
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_all  date[] := list_partitions_v1();
+    v_days date[] := array_remove(v_all, NULL);
+    v_few  date[];
+BEGIN
+    RETURN QUERY
+    SELECT j.id, j.workflow, j.step, j.task, j.state, j.reason, j.attempt, j.pending, j.has_children, j.run_at,
+           j.attempted_at, NULL::timestamptz,
+           CASE WHEN j.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun'
+                THEN (j.errors -> -1 ->> 'type') || ': ' || (j.errors -> -1 ->> 'message') END
+      FROM job AS j WHERE j.workflow = ANY (p_workflows);
+    -- One group more than there are: for partitions that somebody made by hand, which have no day.
+    FOR v_start IN 1..cardinality(v_days) + 4 BY 4 LOOP
+        v_few := v_days[v_start:v_start + 3];
+        CONTINUE WHEN cardinality(v_few) = 0 AND cardinality(v_all) = cardinality(v_days);
+        BEGIN
+            RETURN QUERY
+            SELECT h.id, h.workflow, h.step, h.task, h.state, h.reason, h.attempt, 0, h.has_children, h.run_at,
+                   h.attempted_at, h.finished_at,
+                   CASE WHEN h.state <> 'completed' AND h.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun'
+                        THEN (h.errors -> -1 ->> 'type') || ': ' || (h.errors -> -1 ->> 'message') END
+              FROM job_history AS h
+             WHERE h.workflow = ANY (p_workflows)
+               AND (h.expires_on = ANY (v_few) OR cardinality(v_few) = 0 AND h.expires_on <> ALL (v_days));
+            -- Only a subtransaction that fails gives its locks back. What it has returned is kept.
+            RAISE EXCEPTION USING ERRCODE = 'PS099';
+        EXCEPTION WHEN SQLSTATE 'PS099' THEN
+        END;
+    END LOOP;
 END
 $$;
 

@@ -14,7 +14,7 @@ BEGIN
     FOR v IN
         SELECT n.name, min(a.id) AS job, count(a.id) AS count
           FROM unnest(p_names) AS n (name)
-          LEFT JOIN job_all AS a ON a.step = n.name AND a.workflow = p_workflow
+          LEFT JOIN workflow_jobs_v1(ARRAY[p_workflow]) AS a ON a.step = n.name
          GROUP BY n.name
     LOOP
         IF v.count <> 1 THEN

@@ -16,8 +16,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    v_jobs := ARRAY(SELECT h.id FROM job_history AS h
-                     WHERE h.workflow = p_workflow AND h.state IN ('failed', 'cancelled') ORDER BY h.id);
+    v_jobs := ARRAY(SELECT j.id FROM workflow_jobs_v1(ARRAY[p_workflow]) AS j
+                     WHERE j.state IN ('failed', 'cancelled') ORDER BY j.id);
     RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
 END
 $$;

@@ -125,7 +125,7 @@ END
 $$;
 DROP FUNCTION :"schema".finish_v2, :"schema".free_children_v1, :"schema".doom_v1, :"schema".release_keys_v1;
 
-DROP FUNCTION :"schema".match_jobs_v1;
+DROP FUNCTION :"schema".match_jobs_v1, :"schema".workflow_jobs_v1;
 DROP INDEX :"schema".job_blocked, :"schema".job_batch, :"schema".job_workflow, :"schema".job_history_batch, :"schema".job_history_workflow;
 ALTER TABLE :"schema".dependency DROP COLUMN satisfied, DROP COLUMN workflow;
 DROP TABLE :"schema".workflow, :"schema".event_wait, :"schema".event;

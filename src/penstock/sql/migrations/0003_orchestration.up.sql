@@ -49,6 +49,7 @@ CREATE INDEX job_history_batch ON :"schema".job_history (batch, id) WHERE batch 
 CREATE INDEX job_history_workflow ON :"schema".job_history (workflow) WHERE workflow IS NOT NULL;
 
 \ir ../functions/match_jobs_v1.sql
+\ir ../functions/workflow_jobs_v1.sql
 
 -- Beside steps a job remembers where it slept, which events it got and how often it has polled: a later migration
 -- brings that. What of it ends with a job, or comes back with one, is a matter of what ends jobs and retries them.

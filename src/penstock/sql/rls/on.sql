@@ -162,7 +162,7 @@ BEGIN
                          'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
                          'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
                          'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
-                         'delete', 'find_jobs', 'match_jobs', 'history_dates', 'list_partitions', 'expires_on', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
+                         'delete', 'find_jobs', 'match_jobs', 'workflow_jobs', 'history_dates', 'list_partitions', 'expires_on', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
                          'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP

@@ -12,8 +12,7 @@ SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
               coalesce(bool_or(a.state = 'failed' AND NOT b.is_borne), false) AS is_failed,
               coalesce(bool_or(a.state = 'cancelled' AND NOT b.is_borne), false) AS is_cancelled,
               max(a.finished_at) AS finished_at
-         FROM :"schema".job_all AS a, LATERAL (
+         FROM :"schema".workflow_jobs_v1(ARRAY[w.id]) AS a, LATERAL (
               SELECT a.state IN ('failed', 'cancelled') AND a.has_children AND NOT EXISTS (
-                  SELECT FROM :"schema".dependency AS d WHERE d.parent = a.id AND d.on_failure <> 'continue') AS is_borne) AS b
-        WHERE a.workflow = w.id) AS j
+                  SELECT FROM :"schema".dependency AS d WHERE d.parent = a.id AND d.on_failure <> 'continue') AS is_borne) AS b) AS j
  WHERE w.id = $1::bigint;
