@@ -62,6 +62,9 @@ class Application(Protocol):
     async def is_there(self, database: Database) -> bool:
         """Whether the database has its tables."""
 
+    async def renamed(self, database: Database) -> Mapping[str, str]:
+        """Its schema and the former name of that, if its functions still look for that."""
+
     def queues(self, children: int) -> dict[str, int]:
         """Its queues with their slots, for a worker with so many processes for isolated jobs."""
 

@@ -84,6 +84,24 @@ async def test_the_sql_needs_no_database(empty: Database) -> None:
     assert printed.stdout == "-- Nothing is pending.\n"
 
 
+async def test_a_rename_is_told_by_the_status_and_mended_by_the_sql(database: Database) -> None:
+    where = ("--database-url", database.url, "--schema", "jobs")
+    async with database.connect() as connection:
+        await connection.execute("ALTER SCHEMA penstock RENAME TO jobs")
+        found = await run(*where, "--status")
+        assert found.exit_code == 3
+        assert "jobs  renamed from penstock, due" in found.stdout.splitlines()
+        found = await run(*where, "--status", "--json")
+        document = json.loads(found.stdout)
+        assert (document["due"], document["renamed"]) == ([], {"jobs": "penstock"})
+
+        await connection.execute((await run(*where, "--sql")).stdout)
+        assert (await run(*where, "--sql")).stdout == "-- Nothing is pending.\n"
+        found = await run(*where, "--status", "--json")
+        assert (found.exit_code, json.loads(found.stdout)["renamed"]) == (0, {})
+        assert await connection.fetchval("SELECT jobs.enqueue('work')") == 1
+
+
 @pytest.mark.parametrize("answer", ["n\n", ""])
 async def test_going_back_asks_and_says_what_is_lost(database: Database, answer: str) -> None:
     refused = await run("--database-url", database.url, "--to", "0", answer=answer)

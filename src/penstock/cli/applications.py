@@ -49,6 +49,18 @@ async def migrate(database: Database, wanted: Collection[str]) -> list[str]:
     return names
 
 
+async def renamed(database: Database) -> dict[str, str]:
+    """Schemas of applications whose functions still look for a former name, and that name."""
+    from penstock.app import Penstock
+
+    app = Penstock(database.url, schema=database.schema)
+    install(app)
+    found: dict[str, str] = {}
+    for application in app.applications:
+        found |= await application.renamed(database)
+    return found
+
+
 def _entries(group: str) -> Iterator[EntryPoint]:
     with suppress(PackageNotFoundError):
         yield from distribution("penstock").entry_points.select(group=group)

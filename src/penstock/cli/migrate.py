@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from penstock.migrate import MigrationStatus
 
 ShowStatus = Annotated[
-    bool, typer.Option("--status", help="List the migrations; the exit code is 3 if one is due.")
+    bool,
+    typer.Option(
+        "--status", help="List the migrations; the exit code is 3 if one is due, or a rename."
+    ),
 ]
 ShowSql = Annotated[
     bool,
@@ -103,30 +106,47 @@ def migrate(
 
 
 def _sql(database: Database, to: int | None, rls: bool | None) -> str:
-    from penstock.migrate import has_rls, sql_text, status
+    from penstock.migrate import has_rls, renamed_from, sql_text, status
 
     if database.url is None:
         return sql_text(database.schema, to=to, rls=rls)
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
         is_on = asyncio.run(has_rls(url, schema=database.schema))
+        _, renaming = asyncio.run(renamed_from(url, schema=database.schema))
     applied = [each.number for each in found if each.applied_at]
-    return sql_text(database.schema, applied=applied, to=to, rls=rls, has_rls=is_on)
+    return sql_text(
+        database.schema, applied=applied, to=to, rls=rls, has_rls=is_on, renaming=renaming
+    )
 
 
 def _print_status(database: Database, output: Output) -> None:
-    from penstock.migrate import has_rls, status
+    from dataclasses import replace
+
+    from penstock.cli import applications
+    from penstock.migrate import has_rls, renamed_from, status
 
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
         is_on = asyncio.run(has_rls(url, schema=database.schema))
+        former, _ = asyncio.run(renamed_from(url, schema=database.schema))
+        renamed = asyncio.run(applications.renamed(replace(database, url=url)))
+    if former is not None:
+        renamed = {database.schema: former} | renamed
     due = [each.name for each in found if each.applied_at is None]
-    document = {"schema": database.schema, "migrations": found, "due": due, "rls": is_on}
+    document = {
+        "schema": database.schema,
+        "migrations": found,
+        "due": due,
+        "renamed": renamed,
+        "rls": is_on,
+    }
     told = [f"{each.name}  {_described(each)}" for each in found]
+    told += [f"{schema}  renamed from {former}, due" for schema, former in renamed.items()]
     if is_on:
         told.append("row level security  on")
     output.show(document, lambda: "\n".join(told))
-    raise typer.Exit(Exit.NO if due else Exit.OK)
+    raise typer.Exit(Exit.NO if due or renamed else Exit.OK)
 
 
 def _apply(

@@ -6,7 +6,8 @@ await migrate("postgresql://localhost/shop")
 from penstock.migrate.ledger import MigrationStatus, applied
 from penstock.migrate.ledger import create as create_ledger
 from penstock.migrate.ledger import lock as lock_migrations
-from penstock.migrate.runner import check, covered, has_rls, migrate, prepare, status
+from penstock.migrate.rename import former_name, renaming
+from penstock.migrate.runner import check, covered, has_rls, migrate, prepare, renamed_from, status
 from penstock.migrate.script import sql_text, statements
 
 __all__ = [
@@ -15,10 +16,13 @@ __all__ = [
     "check",
     "covered",
     "create_ledger",
+    "former_name",
     "has_rls",
     "lock_migrations",
     "migrate",
     "prepare",
+    "renamed_from",
+    "renaming",
     "sql_text",
     "statements",
     "status",

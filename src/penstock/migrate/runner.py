@@ -94,6 +94,19 @@ async def status(
     return [each for _, each in sorted((known | applied).items())]
 
 
+async def renamed_from(
+    url_or_connection: str | Connection, *, schema: str = "penstock"
+) -> tuple[str | None, list[str]]:
+    """The former name of a schema whose functions still look for it, and the SQL that mends them.
+
+    None and nothing for any other.
+    """
+    async with _connected(url_or_connection) as connection:
+        former = await former_name(connection, schema)
+        pieces = [] if former is None else await renaming(connection, schema, former)
+        return former, pieces
+
+
 async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstock") -> bool:
     """Whether row level security is on."""
     async with _connected(url_or_connection) as connection:

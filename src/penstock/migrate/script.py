@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from penstock.migrate import rls as security
 from penstock.migrate.plan import plan
@@ -16,14 +16,17 @@ def sql_text(
     to: int | None = None,
     rls: bool | None = None,
     has_rls: bool = False,
+    renaming: Sequence[str] = (),
 ) -> str:
     """The SQL that leads from the migrations applied already to migration `to`, or the newest.
 
         penstock migrate --sql | psql --single-transaction …
 
     Row level security comes out as `rls` wants it, else as it is: `has_rls` says that it is on.
+    `renaming` comes first; see `renamed_from`.
     """
-    pieces = statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
+    pieces = [f"{piece};\n" for piece in renaming]
+    pieces += statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
     if not pieces:
         return "-- Nothing is pending.\n"
     return "\n".join(["BEGIN;\n", *pieces, "COMMIT;\n"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from penstock import NotRetryable, PenstockError
+from penstock.sql import quote
 
 Unfit = Literal[
     "encrypted",
@@ -48,11 +49,27 @@ class VectorMissing(KnowledgeError):
 class TablesMissing(KnowledgeError):
     """The database has no tables of knowledge, or old ones."""
 
-    def __init__(self, schema: str, are_old: bool) -> None:
+    def __init__(self, schema: str, are_old: bool, left: str | None = None) -> None:
         what = "old tables" if are_old else "no tables"
-        super().__init__(
+        told = (
             f"The schema {schema} has {what} of knowledge: `penstock migrate --with knowledge` "
             "brings them up to date."
+        )
+        if left is not None and not are_old:
+            told += (
+                f" If the queue's schema was renamed, rename that of its knowledge instead: "
+                f"`ALTER SCHEMA {quote(left)} RENAME TO {quote(schema)}`, then `penstock migrate`."
+            )
+        super().__init__(told)
+
+
+class TablesRenamed(KnowledgeError):
+    """The schema of knowledge was renamed: its functions still look for its former name."""
+
+    def __init__(self, schema: str, former: str) -> None:
+        super().__init__(
+            f"The schema {schema} was renamed: the functions of knowledge still look for their "
+            f"tables in {former}. `penstock migrate` mends them."
         )
 
 

@@ -48,7 +48,7 @@ class Knowledge:
     async def migrate(self, database: Database) -> list[str]:
         """Bring the tables up to date; tenants take turns in the queues, models have a budget."""
         names = await schema.migrate(database)
-        if names:
+        if not schema.NAMES.isdisjoint(names):
             async with Penstock(database.url, schema=database.schema) as app:
                 for queue in tasks.QUEUES:
                     await app.set_queue(queue, fair=True)
@@ -59,6 +59,10 @@ class Knowledge:
     async def is_there(self, database: Database) -> bool:
         """Whether the database has the tables of knowledge."""
         return await schema.is_there(database)
+
+    async def renamed(self, database: Database) -> dict[str, str]:
+        """The schema and its former name, if its functions still look for that."""
+        return await schema.renamed(database)
 
     def queues(self, children: int) -> dict[str, int]:
         """The queues and their slots, for a worker with so many processes for isolated jobs."""

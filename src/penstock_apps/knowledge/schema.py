@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
 from penstock import Database, hosts
-from penstock.migrate import applied, create_ledger, has_rls, lock_migrations
+from penstock.migrate import (
+    applied,
+    create_ledger,
+    former_name,
+    has_rls,
+    lock_migrations,
+    renaming,
+)
 from penstock.sql import quote, roles
-from penstock_apps.knowledge.errors import TablesMissing, VectorMissing
-from penstock_apps.knowledge.sql import migration, migrations, script
+from penstock_apps.knowledge.errors import TablesMissing, TablesRenamed, VectorMissing
+from penstock_apps.knowledge.sql import functions, migration, migrations, script
+
+NAMES = frozenset(name for _, name in migrations())
 
 VECTOR = """
 SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
@@ -22,6 +33,16 @@ SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.rel
                 WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relrowsecurity)
 """
 
+# Tables of knowledge whose queue is gone, as after a rename of the queue's schema alone.
+LEFT_BEHIND = """
+SELECT n.nspname FROM pg_namespace AS n
+ WHERE right(n.nspname, 10) = '_knowledge'
+   AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'passage')
+   AND NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS q ON q.oid = c.relnamespace
+                    WHERE c.relname = 'job' AND q.nspname = left(n.nspname, -10))
+ LIMIT 1
+"""
+
 
 def schema_of(engine: str) -> str:
     """The schema of knowledge, named after the queue's."""
@@ -31,7 +52,8 @@ def schema_of(engine: str) -> str:
 async def migrate(database: Database) -> list[str]:
     """Bring the tables up to date, in one transaction; the names of what was applied.
 
-    Row level security is on here where it is on for the queue.
+    Row level security is on here where it is on for the queue. The functions of a schema that was
+    renamed are led to its new name.
     """
     assert database.url is not None
     schema = schema_of(database.schema)
@@ -40,6 +62,9 @@ async def migrate(database: Database) -> list[str]:
         secured = await has_rls(connection, schema=database.schema)
         async with connection.transaction(isolation="read_committed"):
             await lock_migrations(connection, schema)
+            former = await former_name(connection, schema, functions())
+            for piece in [] if former is None else await renaming(connection, schema, former):
+                await connection.execute(piece)
             found = {each.number for each in await applied(connection, schema)}
             due = [(number, name) for number, name in migrations() if number not in found]
             if due:
@@ -50,7 +75,8 @@ async def migrate(database: Database) -> list[str]:
                 await connection.execute(script(name, schema, roles(database.schema)))
     finally:
         await connection.close()
-    return [name for _, name in due]
+    renamed = [] if former is None else [f"the rename from {former}"]
+    return renamed + [name for _, name in due]
 
 
 async def is_there(database: Database) -> bool:
@@ -58,16 +84,37 @@ async def is_there(database: Database) -> bool:
     return bool(await _applied(database))
 
 
+async def renamed(database: Database) -> dict[str, str]:
+    """The schema and its former name, if the functions still look for that."""
+    schema = schema_of(database.schema)
+    async with _connected(database) as connection:
+        former = await former_name(connection, schema, functions())
+    return {} if former is None else {schema: former}
+
+
 async def check(database: Database) -> None:
     """Raise if the tables are not there, or not as this version needs them."""
-    if missing := {number for number, _ in migrations()} - await _applied(database):
-        raise TablesMissing(schema_of(database.schema), len(missing) < len(migrations()))
+    schema = schema_of(database.schema)
+    async with _connected(database) as connection:
+        found = {each.number for each in await applied(connection, schema)}
+        if missing := {number for number, _ in migrations()} - found:
+            left: str | None = await connection.fetchval(LEFT_BEHIND)
+            raise TablesMissing(schema, len(missing) < len(migrations()), left)
+        former = await former_name(connection, schema, functions())
+    if former is not None:
+        raise TablesRenamed(schema, former)
 
 
 async def _applied(database: Database) -> set[int]:
+    async with _connected(database) as connection:
+        return {each.number for each in await applied(connection, schema_of(database.schema))}
+
+
+@asynccontextmanager
+async def _connected(database: Database) -> AsyncIterator[Any]:
     connection = await hosts.connect(database.url, statement_cache_size=0)
     try:
-        return {each.number for each in await applied(connection, schema_of(database.schema))}
+        yield connection
     finally:
         await connection.close()
 

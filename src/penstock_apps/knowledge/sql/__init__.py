@@ -21,6 +21,13 @@ def migrations() -> tuple[tuple[int, str], ...]:
     return listed(files(__package__))
 
 
+@cache
+def functions() -> tuple[str, ...]:
+    """The names of all functions."""
+    found = (entry.name for entry in (files(__package__) / "functions").iterdir())
+    return tuple(sorted(name.removesuffix(".sql") for name in found))
+
+
 def migration(name: str, schema: str, vector: str) -> str:
     """The whole text of a migration; `vector` is the schema that pgvector was put into."""
     text = expand(files(__package__), f"{name}.up.sql")
