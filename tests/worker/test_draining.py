@@ -115,6 +115,7 @@ async def test_the_counts_are_true(app: Penstock) -> None:
         "parked": 1,
         "released": 0,
         "refused": 0,
+        "unwritten": 0,
     }
     assert tally.settled == 15
 

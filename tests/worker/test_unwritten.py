@@ -237,6 +237,32 @@ async def test_an_error_that_passes_is_told_if_it_lasts(
     assert "lock timeout" in errors()[-1]
 
 
+async def test_a_drain_ends_although_outcomes_cannot_be_written(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    slow.go_on.set()
+    await connection.execute(REFUSE_ALL)
+    jobs = [await app.enqueue(slow.task, str(number)) for number in range(5)]
+    tally = await worker_of(app, {"default": 9}, unwritten_retry=0.2).drain()
+    assert (tally.completed, tally.unwritten) == (0, 5)
+    ended = [await app.get(job) for job in jobs]
+    assert {(job.state, job.losses, job.reason) for job in ended} == {("ready", 1, "unwritten")}
+
+
+async def test_a_drain_works_off_the_others_although_one_outcome_cannot_be_written(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    slow.go_on.set()
+    await connection.execute(REFUSE_ONE)
+    await app.enqueue_many(slow.task.prepare(str(number)) for number in range(5))
+    bad = await app.enqueue(slow.task.options(tags=["bad"], priority=-9), "bad")
+    tally = await worker_of(app, {"default": 1}, unwritten_retry=0.2).drain()
+    assert (tally.completed, tally.unwritten) == (5, 1)
+    bad = await app.get(bad)
+    # One for the stop, and one more if it ended together with another.
+    assert (bad.state, bad.reason, bad.losses in (1, 2)) == ("ready", "unwritten", True)
+
+
 async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do_not(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:

@@ -203,7 +203,7 @@ def work(
         leave()
     drained = run(service.drain(given, limit, longest))
     output.show(drained.as_document(), lambda: str(drained))
-    leave()
+    leave(1 if drained.tally.unwritten else 0)
 
 
 def _one_of_the_fleet() -> list[str]:

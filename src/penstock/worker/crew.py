@@ -281,6 +281,15 @@ class Crew:
             return int(self.completer.wants_probe and is_idle)
         return self._pace.unsettled_most - self.completer.unsettled
 
+    @property
+    def gives_up(self) -> bool:
+        """Whether the database has refused all outcomes for long: nothing more will be claimed."""
+        return self.completer.is_refused and self.completer.is_stuck
+
+    def note_unwritten(self) -> None:
+        """The outcomes that are left after the completer's close are not written any more."""
+        self._tally.unwritten += len(self.completer.given_up())
+
     def _make_room(self) -> None:
         if self.completer.unsettled <= self._pace.unsettled_most // 2:
             for state in self.states.values():

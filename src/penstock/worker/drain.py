@@ -28,7 +28,8 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
     What schedules have due is fired first, once: one that fires all the time must let it end. Every
     round promotes what is due, finishes batches and looks at all queues anew, so jobs that
     came meanwhile are included. Calls in local pools are waited for: they may enqueue more. So are
-    batches that somebody holds: their callbacks may be about to come.
+    batches that somebody holds: their callbacks may be about to come. Outcomes that cannot be
+    written are tried for as long as `Pace.unwritten_retry`, and then left to the stop.
     """
     upkeep = crew.maintenance
     while (await _surely(upkeep.scheduler.fire)).due:
@@ -40,7 +41,7 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
         folded = await _surely(upkeep.folder.fold)
         ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
         await _work_off(crew)
-        if crew.quota.is_spent:
+        if crew.quota.is_spent or crew.gives_up:
             return
         if promoted or folded.moved or any(ready) or crew.quota.claimed > before:
             waits = 0
@@ -71,7 +72,9 @@ async def _work_off(crew: Crew) -> None:
     """Wait until nothing is known any more that may run, now or when a limit has room."""
     while True:
         await _quiet(crew)
-        if crew.quota.is_spent or not any(state.has_open_lines for state in crew.states.values()):
+        if crew.quota.is_spent or crew.gives_up:
+            return
+        if not any(state.has_open_lines for state in crew.states.values()):
             return
         # What waits for a limit gets it when other workers or time have made room.
         await asyncio.sleep(LIMIT_WAIT)
@@ -84,6 +87,8 @@ async def _quiet(crew: Crew) -> None:
             await claimer.settled()
         await crew.dispatcher.drained()
         await crew.completer.drained()
-        if not (crew.dispatcher.jobs() or crew.mover.jobs() or crew.completer.unsettled):
+        is_kept = crew.completer.unsettled > 0
+        is_over = not is_kept or crew.completer.is_stuck
+        if is_over and not (crew.dispatcher.jobs() or crew.mover.jobs()):
             return
-        await asyncio.sleep(HAND_WAIT)
+        await asyncio.sleep(LIMIT_WAIT if is_kept else HAND_WAIT)

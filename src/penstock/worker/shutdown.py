@@ -131,6 +131,7 @@ class Shutdown:
 
     async def _write_outcomes(self) -> None:
         await self._crew.completer.close(self._left(OUTCOMES_WRITTEN))
+        self._crew.note_unwritten()
 
     async def _give_up_lease(self) -> None:
         """Tell the database, if it listens; otherwise the lease runs out."""

@@ -21,6 +21,7 @@ class Tally:
         self.parked = 0
         self.released = 0
         self.refused = 0
+        self.unwritten = 0
 
     def add(self, batch: Sequence[Settlement]) -> None:
         others = [one.transition for one in batch if one.transition is not DONE]

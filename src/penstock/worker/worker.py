@@ -288,7 +288,8 @@ class Worker:
         """Work off what is ready, then stop: at most so many jobs, for at most so long.
 
         Jobs that become due meanwhile are included, and what is in the app's local pools. For hosts
-        driven by cron, and for tests.
+        driven by cron, and for tests. If the database refuses to write outcomes, it ends after
+        `Pace(unwritten_retry=30)` seconds; `Tally.unwritten` counts them.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if not await self._start_unless_asked_to_stop(limit, self._liveness.start_wait):
