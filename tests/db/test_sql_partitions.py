@@ -280,6 +280,50 @@ async def test_a_detached_partition_that_cannot_be_attached_is_told_with_the_sta
     assert await engine.value("ensure_partitions_v2", now=NOON) == 0
 
 
+async def test_a_detached_partition_that_somebody_uses_is_told_with_who_does(
+    engine: Engine, other: Engine
+) -> None:
+    await engine.connection.execute(detach(8))
+    user = await other.connection.fetchval("SELECT pg_backend_pid()")
+    async with other.connection.transaction():
+        await other.connection.execute(f"SELECT FROM {table_of(8)}")
+        with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* in use") as raised:
+            await engine.value("ensure_partitions_v2", now=NOON)
+        assert raised.value.sqlstate == "PS018"
+        assert f"{user} (" in raised.value.hint
+    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    await settle_without_waiting(engine)
+
+
+async def test_a_partition_of_another_table_is_told_with_the_statements_to_run(
+    engine: Engine,
+) -> None:
+    elsewhere = await attached_elsewhere(engine, 8)
+    with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* is detached") as raised:
+        await engine.value("ensure_partitions_v2", now=NOON)
+    assert raised.value.sqlstate == "PS018"
+    remedy = raised.value.hint.partition("run: ")[2]
+    assert remedy.startswith(f"ALTER TABLE {elsewhere} DETACH PARTITION")
+    await engine.connection.execute(remedy)
+    await settle_without_waiting(engine)
+
+
+async def test_a_partition_of_another_table_is_not_removed_when_its_day_has_passed(
+    engine: Engine,
+) -> None:
+    await attached_elsewhere(engine, 0)
+    assert await expired(engine, NOON + timedelta(days=1)) == []
+
+
+async def attached_elsewhere(engine: Engine, days_from_today: int) -> str:
+    await engine.connection.execute(
+        f"{detach(days_from_today)};"
+        "CREATE TABLE penstock.archive (LIKE penstock.job_history) PARTITION BY LIST (expires_on);"
+        f"ALTER TABLE penstock.archive ATTACH PARTITION {table_of(days_from_today)} DEFAULT"
+    )
+    return "penstock.archive"
+
+
 async def test_a_partition_that_cannot_be_attached_keeps_nobody_from_a_longer_retention(
     engine: Engine,
 ) -> None:

@@ -268,6 +268,23 @@ async def test_a_partition_that_somebody_detached_is_to_be_attached_again(
     assert finding.verdict is OK
 
 
+async def test_a_partition_that_belongs_to_another_table_is_to_be_moved_back(
+    connection: asyncpg.Connection, examined: Examined
+) -> None:
+    table = f"penstock.job_history_{await day(connection, 8):%Y%m%d}"
+    await connection.execute(
+        f"ALTER TABLE penstock.job_history DETACH PARTITION {table};"
+        "CREATE TABLE penstock.archive (LIKE penstock.job_history) PARTITION BY LIST (expires_on);"
+        f"ALTER TABLE penstock.archive ATTACH PARTITION {table} DEFAULT"
+    )
+    [finding] = await examined("partitions")
+    assert finding.verdict is ERROR
+    assert "a partition of penstock.archive" in finding.remedy
+    await paste(connection, finding)
+    [finding] = await examined("partitions")
+    assert finding.verdict is OK
+
+
 async def test_a_longer_retention_needs_partitions_further_ahead(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:

@@ -43,8 +43,10 @@ class Partitions(Service):
         self._leads = leads
         self._every = every
         self._ahead = ahead
+        self._told: str | None = None
 
     async def tick(self) -> float:
+        every = self._every
         try:
             made = await self._store.ensure_partitions(self._pool, self._ahead)
         except asyncpg.LockNotAvailableError:
@@ -52,15 +54,20 @@ class Partitions(Service):
         except asyncpg.PostgresError as error:
             if not failures.is_state(error, failures.PARTITION_DETACHED):
                 raise
-            logger.error("%s", failures.with_hint(error))
+            # Who uses it changes; that it is detached is told once.
+            if failures.message(error) != self._told:
+                self._told = failures.message(error)
+                logger.error("%s", failures.with_hint(error))
+            every = TRY_AGAIN
         else:
             if made:
                 logger.info("%d partitions of the history were made or attached ahead.", made)
                 # Whether one cannot be attached is told when nothing else is left to do.
                 return 0
+            self._told = None
         if self._leads() and not await self.remove_expired():
             return TRY_AGAIN
-        return self._every
+        return every
 
     async def remove_expired(self) -> bool:
         """Detach and drop the partitions whose day has passed; False if one is still in use."""

@@ -276,7 +276,8 @@ class Completer:
                 await self._store.ensure_partitions(self._pool, self._partitions_ahead)
             except Exception as why:
                 failures.raise_if_cancelled(why)
-                return why
+                # That a lock was not free says less than which row has no partition.
+                return why if failures.is_lost(why) or not failures.is_passing(why) else error
         return error
 
     @staticmethod

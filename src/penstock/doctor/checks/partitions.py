@@ -19,12 +19,13 @@ LOOK_AHEAD = 7
 
 class Gap(Struct, frozen=True):
     """The first day without a partition: what ends in `ahead` days and is kept so many has no
-    place. `apart`: there is a table for it, but it is not attached."""
+    place. `apart`: there is a table for it, but it is not attached, or to the table `parent`."""
 
     ahead: int
     days: int
     day: date
     apart: bool
+    parent: str | None = None
 
 
 class Ahead(Struct, frozen=True):
@@ -62,10 +63,16 @@ def _remedy(schema: str, gap: Gap) -> tuple[str, ...]:
             f"SELECT {quote(schema)}.ensure_partitions_v2();",
         )
     table = f"{quote(schema)}.{quote(f'job_history_{gap.day:%Y%m%d}')}"
-    return (
-        "There is a table for it that is not attached. Attach it:",
+    attach = (
         f"ALTER TABLE {quote(schema)}.job_history ATTACH PARTITION {table} "
-        f"FOR VALUES FROM ('{gap.day}') TO ('{gap.day + timedelta(days=1)}');",
+        f"FOR VALUES FROM ('{gap.day}') TO ('{gap.day + timedelta(days=1)}');"
+    )
+    if gap.parent is None:
+        return "There is a table for it that is not attached. Attach it:", attach
+    return (
+        f"There is a table for it, but it is a partition of {gap.parent}. Move it back:",
+        f"ALTER TABLE {gap.parent} DETACH PARTITION {table};",
+        attach,
     )
 
 

@@ -2,8 +2,8 @@
 -- usual retention, and beyond that those days alone on which a job can expire; and the days of p_also. Each is made
 -- apart and then attached, which waits for no reader and no settle.
 -- One that exists and is detached, or whose detaching was broken off, is attached again, unless its day has passed. If
--- that fails, the others are made all the same; the call that finds nothing else to do raises PS018, with the statement
--- to run as its hint.
+-- that fails, such as for somebody who uses it, or because it belongs to another table, the others are made all the same;
+-- the call that finds nothing else to do raises PS018, with what to do as its hint.
 CREATE FUNCTION :"schema".ensure_partitions_v1(
     p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL, p_also date[] DEFAULT '{}'
 ) RETURNS integer
@@ -22,6 +22,8 @@ DECLARE
     v_made   integer := 0;
     v_error  text;
     v_hint   text;
+    v_other  text;
+    v_users  text;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0)) THEN
         RETURN 0;
@@ -61,8 +63,28 @@ BEGIN
             v_made := v_made + 1;
         EXCEPTION
             WHEN lock_not_available THEN
-                RAISE;
+                SELECT string_agg(DISTINCT format('%s (%s)', l.pid, coalesce(nullif(a.application_name, ''), a.usename, 'unknown')), ', ')
+                  INTO v_users
+                  FROM pg_locks AS l
+                  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+                 WHERE l.relation = v_table AND l.granted AND l.pid <> pg_backend_pid()
+                   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+                IF v_users IS NULL THEN
+                    -- Somebody has locked the history itself, and most often not for long.
+                    RAISE;
+                END IF;
+                v_error := format('The partition %I.%I of the history is detached and in use, so it cannot be attached.',
+                                  current_schema(), v_name);
+                v_hint := format('Jobs whose history expires on %s cannot end. Workers attach it once the transactions of these '
+                                 'processes have ended: %s. SELECT pg_terminate_backend(…) ends one.', v_day, v_users);
             WHEN OTHERS THEN
+                SELECT format('%s.%I', o.relnamespace::regnamespace, o.relname) INTO v_other
+                  FROM pg_inherits AS i JOIN pg_class AS o ON o.oid = i.inhparent
+                 WHERE i.inhrelid = v_table AND i.inhparent <> 'job_history'::regclass;
+                IF v_other IS NOT NULL THEN
+                    v_attach := format('ALTER TABLE %s DETACH PARTITION %I.%I; ', v_other, current_schema(), v_name)
+                                || v_attach;
+                END IF;
                 v_error := format('The partition %I.%I of the history is detached and cannot be attached: %s.',
                                   current_schema(), v_name, rtrim(SQLERRM, '.'));
                 v_hint := format('Jobs whose history expires on %s cannot end. Mend the table, or rename it, and run: %s;',

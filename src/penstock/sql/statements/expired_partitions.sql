@@ -3,7 +3,7 @@
 -- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can
 -- begin; an attached partition is to be detached; one that is not attached is to be dropped. A step that
 -- waits for a reader gives up at the lock_timeout and is tried again, found here as it was left.
--- Who does not own them has a function to ask, in one step.
+-- Who does not own them has a function to ask, in one step. What belongs to another table by now is left to that.
 -- Yesterday's is the youngest: a settle that began before midnight may still write into today's.
 SELECT c.relname::text AS name,
        i.inhrelid IS NOT NULL AND o.ours AS attached,
@@ -17,6 +17,7 @@ SELECT c.relname::text AS name,
   LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
  WHERE c.relnamespace = to_regnamespace(quote_ident($1::text))
    AND c.relkind = 'r'
+   AND (i.inhparent IS NULL OR i.inhparent = to_regclass(format('%I.job_history', $1::text)))
    AND c.relname ~ '^job_history_[0-9]{8}$'
    AND c.relname < 'job_history_' || to_char(
            coalesce($2::timestamptz, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD')
