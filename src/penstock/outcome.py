@@ -28,9 +28,11 @@ from penstock.job import (
     storable,
 )
 
-ParkedReason = Literal["unknown_task", "bad_arguments", "missing_resource", "no_process"]
+ParkedReason = Literal[
+    "unknown_task", "bad_arguments", "missing_resource", "no_process", "unmarked"
+]
 # Not the job's fault: it waits for as long as it takes.
-OUTSIDE = ("missing_resource", "no_process")
+OUTSIDE = ("missing_resource", "no_process", "unmarked")
 
 EXHAUSTED = "exhausted"
 POISON = "poison"

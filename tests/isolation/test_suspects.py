@@ -19,6 +19,13 @@ from tests.isolation import jobs
 from tests.isolation.worker import isolating, isolation_of, reaches
 
 SUSPECT = "UPDATE penstock.job SET suspect = true"
+REFUSE_MARKS = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'not this one'; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
+    FOR EACH ROW WHEN (NEW.begun_token IS DISTINCT FROM OLD.begun_token)
+    EXECUTE FUNCTION public.refuse();
+"""
 MARKED = "SELECT id FROM penstock.job WHERE begun_token = token"
 LET_ITS_LEASE_BE_OVER = """
 UPDATE penstock.lease SET expires_at = clock_timestamp() - interval '1 hour'
@@ -68,6 +75,17 @@ async def test_a_suspect_that_has_lost_its_job_is_not_given_to_a_child(
     await connection.execute(SUSPECT)
     async with isolating(app, children=1):
         assert await app.wait(job, timeout=30) == 2
+
+
+async def test_a_suspect_whose_mark_is_refused_is_put_back_and_its_child_runs_others(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    refused = await app.enqueue(jobs.attempt)
+    await connection.execute(f"{SUSPECT}; {REFUSE_MARKS}")
+    async with isolating(app, children=1):
+        found = await reaches(app, refused, "scheduled")
+        assert (found.reason, found.losses, found.failures) == ("unmarked", 0, 0)
+        assert await app.wait(await app.enqueue(jobs.attempt), timeout=30) == 1
 
 
 async def test_a_suspect_whose_child_dies_while_it_is_marked_gets_another(

@@ -329,3 +329,83 @@ async def test_a_suspect_that_waits_for_its_mark_goes_back_at_a_stop(
     found = await app.get(job)
     assert (found.state, found.losses, found.failures) == ("ready", 0, 0)
     assert not began.is_set()
+
+
+REFUSE_MARKS = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'not this one'; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
+    FOR EACH ROW WHEN (NEW.begun_token IS DISTINCT FROM OLD.begun_token AND NEW.subject = 'bad')
+    EXECUTE FUNCTION public.refuse();
+"""
+
+
+@pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])
+async def test_a_suspect_whose_mark_is_refused_is_put_back_and_the_others_begin(
+    app: Penstock,
+    connection: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    is_item: bool,
+) -> None:
+    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
+    begun: list[str | None] = []
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        begun.append(ctx.job.subject)
+
+    @app.task(batch=Batch(size=3, linger=0.01))
+    async def items(items: list[Item[int]]) -> list[None]:
+        begun.extend(item.ctx.job.subject for item in items)
+        return [None for _ in items]
+
+    def wanted(number: int, subject: str) -> Any:
+        if is_item:
+            return items.options(subject=subject).prepare(number)
+        return work.options(subject=subject).prepare()
+
+    *good, bad = await app.enqueue_many(
+        [*(wanted(number, "good") for number in range(4)), wanted(4, "bad")]
+    )
+    await connection.execute(f"{SUSPECT}; {REFUSE_MARKS}")
+    async with worker_of(app, **SIDE_BY_SIDE):
+        for job in good:
+            await app.wait(job, timeout=30)
+        found = await reaches(app, bad, "scheduled")
+        assert (found.reason, found.losses, found.failures) == ("unmarked", 0, 0)
+        assert "not this one" in found.errors[-1].message
+        assert begun == ["good"] * 4
+        await connection.execute("DROP FUNCTION public.refuse CASCADE")
+        await app.wait(bad, timeout=30)
+    assert begun == ["good"] * 4 + ["bad"]
+
+
+ALL_SUSPECTS = """
+CREATE FUNCTION public.suspect() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN NEW.suspect = true; RETURN NEW; END $$;
+CREATE TRIGGER suspect BEFORE INSERT ON penstock.job
+    FOR EACH ROW EXECUTE FUNCTION public.suspect();
+"""
+
+
+async def test_suspects_wait_for_the_right_to_mark_them(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
+    begun: list[int] = []
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        begun.append(ctx.attempt)
+
+    right = "EXECUTE ON FUNCTION penstock.mark_begun_v1(bigint[], uuid[])"
+    await connection.execute(ALL_SUSPECTS)
+    async with worker_of(app, **SIDE_BY_SIDE):
+        await connection.execute(f"REVOKE {right} FROM current_user, PUBLIC")
+        jobs = await app.enqueue_many(work.prepare() for _ in range(3))
+        for job in jobs:
+            assert (await reaches(app, job, "scheduled")).reason == "unmarked"
+        assert not begun
+        await connection.execute(f"GRANT {right} TO current_user")
+        for job in jobs:
+            await app.wait(job, timeout=30)

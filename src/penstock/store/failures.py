@@ -91,6 +91,11 @@ def is_passing(error: BaseException) -> bool:
     )
 
 
+def is_lasting(error: BaseException) -> bool:
+    """Whether Postgres refused the statement, and will do so again: somebody has to mend it."""
+    return bool(sqlstate(error)) and not (is_unavailable(error) or is_passing(error))
+
+
 def is_unavailable(error: BaseException) -> bool:
     """Whether the database as a whole cannot serve now: it is out of reach, or takes no writes.
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import StaleAttempt
-from penstock.tasks import Context, Item, NotNow, Task
+from penstock.outcome import Parked
+from penstock.tasks import Context, Item, NotNow, Task, describe_error
 from penstock.tasks.retry_after import retry_after
 from penstock.tasks.suspended import suspension
 from penstock.tasks.unawaited import unawaited
@@ -29,7 +30,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
-from penstock.worker.suspects import Suspects
+from penstock.worker.suspects import MarkRefused, Suspects
 from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
@@ -99,7 +100,11 @@ class Calls:
             run.has_begun = False
         marked = await self._suspects.mark_all(run.attempt for run in call.runs)
         for run, is_marked in zip(call.runs, marked, strict=True):
-            if not is_marked:
+            if isinstance(is_marked, MarkRefused):
+                if run.is_wanted:
+                    error = describe_error(is_marked, kind="parked")
+                    self._endings.conclude(run, Parked("unmarked", error))
+            elif not is_marked:
                 run.stop("lost")
             elif run.is_wanted:
                 run.begin()

@@ -18,7 +18,7 @@ from typing import Any
 from penstock.client.tracing import Trace, Tracing
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
-from penstock.outcome import Parked, Released
+from penstock.outcome import Parked, ParkedReason, Released
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.isolate import Process
@@ -37,7 +37,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
-from penstock.worker.suspects import Suspects
+from penstock.worker.suspects import MarkRefused, Suspects
 from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
@@ -183,6 +183,9 @@ class Executor:
         except asyncio.CancelledError as error:
             self._endings.interrupted(run, error)
             return
+        except MarkRefused as refusal:
+            self._put_back(run, "unmarked", refusal)
+            return
         if not is_marked:
             self._endings.lost(run)
             return
@@ -245,8 +248,12 @@ class Executor:
         except LostJob:
             run.has_begun = False
             self._endings.lost(run)
+        except MarkRefused as refusal:
+            run.has_begun = False
+            self._put_back(run, "unmarked", refusal)
         except NoProcess as error:
-            self._left_alone(run, error)
+            # There is no child process to run it, or there is none any more.
+            self._put_back(run, "no_process", error)
         else:
             if isinstance(answer, Ended):
                 self._endings.decided(run, answer)
@@ -266,12 +273,12 @@ class Executor:
             self._report,
         )
 
-    def _left_alone(self, run: Run, error: NoProcess) -> None:
-        """There is no child process to run it, or there is none any more."""
+    def _put_back(self, run: Run, reason: ParkedReason, error: Exception) -> None:
+        """It cannot be run here for now."""
         if run.stopped is not None:
             self._endings.interrupted(run, asyncio.CancelledError())
         else:
-            self._endings.conclude(run, Parked("no_process", describe_error(error, kind="parked")))
+            self._endings.conclude(run, Parked(reason, describe_error(error, kind="parked")))
 
     def never_ran(self, run: Run) -> None:
         """The attempt was stopped before its first step (not started eagerly)."""

@@ -43,7 +43,7 @@ from penstock.worker.inside.messages import (
 )
 from penstock.worker.journal import Journal
 from penstock.worker.run import Run
-from penstock.worker.suspects import Suspects
+from penstock.worker.suspects import MarkRefused, Suspects
 
 logger = logging.getLogger("penstock.isolation")
 
@@ -138,7 +138,8 @@ class Isolation:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
         Raises NoProcess if no child can be had, NotBegun if none had time for it, LostJob if it
-        had lost its job when one had, CancelledError if none had begun it when it was told to stop.
+        had lost its job when one had, MarkRefused if the database would not mark it as begun,
+        CancelledError if none had begun it when it was told to stop.
         """
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
@@ -249,8 +250,11 @@ class Isolation:
         marking.add_done_callback(self._marking.discard)
 
     async def _give_marked(self, errand: Errand, child: Child) -> None:
-        if not await self._suspects.mark(errand.run.attempt):
-            errand.end(LostJob())
+        try:
+            if not await self._suspects.mark(errand.run.attempt):
+                errand.end(LostJob())
+        except MarkRefused as refusal:
+            errand.end(refusal)
         if self._children.get(child.number) is not child:
             # The child has died meanwhile.
             if not errand.future.done():

@@ -19,6 +19,9 @@ REMEDIES = {
     "a day. Look at one:",
     "missing_resource": "The check resources names the worker and the error; they wait as long as "
     "it takes. Look at one:",
+    "unmarked": "Their last worker was lost, and the database refuses to mark them as begun: grant "
+    "the right or mend the trigger that the error names; they wait as long as it takes. Look at "
+    "one:",
 }
 
 
