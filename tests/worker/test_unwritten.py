@@ -31,6 +31,12 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
     FOR EACH ROW WHEN (NEW.tags = '{{bad}}' AND NEW.reason IS DISTINCT FROM 'unwritten')
     EXECUTE FUNCTION public.refuse();
 """
+ALL_SUSPECTS = """
+CREATE FUNCTION public.suspect() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN NEW.suspect = true; RETURN NEW; END $$;
+CREATE TRIGGER suspect BEFORE INSERT ON penstock.job
+    FOR EACH ROW EXECUTE FUNCTION public.suspect();
+"""
 ALLOWED_TO = "penstock.settle_v2 {} PUBLIC, CURRENT_USER"
 REVOKE = f"REVOKE EXECUTE ON FUNCTION {ALLOWED_TO.format('FROM')}"
 GRANT = f"GRANT EXECUTE ON FUNCTION {ALLOWED_TO.format('TO')}"
@@ -278,6 +284,22 @@ async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do
     assert (ended.state, ended.losses, ended.reason) == ("ready", 1, "unwritten")
     assert ended.errors[-1].kind == "unwritten"
     assert (held.state, held.losses) == ("ready", 0)
+    assert not await connection.fetchval("SELECT count(*) FROM penstock.lease")
+
+
+async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    """It is a suspect that could not be marked, and its being put back cannot be written."""
+    worker = worker_of(app, unwritten_retry=3600)
+    await connection.execute(ALL_SUSPECTS)
+    async with worker:
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'mark_begun_v1')}")
+        job = await app.enqueue(slow.task, "never begun")
+        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+    found = await app.get(job)
+    assert (found.state, found.losses, found.failures) == ("ready", 0, 0)
+    assert not slow.runs
     assert not await connection.fetchval("SELECT count(*) FROM penstock.lease")
 
 

@@ -212,7 +212,9 @@ class Completer:
     def given_up(self) -> list[Settlement]:
         """After the close: the outcomes of attempts that had begun, and that are not written."""
         return [
-            one for one in self._all() if one.source is not None and one.transition is not RELEASED
+            one
+            for one in self._all()
+            if one.source is not None and one.source.has_begun and one.transition is not RELEASED
         ]
 
     async def _flush(self) -> None:
