@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+import penstock.testing
 from penstock import Context, Penstock
-from penstock.testing import led_to
+from penstock.testing import led_to, sync
 from penstock.testing.sync import (
     advance,
     advance_to,
@@ -77,3 +78,28 @@ def test_a_task_runs_inline_without_a_loop() -> None:
 
 async def test_a_task_runs_inline_beside_a_loop() -> None:
     assert run(charge, 21) == 42
+
+
+def test_whoever_does_not_await_finds_every_name() -> None:
+    assert sorted(sync.__all__) == sorted(penstock.testing.__all__)
+    assert all(hasattr(sync, name) for name in sync.__all__)
+
+
+def test_an_app_is_said_to_be_for_tests_without_awaiting(database: Database) -> None:
+    app = Penstock(database.url)
+    app.include(charge)
+    with pytest.raises(sync.NotForTests):
+        sync.drain(app)
+    sync.for_tests(app)
+    app.sync.enqueue(charge, 21)
+    assert sync.drain(app).completed == 1
+    app.sync.close()
+
+
+def test_a_blocking_test_runs_a_task_as_a_later_attempt() -> None:
+    @shop.task(name="count")
+    def count(ctx: Context) -> int:
+        return ctx.attempt
+
+    assert sync.Inline(number=3).run(count) == 3
+    assert sync.Inline(number=2).attempt(count).value == 2

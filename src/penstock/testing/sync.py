@@ -19,13 +19,21 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from penstock.app import Penstock
 from penstock.client import Client, SyncClient
 from penstock.tasks import Task
-from penstock.testing import clock, inline, jobs
+from penstock.testing import clock, faults, inline, jobs
 from penstock.testing.aside import run_aside
 from penstock.testing.drain import drain as _drain
-from penstock.testing.ground import expect_ground
-from penstock.testing.ran import Ran
+from penstock.testing.errors import AttemptFailed, NotDrained, NotForTests
+from penstock.testing.ground import expect_ground, for_tests
+from penstock.testing.leading import led_to
+from penstock.testing.ran import Ran, Told
 
 __all__ = [
+    "AttemptFailed",
+    "Inline",
+    "NotDrained",
+    "NotForTests",
+    "Ran",
+    "Told",
     "advance",
     "advance_to",
     "assert_enqueued",
@@ -33,6 +41,9 @@ __all__ = [
     "attempt",
     "drain",
     "enqueued",
+    "faults",
+    "for_tests",
+    "led_to",
     "run",
 ]
 
@@ -85,11 +96,25 @@ assert_enqueued = _of_client(jobs.assert_enqueued)
 assert_nothing_enqueued = _of_client(jobs.assert_nothing_enqueued)
 
 
-def run(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the handler returns; raises what it raises. Needs no database."""
-    return run_aside(inline.run(task, *args, **kwargs))
+class Inline(inline.Inline):
+    """How to run a task without a queue, for tests that do not await.
+
+    fake = Inline(resources={Mailer: FakeMailer()})
+    assert fake.run(send_invoice, 42) == "sent"
+    """
+
+    def run(  # type: ignore[override]
+        self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What the handler returns; raises what it raises. Needs no database."""
+        return run_aside(inline.Inline(**vars(self)).run(task, *args, **kwargs))
+
+    def attempt(  # type: ignore[override]
+        self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Ran[T]:
+        """Run a task and see what becomes of its job, whatever the handler raises or returns."""
+        return run_aside(inline.Inline(**vars(self)).attempt(task, *args, **kwargs))
 
 
-def attempt(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Ran[T]:
-    """Run a task and see what becomes of its job, whatever the handler raises or returns."""
-    return run_aside(inline.attempt(task, *args, **kwargs))
+run = Inline().run
+attempt = Inline().attempt
