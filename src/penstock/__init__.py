@@ -149,6 +149,7 @@ from penstock.job import (
     AttemptError,
     EarlierEnd,
     Job,
+    Progress,
     State,
 )
 from penstock.local_pool import (
@@ -308,6 +309,7 @@ __all__ = [
     "PoolCounts",
     "Present",
     "Process",
+    "Progress",
     "Purged",
     "QueueSettings",
     "Redriven",

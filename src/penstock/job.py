@@ -40,6 +40,19 @@ UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 UNIT_SEPARATOR: Final = "\x1f"
 
 
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far a job is, in its handler's own words."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1, if the handler said how much there is."""
+        return min(max(self.done / self.total, 0.0), 1.0) if self.total else None
+
+
 class AttemptError(Struct, frozen=True, kw_only=True):
     """How one attempt ended badly, as text.
 
@@ -113,6 +126,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     errors: tuple[AttemptError, ...] = ()
     earlier_ends: tuple[EarlierEnd, ...] = ()  # of a job that somebody ran again
     result: Any = None
+    progress: Progress | None = None  # what its handler reported last
 
     @property
     def is_final(self) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Penstock
+from penstock import Context, Penstock, Progress
 from penstock.errors import ConfigError, JobNotFound
 from tests.fixtures.worker import worker_of
 
@@ -156,3 +156,41 @@ async def test_who_looks_again_and_again_does_not_have_every_look_planned(
         await app.get(job)
     # The connection that was used last is the next to be used.
     assert await (await app._link.pool()).fetchval(KEPT_PLANS) > 10
+
+
+async def test_a_job_has_the_progress_that_its_handler_reported_last(app: Penstock) -> None:
+    @app.task(max_attempts=1)
+    async def walk(ctx: Context, total: float | None, message: str | None) -> None:
+        ctx.progress(1, total, "off")
+        ctx.progress(2, total, message)
+        if total == 0.5:
+            raise ValueError("no way")
+
+    told: list[tuple[float | None, str | None, Progress]] = [
+        (4, "half way", Progress(done=2, total=4, message="half way")),
+        (None, None, Progress(done=2)),
+        (0.5, None, Progress(done=2, total=0.5)),
+    ]
+    jobs = [await app.enqueue(walk, total, message) for total, message, _ in told]
+    later = await app.enqueue(walk.options(delay=60), 1, "later")
+    assert (await app.get(jobs[0])).progress is None
+    await worker_of(app).drain(seconds=30)
+    assert [(await app.get(job)).progress for job in jobs] == [progress for *_, progress in told]
+    listed = {job.id: job.progress for job in (await app.list()).jobs}
+    assert [listed[job.id] for job in jobs] == [progress for *_, progress in told]
+    assert listed[later.id] is None
+    [failed] = (await app.dead_letters()).jobs
+    assert failed.progress == Progress(done=2, total=0.5)
+    assert (await app.get(jobs[0])).progress.share == 0.5
+
+
+async def test_progress_that_is_no_number_is_none(app: Penstock) -> None:
+    """JSON, and so the HTTP API, has no word for it."""
+
+    @app.task
+    async def lose_count(ctx: Context, done: str, total: str) -> None:
+        ctx.progress(float(done), float(total))
+
+    jobs = [await app.enqueue(lose_count, *told) for told in (("nan", "1"), ("1", "inf"))]
+    await worker_of(app).drain(seconds=30)
+    assert [(await app.get(job)).progress for job in jobs] == [None, Progress(done=1)]

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from penstock import (
+    Context,
     IdempotencyMismatch,
     JobCancelled,
     JobFailed,
@@ -24,7 +25,7 @@ from penstock import (
 from penstock.api import Api, AsyncApi, New
 from penstock.api.asking import Asking
 from penstock.client import JobNow
-from penstock.job import Job
+from penstock.job import Job, Progress
 from penstock.service import Service
 from tests.fixtures.dead import dead
 from tests.fixtures.service import asked, service_of, serving
@@ -37,7 +38,8 @@ T = TypeVar("T")
 @pytest.fixture(autouse=True)
 def tasks(app: Penstock) -> None:
     @app.task(name="double")
-    async def double(number: int) -> int:
+    async def double(ctx: Context, number: int) -> int:
+        ctx.progress(1, 1, "doubled")
         return 2 * number
 
     @app.task(name="fail")
@@ -69,6 +71,7 @@ async def test_a_job_is_enqueued_waited_for_and_looked_at(app: Penstock, api: As
         found = await api.get(job)
         assert isinstance(found, Job)
         assert (found.state, found.subject, found.args) == ("completed", "s", {"number": 21})
+        assert found.progress == Progress(done=1, total=1, message="doubled")
         with pytest.raises(JobFailed, match="no use"):
             await api.wait(await api.enqueue("fail"), timeout=20)
 

@@ -6,7 +6,7 @@ from penstock.insights.insights import COUNTED_OFTEN, Insights, Overview
 from penstock.insights.job import JobInsight, Moment
 from penstock.insights.lanes import LaneInsight, Lanes
 from penstock.insights.limits import Holder, LimitInsight, Limits
-from penstock.insights.place import Place, Progress
+from penstock.insights.place import Place
 from penstock.insights.queues import QueueInsight
 from penstock.insights.running import FailedJob, RunningJob
 from penstock.insights.steps import StepInsight
@@ -17,6 +17,7 @@ from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
 from penstock.insights.window import Window
 from penstock.insights.workers import Grant, Unwritten, WorkerInsight
+from penstock.job import Progress
 
 __all__ = [
     "COUNTED_OFTEN",

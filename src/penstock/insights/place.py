@@ -6,20 +6,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from penstock.job import Progress
 from penstock.store.insights import Row
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    """How far a job is, in its handler's own words."""
-
-    done: float
-    total: float | None = None
-    message: str | None = None
-
-    @property
-    def share(self) -> float | None:
-        """From 0 to 1, if the handler said how much there is."""
-        return min(max(self.done / self.total, 0.0), 1.0) if self.total else None
 
 
 class Place(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from penstock.insights.place import Progress, progress_from
+from penstock.insights.place import progress_from
+from penstock.job import Progress
 from penstock.store.insights import Row
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import asyncpg
 import msgspec
 
 from penstock.errors import JobNotFound
-from penstock.job import AttemptError, Job, split_errors, split_lane
+from penstock.job import AttemptError, Job, Progress, split_errors, split_lane
 
 _JSON = ("args", "meta", "retry", "result")
 _IDS = ("id", "batch", "workflow")
@@ -27,9 +28,19 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
     fields["lane"], fields["limits"] = split_lane(fields["lane"])
     fields["meta"] = fields["meta"] or {}
     fields["tags"] = tuple(fields["tags"] or ())
+    if fields["progress"] is not None:
+        fields["progress"] = _progress(*fields["progress"])
     entries = _decode_errors(fields["errors"]) if fields["errors"] else ()
     fields["errors"], fields["earlier_ends"] = split_errors(entries)
     return Job(**fields)
+
+
+def _progress(done: str, total: str | None, message: str | None) -> Progress | None:
+    """What a handler reported; JSON has no word for a number that is not finite."""
+    if not isfinite(float(done)):
+        return None
+    most = None if total is None or not isfinite(float(total)) else float(total)
+    return Progress(done=float(done), total=most, message=message)
 
 
 def key_of(job_id: str) -> int:

@@ -3,7 +3,9 @@ SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h
        h.tags, h.attempt, h.failures, h.losses, h.max_attempts, h.timeout, h.retry::text, h.args::text, h.args_version,
        h.meta::text, h.created_at, h.run_at, h.ready_at, h.attempted_at, h.finished_at, h.deadline,
        NULL::timestamptz AS stuck_since, h.errors::text, h.result::text, h.batch, h.workflow, h.step, h.unique_key,
-       0 AS pending
+       0 AS pending,
+       (SELECT ARRAY[p.done::text, p.total::text, p.message]
+          FROM :"schema".progress AS p WHERE p.job = h.id) AS progress
   FROM :"schema".job_history AS h
  WHERE h.state = 'failed'
    AND ($1::text IS NULL OR h.queue = $1::text)
