@@ -8,11 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import Penstock
-from penstock.service import Service
+from penstock.service import Service, readiness
 from penstock.service.entry import Entry
 from penstock.service.metrics import queues
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.service import OpenDoor, asked, document, service_of, serving
+from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 from tests.insights.rows import lease, put, run
 
@@ -101,15 +102,38 @@ async def test_the_database_is_asked_once_in_five_seconds(
         assert [each[depth] for each in told] == [1, 1]
 
 
-async def test_a_database_that_is_away_leaves_what_the_process_knows(proxy: Proxy) -> None:
-    async with service_of(Penstock(proxy.url)) as service:
-        proxy.refuse()
-        samples = await scraped(service)
-        proxy.heal()
+async def test_while_the_database_is_away_anybody_is_told_that_alone(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "KEPT", 0.0)
+    monkeypatch.setattr(queues, "KEPT", 0.0)
+    async with Service(app := Penstock(proxy.url)) as service:
+        key = await app.create_key("prometheus", scopes=["read"])
+        with_key = {"authorization": f"Bearer {key.secret}"}
+        transport = httpx.ASGITransport(service.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            assert (await http.get("/metrics", headers=with_key)).status_code == 200
+            assert (await http.get("/metrics")).status_code == 401
+            proxy.refuse()
+            # A server remembers a key for some seconds; that must make no difference.
+            for headers in (with_key, {}, {"authorization": "Bearer pk_nobody"}):
+                answer = await http.get("/metrics", headers=headers)
+                assert answer.status_code == 503
+                lines = answer.text.splitlines()
+                assert [line for line in lines if line[0] != "#"] == ["penstock_database_up 0.0"]
+                told = await http.get("/api/v1/health", headers=headers)
+                assert (told.status_code, told.json()["about"]) == (
+                    503,
+                    {"penstock_database_up": 0},
+                )
+            proxy.heal()
 
-    assert samples[of("penstock_database_up")] == 0
-    assert of("penstock_workers") not in samples
-    assert of("process_start_time_seconds") in samples
+            async def is_back() -> bool:
+                return (await http.get("/metrics", headers=with_key)).status_code == 200
+
+            await until(is_back)
+            assert (await http.get("/api/v1/health", headers=with_key)).status_code in (200, 503)
+            assert (await http.get("/api/v1/health")).status_code == 401
 
 
 async def test_metrics_are_for_those_who_may_read_all(app: Penstock) -> None:

@@ -12,7 +12,7 @@ from penstock.app import Penstock
 from penstock.insights import Health, Thresholds
 from penstock.service.entry import Entry, address_of
 from penstock.service.fresh import Fresh
-from penstock.service.metrics import ProcessMetrics, QueueMetrics
+from penstock.service.metrics import DatabaseDown, ProcessMetrics, QueueMetrics
 from penstock.service.readiness import Readiness
 
 # It reads thousands of rows: seldom enough not to be felt, often enough to be true.
@@ -38,6 +38,8 @@ class Operations:
         self.health = Fresh(HEALTH_KEPT, self._health)
         self.registry = CollectorRegistry()
         self.queues = QueueMetrics(app, self.registry)
+        self.registry_of_down = CollectorRegistry()
+        self.registry_of_down.register(DatabaseDown())
         self._process = ProcessMetrics(app.events, self.registry)
 
     async def _health(self) -> Health:

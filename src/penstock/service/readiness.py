@@ -30,7 +30,13 @@ class Readiness:
     def __init__(self, app: Penstock) -> None:
         self._app = app
         self._told: str | None = None
+        self._answers = True
         self.trouble = Fresh(KEPT, self._trouble)
+
+    async def database_answers(self) -> bool:
+        """Whether the database can be asked at all; it is at most as old as the trouble."""
+        await self.trouble()
+        return self._answers
 
     async def _trouble(self) -> str | None:
         """What is wrong, in words that anybody may read; None if nothing is."""
@@ -42,11 +48,13 @@ class Readiness:
 
     async def _look(self) -> str | None:
         until = time.monotonic() + PATIENCE
+        self._answers = True
         try:
             return await self._ask()
         except SchemaError as error:
             return str(error)
         except Exception as error:
+            self._answers = _is_refusal(error)
             if time.monotonic() >= until:
                 return f"The database has not answered within {PATIENCE:g} seconds."
             # Anybody may ask: what the driver says of hosts and roles is for the log alone.
@@ -87,3 +95,8 @@ class Readiness:
         except asyncpg.InsufficientPrivilegeError:
             return None
         return None if row is None else dict(row)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the database has answered, if only that it does not have or allow something."""
+    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith("42")

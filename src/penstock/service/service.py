@@ -131,10 +131,8 @@ class Service:
         for router in installed:
             self.asgi.include_router(router, prefix=PREFIX)
         marked = Marked(chain.from_iterable(router.routes for router in installed), PREFIX)
-        # Who may read them is looked at where they are read.
-        outside = [("GET", "/metrics")] if open_metrics else []
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
-        self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked, open_to_all=outside)
+        self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked)
         self.asgi.add_middleware(Turnstile, crowd=self.crowd)
 
     def ask_to_stop(self) -> None:

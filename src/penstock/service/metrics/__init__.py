@@ -1,6 +1,6 @@
 """What Prometheus scrapes."""
 
 from penstock.service.metrics.process import ProcessMetrics
-from penstock.service.metrics.queues import QueueMetrics
+from penstock.service.metrics.queues import DatabaseDown, QueueMetrics
 
-__all__ = ["ProcessMetrics", "QueueMetrics"]
+__all__ = ["DatabaseDown", "ProcessMetrics", "QueueMetrics"]

@@ -38,9 +38,10 @@ class QueueMetrics(Collector):
         self._seen = Look()
         registry.register(self)
 
-    async def look(self) -> None:
-        """Look, if the last time was long ago."""
+    async def look(self) -> bool:
+        """Look, if the last time was long ago. Whether the database has answered."""
         self._seen = await self._fresh()
+        return self._seen.up
 
     async def _ask(self) -> Look:
         try:
@@ -54,9 +55,7 @@ class QueueMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         seen = self._seen
-        yield GaugeMetricFamily(
-            "penstock_database_up", "Whether the database answered the last look.", value=seen.up
-        )
+        yield database_up(seen.up)
         if not seen.up:
             return
         yield GaugeMetricFamily("penstock_workers", "Workers that are alive.", value=seen.workers)
@@ -76,3 +75,15 @@ class QueueMetrics(Collector):
                 oldest.add_metric((each.queue,), max(each.waited, 0.0))
         yield depth
         yield oldest
+
+
+class DatabaseDown(Collector):
+    """All that is told while the database is away: nobody's key can be checked."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield database_up(False)
+
+
+def database_up(is_up: bool) -> Metric:
+    told = "Whether the database answered the last look."
+    return GaugeMetricFamily("penstock_database_up", told, value=is_up)

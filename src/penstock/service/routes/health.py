@@ -5,11 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from penstock.errors import DatabaseLost
 from penstock.insights import Health
 from penstock.service.answers import as_json
-from penstock.service.problem import documented
+from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
-from penstock.service.wiring import Overseer, wiring_of
+from penstock.service.wiring import let_in, wiring_of
 
 router = APIRouter(tags=["operations"])
 
@@ -28,10 +29,19 @@ def _answers() -> dict[int | str, dict[str, object]]:
 
 
 @router.get("/health", responses=_answers())
-async def health(request: Request, caller: Overseer) -> Response:
+async def health(request: Request) -> Response:
     """Healthy, degraded or down, from thresholds, with what speaks against it.
 
-    The answer is at most 5 seconds old. 503 if it is down, with the same document.
+    The answer is at most 5 seconds old. 503 if it is down, with the same document. While the
+    database is away nobody's key can be checked: then anybody is told that, and nothing else.
     """
-    found = await wiring_of(request).operations.health()
-    return as_json(found, 503 if found.status == "down" else 200)
+    operations = wiring_of(request).operations
+    try:
+        if await operations.readiness.database_answers():
+            await let_in(request, "read")
+            found = await operations.health()
+            return as_json(found, 503 if found.status == "down" else 200)
+    except DatabaseLost:
+        pass  # It went away in between.
+    told = "The database does not answer."
+    raise Problem(503, "database-lost", told, about={"penstock_database_up": 0})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
-from penstock.service.caller import CALLER
+from penstock.errors import DatabaseLost
 from penstock.service.problem import documented
-from penstock.service.wiring import admitted, wiring_of
+from penstock.service.wiring import let_in, wiring_of
 
 router = APIRouter(tags=["operations"])
 
@@ -24,33 +24,47 @@ PAGE: Final[dict[int | str, dict[str, Any]]] = {
         },
     }
 }
+DOWN: Final[dict[str, Any]] = {
+    "description": "The database is away: `penstock_database_up 0` and nothing else.",
+    "content": {**PAGE[200]["content"], **documented(503)[503]["content"]},
+}
 # The encoder fails at versions that are not made of numbers.
 VERSION: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
-_reader = admitted("read", everywhere=True)
-
-
-async def scraper(request: Request) -> None:
-    """Who may read: a caller with the scope, or this machine where that was said to be open."""
-    wiring = wiring_of(request)
-    if wiring.operations.shows_metrics_to(request):
-        return
-    if CALLER not in request.scope:
-        request.scope[CALLER] = await wiring.door.admit(request)
-    await _reader(request)
 
 
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={**PAGE, **documented(401, 403, 503)},
-    dependencies=[Depends(scraper)],
+    responses={**PAGE, **documented(401, 403), 503: DOWN},
 )
 async def metrics(request: Request) -> Response:
-    """What Prometheus scrapes: of the queues, at most 5 seconds old, and of this process."""
+    """What Prometheus scrapes: of the queues, at most 5 seconds old, and of this process.
+
+    While the database is away nobody's key can be checked: then anybody is answered 503, with
+    `penstock_database_up 0` alone.
+    """
     operations = wiring_of(request).operations
-    await operations.queues.look()
     encode, kind = choose_encoder(_readable(request.headers.get("accept", "")))
-    return Response(encode(operations.registry), headers={"content-type": kind})
+    if await _looked(request):
+        return Response(encode(operations.registry), headers={"content-type": kind})
+    headers = {"content-type": kind, "retry-after": "1"}
+    return Response(encode(operations.registry_of_down), 503, headers)
+
+
+async def _looked(request: Request) -> bool:
+    """Look for one who may read: with the scope, or on this machine where it is open to that.
+
+    False if the database does not answer.
+    """
+    operations = wiring_of(request).operations
+    if not await operations.readiness.database_answers():
+        return False
+    try:
+        if not operations.shows_metrics_to(request):
+            await let_in(request, "read")
+    except DatabaseLost:
+        return False
+    return await operations.queues.look()
 
 
 def _readable(accept: str) -> str:
