@@ -126,6 +126,57 @@ async def test_a_key_that_was_used_before_gives_the_job_of_then(http: httpx.Asyn
     assert first.json()["id"] in other.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/bulk/jobs"])
+async def test_a_request_under_an_idempotency_key_is_done_once(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    def body(**options: Any) -> dict[str, Any]:
+        one = {"task": "greet", "args": {"name": "A"}, "options": options}
+        return one if path == "/jobs" else {"jobs": [one, one, one]}
+
+    def ids(answer: httpx.Response) -> list[str]:
+        assert answer.status_code == 202, answer.text
+        found = answer.json()
+        return [each["id"] for each in found.get("jobs", [found])]
+
+    key = {"idempotency-key": "order-7"}
+    first, second = await asyncio.gather(
+        *(http.post(path, json=body(priority=1), headers=key) for _ in range(2))
+    )
+    again = await http.post(path, json=body(priority=1), headers=key)
+    assert ids(first) == ids(second) == ids(again)
+    number = len(set(ids(first)))
+    assert number == (1 if path == "/jobs" else 3)
+    assert len((await http.get("/jobs")).json()["jobs"]) == number
+
+    # Another body is another request, if only an option or the number of jobs differs.
+    shorter = body(priority=1) if path == "/jobs" else {"jobs": body(priority=1)["jobs"][:2]}
+    others = [body(priority=2), body(), shorter][: 2 if path == "/jobs" else 3]
+    for other in others:
+        answer = await http.post(path, json=other, headers=key)
+        assert answer.status_code == 409, answer.text
+        assert answer.json()["type"] == "urn:penstock:idempotency-mismatch"
+        assert answer.json()["about"]["key"] == "order-7"
+    elsewhere = await http.post(path, json=body(priority=1, tenant="acme"), headers=key)
+    assert not set(ids(elsewhere)) & set(ids(first))
+    two = await http.post(path, json=body(idempotency_key="x"), headers=key)
+    assert fields(two) == ["options.idempotency_key"]
+    assert len((await http.get("/jobs")).json()["jobs"]) == 2 * number
+
+
+async def test_an_idempotency_key_that_is_not_kept_is_refused(http: httpx.AsyncClient) -> None:
+    key = {"idempotency-key": "order-7"}
+    for path in ("/events", "/schedule/run?name=x", "/keys", "/dead/redrive", "/jobs/1/retry"):
+        answer = await http.post(path, json={}, headers=key)
+        assert answer.status_code == 422, path
+        assert answer.json()["type"] == "urn:penstock:idempotency-key-not-taken"
+    for value in ("", "two words", "x" * 256):
+        body = {"task": "greet", "args": {"name": "A"}}
+        answer = await http.post("/jobs", json=body, headers={"idempotency-key": value})
+        assert fields(answer) == ["header.idempotency-key"], value
+    assert (await http.get("/jobs", headers=key)).status_code == 200
+
+
 async def test_lists_filter_and_page_from_the_newest_on(http: httpx.AsyncClient) -> None:
     greets = [await enqueued(http, subject=f"s{n}", tags=["odd"] * (n % 2)) for n in range(5)]
     clean = await enqueued(http, "clean", args={"path": "/var/Éclair_100%"}, delay=60)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.errors import PenstockError
 from penstock.service.caller import CALLER, Door
 from penstock.service.entry import LOOPBACK, Entry, is_https, name_of
+from penstock.service.idempotency import HEADER, refuse_unkept
 from penstock.service.problem import Problem, answer, from_error
 from penstock.service.ways import Marked
 
@@ -72,6 +73,7 @@ class Gate:
         self._door = door
         self._entry = entry
         self._unguarded = marked.unguarded
+        self._keyed = marked.keyed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -112,6 +114,8 @@ class Gate:
             return None
         if verb not in SAFE:
             self._check_origin(connection)
+        if verb == "POST" and HEADER in connection.headers and not self._keyed.lead(verb, path):
+            raise refuse_unkept(path)
         if (verb, path) not in OPEN and not self._unguarded.lead(verb, path):
             scope[CALLER] = await self._door.admit(connection)
         return None

@@ -130,7 +130,8 @@ class Service:
         installed = [application.router() for application in app.applications]
         for router in installed:
             self.asgi.include_router(router, prefix=PREFIX)
-        marked = Marked(chain.from_iterable(router.routes for router in installed), PREFIX)
+        routers = [*(module.router for module in RESOURCES), *installed]
+        marked = Marked(chain.from_iterable(router.routes for router in routers), PREFIX)
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
         self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked)
         self.asgi.add_middleware(Turnstile, crowd=self.crowd)

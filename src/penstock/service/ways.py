@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _STREAMED: Final = "penstock_streamed"
 _UNGUARDED: Final = "penstock_unguarded"
+_KEEPS_KEYS: Final = "penstock_keeps_keys"
 
 
 def streamed(endpoint: F) -> F:
@@ -22,6 +23,12 @@ def streamed(endpoint: F) -> F:
 def unguarded(endpoint: F) -> F:
     """Mark a route that anybody may ask: it looks itself at what it is asked with."""
     setattr(endpoint, _UNGUARDED, True)
+    return endpoint
+
+
+def keeps_keys(endpoint: F) -> F:
+    """Mark a route that does once what it is asked twice with one `Idempotency-Key`."""
+    setattr(endpoint, _KEEPS_KEYS, True)
     return endpoint
 
 
@@ -47,3 +54,4 @@ class Marked:
         plain = [route for route in routes if isinstance(route, Route)]
         self.streamed = Ways(plain, prefix, _STREAMED)
         self.unguarded = Ways(plain, prefix, _UNGUARDED)
+        self.keyed = Ways(plain, prefix, _KEEPS_KEYS)

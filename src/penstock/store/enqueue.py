@@ -134,6 +134,8 @@ def _rule(unique: Unique | None) -> str | None:
 def _fingerprint(request: AnyRequest) -> bytes | None:
     if request.options.idempotency_key is None:
         return None
+    if request.fingerprint is not None:
+        return request.fingerprint
     # The fields' order is no difference: a mapping may come in any.
     args = msgspec.json.encode(msgspec.json.decode(request.args), order="deterministic")
     return hashlib.sha256(request.task.encode() + b"\0" + args).digest()

@@ -19,3 +19,5 @@ class Request(Struct, Generic[T_co], frozen=True):
     args: str
     args_version: int
     options: Options
+    fingerprint: bytes | None = None
+    """What another use of its idempotency key has to agree in; its task and arguments, if None."""

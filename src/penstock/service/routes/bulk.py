@@ -9,9 +9,11 @@ from penstock.client.answers import Acted, ManyEnqueued, States
 from penstock.service.acting import act
 from penstock.service.answers import as_json
 from penstock.service.enqueuing import request_from
+from penstock.service.idempotency import IdempotencyKey, keyed
 from penstock.service.models.jobs import Action, AskedStates, NewJobs
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import keeps_keys
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
 
 router = APIRouter(prefix="/bulk", tags=["bulk"])
@@ -20,13 +22,17 @@ WRITE = documented(400, 401, 403, 409, 413, 422, 429, 503)
 
 
 @router.post("/jobs", status_code=202, responses={**gives(ManyEnqueued, 202, "Stored."), **WRITE})
-async def enqueue_many(given: NewJobs, request: Request, caller: Enqueuer) -> Response:
+@keeps_keys
+async def enqueue_many(
+    given: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Enqueue up to 1,000 jobs, all or none."""
     wiring = wiring_of(request)
     wanted = [
         request_from(wiring.app, one, caller, f"jobs.{place}.")
         for place, one in enumerate(given.jobs)
     ]
+    wanted = keyed(wanted, idempotency_key, given)
     return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
 
 

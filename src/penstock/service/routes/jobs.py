@@ -13,9 +13,11 @@ from penstock.errors import JobNotFound
 from penstock.job import Job, State
 from penstock.service.answers import as_json
 from penstock.service.enqueuing import request_from
+from penstock.service.idempotency import IdempotencyKey, keyed
 from penstock.service.models.jobs import Id, NewJob
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import keeps_keys
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -28,10 +30,13 @@ CHANGE = documented(401, 403, 404, 409, 422, 503)
 
 
 @router.post("", status_code=202, responses={**gives(Enqueued[Any], 202, STORED), **WRITE})
-async def enqueue(given: NewJob, request: Request, caller: Enqueuer) -> Response:
+@keeps_keys
+async def enqueue(
+    given: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Enqueue a job. It is durably stored when this answers."""
     wiring = wiring_of(request)
-    wanted = request_from(wiring.app, given, caller)
+    [wanted] = keyed([request_from(wiring.app, given, caller)], idempotency_key, given)
     made = await wiring.inlet.enqueue(wanted, caller.tenant)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 

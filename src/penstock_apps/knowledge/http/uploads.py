@@ -17,7 +17,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
-from penstock.service.ways import streamed
+from penstock.service.ways import keeps_keys, streamed
 from penstock.service.wiring import wiring_of
 from penstock_apps.knowledge.fetch import FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Uploaded, outcomes
@@ -71,6 +71,7 @@ DRAINED_SECONDS: Final = 2.0
 
 @router.post("/documents", responses=ANSWERS, openapi_extra=FORM)
 @streamed
+@keeps_keys
 async def upload_documents(
     request: Request,
     library: Add,
