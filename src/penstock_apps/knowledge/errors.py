@@ -10,6 +10,7 @@ from penstock.sql import quote
 Unfit = Literal[
     "encrypted",
     "broken",
+    "encoding",
     "empty",
     "no_text",
     "too_large",

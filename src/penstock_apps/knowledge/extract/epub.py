@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.archive import Archive, told
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.html import page
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
@@ -36,9 +36,13 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
                 "encrypted",
                 "The book is protected against copying and can only be read in its shop's program.",
             )
-        sections = tuple(Section(page(decode(archive.read(part)))[0]) for part in chapters if part)
+        sections = tuple(Section(chapter(archive.read(part))) for part in chapters if part)
     metadata = told(package)
     return Extracted(sections, kind="epub", title=metadata.pop("title", None), metadata=metadata)
+
+
+def chapter(data: bytes) -> str:
+    return page(decode(data, declared_in(data)))[0]
 
 
 def protected(archive: Archive) -> set[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from email.message import Message
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from penstock_apps.knowledge.extract.tidy import tidied
 from penstock_apps.knowledge.text import Extracted, Section
 
 # Raise it whenever a file may give another text than before: what was read earlier is read again.
-VERSION = 1
+VERSION = 2
 
 Read = Callable[[Path, str, Limits], Extracted]
 
@@ -44,10 +46,17 @@ READERS = {
 }
 
 
+# Kinds whose sender may declare an encoding.
+DECLARABLE = frozenset({"code", "csv", "gzip", "html", "markdown", "text"})
+
+
 def extract(
     path: Path, name: str, *, limits: Limits | None = None, media_type: str | None = None
 ) -> Extracted:
-    """The text of a file that its owner calls `name`; `Unreadable` where there is none."""
+    """The text of a file that its owner calls `name`; `Unreadable` where there is none.
+
+    `media_type` is what its sender says of it, as in `text/html; charset=koi8-r`.
+    """
     limits = limits or Limits()
     size = path.stat().st_size
     if size == 0:
@@ -61,7 +70,7 @@ def extract(
     kind = sniff(path, name, media_type)
     if kind is None or kind not in READERS:
         raise unread(name)
-    return whole(attempt(reader(kind), path, name, limits), limits)
+    return whole(attempt(reader(kind, charset(media_type)), path, name, limits), limits)
 
 
 def unread(name: str) -> Unreadable:
@@ -78,10 +87,20 @@ def unread(name: str) -> Unreadable:
     )
 
 
-def reader(kind: str) -> Read:
+def reader(kind: str, charset: str | None = None) -> Read:
     module = import_module(f"penstock_apps.knowledge.extract.{READERS[kind]}")
     read: Read = module.read
-    return read
+    declaring: Callable[..., Extracted] = read
+    return partial(declaring, charset=charset) if charset and kind in DECLARABLE else read
+
+
+def charset(media_type: str | None) -> str | None:
+    """The encoding that a media type declares."""
+    if not media_type or "charset" not in media_type.lower():
+        return None
+    message = Message()
+    message["Content-Type"] = media_type
+    return message.get_content_charset()
 
 
 def attempt(read: Read, path: Path, name: str, limits: Limits) -> Extracted:

@@ -10,7 +10,7 @@ from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -36,7 +36,6 @@ MARKS = re.compile(r"[\\*`]")
 HIGHEST = re.compile(r"^# ", re.MULTILINE)
 PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL | re.IGNORECASE)
 BLANKS = re.compile(r"\s+")
-CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
 # Tags that must be closed; a page has at most a few dozens of them within each other.
 NESTED = re.compile(
     r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|a|b|i|u|em|strong|font|center"
@@ -59,10 +58,9 @@ OPTIONS = ConversionOptions(
 )
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
+def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
     data = path.read_bytes()
-    said = CHARSET.search(data[:2048])
-    text, title, metadata = page(decode(data, said[1].decode() if said else None))
+    text, title, metadata = page(decode(data, charset, declared_in(data)))
     return Extracted((Section(text),), kind="html", title=title, metadata=metadata)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from email import message_from_binary_file
-from email.message import EmailMessage
+from email.header import decode_header
+from email.message import EmailMessage, MIMEPart
 from email.policy import default
 from pathlib import Path
 
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -37,25 +38,58 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
 
 def header(message: EmailMessage, name: str) -> str:
     try:
-        return " ".join(str(message.get(name, "")).split())
+        said = str(message.get(name, ""))
+        if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in said):
+            said = "".join(words(message, name))
+        return " ".join(said.split())
     # Headers of spam are made to break who reads them.
     except Exception:
         return ""
+
+
+def words(message: EmailMessage, name: str) -> Iterator[str]:
+    """A header in bytes beyond ASCII, or in an encoding that holds more than it is declared to."""
+    raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
+    data, charset = main(message) if not raw.isascii() else (b"", None)
+    text = alike(raw.encode("utf-8", "surrogateescape"), data, charset)
+    for part, encoding in decode_header(text):
+        if isinstance(part, str):
+            yield part
+        elif encoding is None:
+            yield part.decode("raw-unicode-escape")
+        else:
+            yield decode(part, encoding)
+
+
+def alike(header: bytes, body: bytes, charset: str | None) -> str:
+    """A header is short: it is in the encoding of the body, if that fits."""
+    line = b" ".join(header.split())
+    text = decode(line + b"\n" + body, charset).split("\n")[0]
+    return decode(line) if "\ufffd" in text else text
 
 
 def body(message: EmailMessage) -> str:
     part = message.get_body(preferencelist=("plain", "html"))
     if part is None:
         return ""
-    data = part.get_payload(decode=True)
-    said = part.get_content_charset()
-    text = decode(data if isinstance(data, bytes) else b"", said)
+    data, charset = content(part)
     if part.get_content_type() == "text/html":
         # Its libraries are loaded for the few that need them.
         from penstock_apps.knowledge.extract.html import page
 
-        return page(text)[0]
-    return text.strip()
+        return page(decode(data, charset, declared_in(data)))[0]
+    return decode(data, charset).strip()
+
+
+def main(message: EmailMessage) -> tuple[bytes, str | None]:
+    part = message.get_body(preferencelist=("plain", "html"))
+    return (b"", None) if part is None else content(part)
+
+
+def content(part: MIMEPart) -> tuple[bytes, str | None]:
+    """The bytes of a part, and the encoding that it declares."""
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b"", part.get_content_charset()
 
 
 def attached(message: EmailMessage) -> str:

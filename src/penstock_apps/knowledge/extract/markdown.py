@@ -16,8 +16,8 @@ ATX = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 SETEXT = re.compile(r"^(\S.*)\n=+[ \t]*$", re.MULTILINE)
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
-    text = decode(path.read_bytes()).replace("\r\n", "\n")
+def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+    text = decode(path.read_bytes(), charset).replace("\r\n", "\n")
     metadata = {}
     if front := FRONT.match(text):
         metadata = {key.lower(): value.strip("'\"") for key, value in ENTRY.findall(front[1])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.kinds import SUFFIXES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
@@ -13,8 +13,9 @@ from penstock_apps.knowledge.text import Extracted, Section
 FENCE = re.compile("^[ \t]*(`{3,})", re.MULTILINE)
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
-    text = decode(path.read_bytes())
+def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+    data = path.read_bytes()
+    text = decode(data, charset, declared_in(data))
     suffix = Path(name).suffix.lower().removeprefix(".")
     if SUFFIXES.get(suffix) == "code" and text.strip():
         return Extracted((Section(block(text, suffix)),), kind="code")

@@ -15,8 +15,8 @@ DELIMITERS = ",;\t|"
 csv.field_size_limit(2**31 - 1)
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
-    text = decode(path.read_bytes()).replace("\x00", "")
+def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+    text = decode(path.read_bytes(), charset).replace("\x00", "")
     lines = text.splitlines(keepends=True)
     rows = csv.reader(lines, delimiter=delimiter(lines[:50]))
     return Extracted((Section(records(rows)),), kind="csv")

@@ -13,7 +13,7 @@ from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
 from penstock_apps.knowledge.text import Extracted
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
+def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
     likely = max(10 * MEGABYTE, path.stat().st_size * limits.ratio)
     most = min(limits.inflated, limits.bytes, likely)
     # Beside it, so that what a killed process leaves of it is swept with the rest.
@@ -28,7 +28,8 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         # Packed again and again, a few bytes become a world.
         if sniff(inside, inner(name)) == "gzip":
             raise inflates()
-        return extract(inside, inner(name), limits=limits)
+        media_type = f"text/plain; charset={charset}" if charset else None
+        return extract(inside, inner(name), limits=limits, media_type=media_type)
 
 
 def inner(name: str) -> str:
