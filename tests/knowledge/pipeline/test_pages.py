@@ -1,6 +1,7 @@
 """A document that is named by a URL is fetched, stored and brought in."""
 
 from collections.abc import AsyncIterator
+from random import Random
 
 import pytest
 
@@ -85,3 +86,45 @@ async def test_a_page_that_is_not_there_is_refused_with_a_reason(
     assert (document.state, document.reason) == ("failed", "refused")
     assert document.error is not None
     assert "404" in document.error
+
+
+async def text_of(scene: Scene, document: Document) -> str:
+    sql = (
+        "SELECT c.text FROM k.passage AS p JOIN k.chunk AS c ON c.id = p.chunk WHERE document = $1"
+    )
+    text: str = await scene.value(sql, document.id)
+    return text
+
+
+async def test_a_page_is_read_in_the_encoding_that_its_server_declares(
+    scene: Scene, library: Library, recipe: Recipe, site: Site
+) -> None:
+    content = "<p>Насос</p>".encode("cp866")
+    site.pages["/pump"] = answer(content, content_type="text/html; charset=IBM866")
+    document = await bring(scene, library, recipe, site.at("/pump"))
+    assert await text_of(scene, document) == "Насос"
+    assert document.media_type == "text/html; charset=ibm866"
+
+
+async def test_a_page_is_read_again_when_its_server_declares_another_encoding(
+    scene: Scene, library: Library, recipe: Recipe, site: Site
+) -> None:
+    content = "<p>Насос</p>".encode("cp866")
+    site.pages["/pump"] = answer(content, content_type="text/html; charset=koi8-r")
+    before = await bring(scene, library, recipe, site.at("/pump"))
+    site.pages["/pump"] = answer(content, content_type="text/html; charset=ibm866")
+    document = await bring(scene, library, recipe, site.at("/pump"))
+    assert (document.id, document.version, document.published) == (before.id, 2, 2)
+    assert await text_of(scene, document) == "Насос"
+
+
+async def test_a_page_in_an_encoding_that_nobody_knows_fails_with_a_remedy(
+    scene: Scene, library: Library, recipe: Recipe, site: Site
+) -> None:
+    chance = Random(3)
+    noise = bytes(chance.randrange(160, 256) for _ in range(4000))
+    site.pages["/noise"] = answer(noise, content_type="text/plain")
+    document = await bring(scene, library, recipe, site.at("/noise"))
+    assert (document.state, document.reason) == ("failed", "encoding")
+    assert document.error is not None
+    assert "save it as UTF-8" in document.error

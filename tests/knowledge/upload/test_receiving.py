@@ -288,6 +288,13 @@ async def test_a_media_type_that_is_none_is_unknown(tmp_path: Path) -> None:
     assert types == ["application/octet-stream", "text/html"]
 
 
+async def test_a_media_type_keeps_the_encoding_that_is_declared(tmp_path: Path) -> None:
+    said = ["text/csv; charset=Windows-1251", "text/csv;charset=utf-8", 'text/csv; charset="a b"']
+    body = form(*(file(each[-3:-1], b"", f"Content-Type: {each}") for each in said))
+    types = [each.media_type for each in await all_of(body, tmp_path) if isinstance(each, Received)]
+    assert types == ["text/csv; charset=windows-1251", "text/csv", "text/csv"]
+
+
 async def test_a_full_disk_is_said_to_be_one(tmp_path: Path) -> None:
     _, refused = await until_refused(form(file("a", b"a")), tmp_path / "missing")
     assert refused.fault == "disk"

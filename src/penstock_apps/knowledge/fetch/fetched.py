@@ -18,3 +18,11 @@ class Fetched(Struct, frozen=True):
     charset: str | None = None
     etag: str | None = None
     last_modified: str | None = None
+
+    @property
+    def content_type(self) -> str:
+        """The media type, with the encoding that the server declares unless that is UTF-8."""
+        charset = (self.charset or "").lower()
+        if not charset or charset in ("utf-8", "utf8"):
+            return self.media_type
+        return f"{self.media_type}; charset={charset}"

@@ -51,7 +51,7 @@ class Fetching:
                 self._version,
                 page.digest,
                 page.bytes,
-                page.media_type,
+                page.content_type,
             )
             await self._shop.objects.release(on, self._tenant, [page.digest])
             if is_same is None:
@@ -69,5 +69,5 @@ class Fetching:
             digest=page.digest,
             object=object_name(self._tenant, page.digest),
             size=page.bytes,
-            media_type=page.media_type,
+            media_type=page.content_type,
         )

@@ -92,7 +92,7 @@ def parsed_kind(shop: Workshop, work: Work) -> str | None:
     if shop.settings.parser != "llamaparse":
         return None
     suffix = Path(work.path).suffix.lower().removeprefix(".")
-    kind = SUFFIXES.get(suffix) or MEDIA_TYPES.get(work.media_type or "")
+    kind = SUFFIXES.get(suffix) or MEDIA_TYPES.get((work.media_type or "").partition(";")[0])
     return kind if kind in KINDS else None
 
 

@@ -10,6 +10,7 @@ from penstock_apps.knowledge.upload.errors import UploadRefused
 from penstock_apps.knowledge.upload.parts import Headers
 
 MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
+CHARSET = re.compile(r"[a-z0-9_.:+-]{1,40}")
 UNKNOWN = "application/octet-stream"
 AS_IT_IS = ("", "7bit", "8bit", "binary")
 
@@ -35,8 +36,14 @@ def names_of(headers: Headers) -> tuple[str, str | None]:
 
 
 def media_type_of(headers: Headers) -> str:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind if MEDIA_TYPE.fullmatch(kind) else UNKNOWN
+    """What a file is said to be, with its encoding if that is declared and not UTF-8."""
+    said, options = parse_options_header(headers.get("content-type"))
+    kind = said.decode("latin-1").strip().lower()
+    if not MEDIA_TYPE.fullmatch(kind):
+        return UNKNOWN
+    charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
+    declared = CHARSET.fullmatch(charset) and charset not in ("utf-8", "utf8")
+    return f"{kind}; charset={charset}" if declared else kind
 
 
 def _text(raw: bytes) -> str:

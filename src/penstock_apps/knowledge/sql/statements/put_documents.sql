@@ -1,6 +1,7 @@
 -- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
--- digest that it had, to be compared. Tags and metadata become those that are given; if none are, those before stay.
+-- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
+-- those before stay.
 -- The source is locked: see lock_source.sql.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
@@ -17,7 +18,7 @@ WITH given AS (
        SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL,
            digest = CASE WHEN excluded.url IS NULL THEN excluded.digest ELSE d.digest END,
            bytes = CASE WHEN excluded.url IS NULL THEN excluded.bytes ELSE d.bytes END,
-           media_type = excluded.media_type, url = excluded.url,
+           media_type = CASE WHEN excluded.url IS NULL THEN excluded.media_type ELSE d.media_type END, url = excluded.url,
            tags = CASE WHEN excluded.tags = '{}' THEN d.tags ELSE excluded.tags END,
            metadata = CASE WHEN excluded.metadata = '{}' THEN d.metadata ELSE excluded.metadata END,
            batch = excluded.batch, stored = excluded.stored, job = NULL,
