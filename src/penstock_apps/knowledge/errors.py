@@ -33,7 +33,7 @@ class Unreadable(KnowledgeError, NotRetryable):
 
 
 class Skipped(Unreadable):
-    """A file of a kind that nobody can read here: no failure of it."""
+    """A file in which nothing is read here, by its kind or since it is empty: no failure."""
 
 
 class VectorMissing(KnowledgeError):

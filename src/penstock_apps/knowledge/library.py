@@ -202,10 +202,11 @@ class Library:
         base: int | None = None,
         since: timedelta | None = None,
     ) -> Counts:
-        """Documents by state: of a source, of a base, of all; of a base those `since` a time."""
+        """Documents by state: of a source, of a base, of all; or of those that came `since`."""
         async with self.transaction() as on:
-            if base is not None and since is not None:
-                return await self.shop.tallies.recent(on, self.tenant, base, since)
+            if since is not None:
+                recent = self.shop.tallies.recent
+                return await recent(on, self.tenant, since, source=source, base=base)
             return await self.shop.tallies.count(on, self.tenant, source=source, base=base)
 
     # Deleting: nobody sees it from here on, and a job removes all of it

@@ -50,20 +50,21 @@ def test_files_go_in_once_and_are_found(penstock: Commands, handbook: Path) -> N
 
 
 def test_what_fails_and_what_is_skipped_is_told(penstock: Commands, handbook: Path) -> None:
+    (handbook / "plan.pdf").write_text("%PDF-1.4")
     (handbook / "empty.txt").write_text("")
     (handbook / "style.css").write_text("a { color: red }")
     ended = said(penstock, "ingest", "handbook", code=3)
-    assert (ended["completed"], ended["failed"], ended["skipped"]) == (2, 1, 1)
+    assert (ended["completed"], ended["failed"], ended["skipped"]) == (2, 1, 2)
     [error] = ended["errors"]
-    assert error["path"] == "empty.txt"
-    assert "empty" in error["reason"]
+    assert error["path"] == "plan.pdf"
+    assert "damaged" in error["reason"]
 
     # One that failed is tried again, and one that was skipped only if that is wanted.
     (handbook / "keys.md").unlink()
     shown = penstock.run("ingest", "handbook")
     assert shown.returncode == 3
-    assert "3 files: 1 unchanged, 1 skipped, 1 failed." in shown.stdout
-    assert "empty.txt: The file is empty" in shown.stdout
+    assert "4 files: 1 unchanged, 2 skipped, 1 failed." in shown.stdout
+    assert "plan.pdf: The file is damaged" in shown.stdout
     assert "style.css" not in shown.stdout
     assert "style.css" in penstock.run("ingest", "handbook", "--again").stdout
 

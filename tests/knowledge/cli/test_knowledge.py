@@ -15,14 +15,14 @@ from tests.knowledge.cli.conftest import KEYS, TRAVEL, said
 from tests.knowledge.scene import Scene
 
 ACME = ("--tenant", "acme")
-EMPTY = "The file is empty"
+BROKEN = "The file is damaged"
 
 
 @pytest.fixture
 async def shelved(scene: Scene, library: Library, handbook: Path) -> None:
     """Two bases of acme: a folder of which one file failed, and an upload on its way."""
     folder = NewSource("files", "handbook", str(handbook))
-    contents = {"keys.md": KEYS, "office/travel.md": TRAVEL, "empty.txt": ""}
+    contents = {"keys.md": KEYS, "office/travel.md": TRAVEL, "plan.pdf": b"%PDF-1.4"}
     await scene.bring(library, contents, base="default", source=folder, labels=Labels(("office",)))
     await scene.add(library, {"keys.md": KEYS}, base="research", source=NewSource("files", "up"))
 
@@ -43,16 +43,16 @@ async def test_bases_sources_and_documents_are_listed(penstock: Commands) -> Non
     assert listed(penstock, "sources", "--state", "partial") == [folder]
     assert listed(penstock, "sources", "--base", "research") == [upload]
 
-    [empty] = listed(penstock, "documents", "--state", "failed")
-    assert (empty["path"], empty["reason"], empty["chunks"]) == ("empty.txt", "empty", 0)
-    assert empty["error"].startswith(EMPTY)
+    [plan] = listed(penstock, "documents", "--state", "failed")
+    assert (plan["path"], plan["reason"], plan["chunks"]) == ("plan.pdf", "broken", 0)
+    assert plan["error"].startswith(BROKEN)
     # A folder is known by where it is, from wherever it is named.
     first = said(
         penstock, "knowledge", "documents", *ACME, "--source", "./handbook", "--limit", "2"
     )
     rest = listed(penstock, "documents", "--source", folder["id"], "--after", first["after"])
     paths = {each["path"] for each in [*first["documents"], *rest]}
-    assert paths == {"keys.md", "office/travel.md", "empty.txt"}
+    assert paths == {"keys.md", "office/travel.md", "plan.pdf"}
     assert {each["source"] for each in rest} == {folder["id"]}
     assert [each["tags"] for each in [*first["documents"], *rest]] == [["office"]] * 3
     assert said(penstock, "knowledge", "documents") == {"documents": [], "after": None}
@@ -69,7 +69,7 @@ async def test_lists_are_tables_for_people(penstock: Commands, handbook: Path) -
     assert sources.stdout.splitlines()[1].split()[-1] == str(handbook)
     assert "There may be more: --after" in sources.stderr
     documents = penstock.run("knowledge", "documents", *ACME, "--state", "failed").stdout
-    assert f"empty.txt  empty: {EMPTY}" in documents
+    assert f"plan.pdf  broken: {BROKEN}" in documents
     assert "`penstock ingest` makes one" in penstock.run("knowledge", "bases").stdout
 
 
@@ -78,13 +78,13 @@ async def test_what_failed_is_tried_again_and_nothing_else(penstock: Commands) -
     again = said(penstock, "knowledge", "retry", "handbook", *ACME, code=3)
     assert (again["total"], again["completed"], again["failed"]) == (1, 0, 1)
     [error] = again["errors"]
-    assert error["path"] == "empty.txt"
+    assert error["path"] == "plan.pdf"
     left = said(penstock, "knowledge", "retry", "handbook", *ACME, "--no-wait")
     assert (left["total"], left["pending"], left["errors"]) == (1, 1, [])
     # It is on its way now, and the same command brings it in.
     again = said(penstock, "knowledge", "retry", "handbook", *ACME, code=3)
     assert (again["batch"], again["total"], again["failed"]) == (None, 1, 1)
-    said(penstock, "knowledge", "delete", "document", "empty.txt", *ACME, "--yes")
+    said(penstock, "knowledge", "delete", "document", "plan.pdf", *ACME, "--yes")
     nothing = penstock.run("knowledge", "retry", "handbook", *ACME)
     assert (nothing.returncode, nothing.stdout) == (0, "No documents: nothing to do.\n")
 
@@ -94,12 +94,12 @@ async def test_what_is_deleted_is_gone_at_once_and_the_next_ingest_removes_it(
     penstock: Commands, scene: Scene
 ) -> None:
     delete = ("knowledge", "delete")
-    refused = penstock.run(*delete, "document", "empty.txt", *ACME)
+    refused = penstock.run(*delete, "document", "plan.pdf", *ACME)
     assert refused.returncode == 1
-    assert "(empty.txt) will be deleted." in refused.stderr
+    assert "(plan.pdf) will be deleted." in refused.stderr
     assert "--yes answers in advance" in refused.stderr
-    deleted = said(penstock, *delete, "document", "empty.txt", *ACME, "--yes")
-    assert (deleted["what"], deleted["name"], deleted["documents"]) == ("document", "empty.txt", 1)
+    deleted = said(penstock, *delete, "document", "plan.pdf", *ACME, "--yes")
+    assert (deleted["what"], deleted["name"], deleted["documents"]) == ("document", "plan.pdf", 1)
     assert listed(penstock, "documents", "--state", "failed") == []
 
     with Terminal(penstock, *delete, "base", "research", *ACME) as terminal:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import Limits
 from penstock_apps.knowledge.extract.extract import attempt
 from penstock_apps.knowledge.extract.pptx import too_many
@@ -18,7 +18,7 @@ from tests.knowledge.extract.conftest import Read
 
 def test_an_empty_file_is_said_to_be_empty(read: Read) -> None:
     with pytest.raises(
-        Unreadable, match=r"^The file is empty\. There is nothing in it to read\.$"
+        Skipped, match=r"^The file is empty\. There is nothing in it to read\.$"
     ) as refused:
         read("a.docx", b"")
     assert refused.value.reason == "empty"

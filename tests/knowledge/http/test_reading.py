@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 TEXTS = {
     "pumps.md": "# Pumps\n\nA penstock leads water down to the turbine.",
     "valves.md": "# Valves\n\nThe valve is closed before anybody opens the gate.",
-    "empty.txt": "",
+    "plan.pdf": "%PDF-1.4",
 }
 
 SEARCH = "base, document, k, metadata, mode, q, source, tag, tenant"
@@ -50,9 +50,9 @@ async def test_bases_sources_and_documents_are_told(scene: Scene, http: httpx.As
     documents = {each["path"]: each for each in page["documents"] + rest["documents"]}
     assert set(documents) == set(TEXTS)
     assert [each["tags"] for each in documents.values()] == [["new"]] * 3
-    assert documents["empty.txt"]["reason"] == "empty"
+    assert documents["plan.pdf"]["reason"] == "broken"
     [failed] = (await http.get("/documents?state=failed")).json()["documents"]
-    assert failed["id"] == documents["empty.txt"]["id"]
+    assert failed["id"] == documents["plan.pdf"]["id"]
     pumps = documents["pumps.md"]["id"]
     assert (await http.get(f"/documents/{pumps}")).json()["title"] == "Pumps"
     [chunk] = (await http.get(f"/documents/{pumps}/chunks")).json()["chunks"]
@@ -178,9 +178,53 @@ async def test_what_is_under_way_is_cancelled(http: httpx.AsyncClient) -> None:
     ended = await http.post(f"/knowledge-sources/{source}/cancel")
     assert ended.json() == {"cancelled": 8}
     progress = (await http.get(f"/knowledge-sources/{source}/progress")).json()
-    assert (progress["cancelled"], progress["state"]) == (8, "failed")
+    assert (progress["cancelled"], progress["state"]) == (8, "cancelled")
     again = await http.post("/upload/documents", files=files(8))
     assert again.json()["jobCount"] == 8
+
+
+async def test_skipped_is_a_state_of_its_own(scene: Scene, http: httpx.AsyncClient) -> None:
+    form = [("files", (name, b"")) for name in ("a.txt", "b.md")]
+    answer = (await http.post("/upload/documents?base=plant", files=form)).json()
+    [source] = answer["knowledgeSourceIds"]
+    await scene.drain()
+    [first, second] = (await http.get("/documents?state=skipped")).json()["documents"]
+    assert {first["path"], second["path"]} == {"a.txt", "b.md"}
+    assert {first["reason"], second["reason"]} == {"empty"}
+    ways = [
+        *(f"/knowledge-sources/{source}/progress", "/knowledge-bases/plant/progress"),
+        *("/knowledge-progress", f"/knowledge-progress?batch={answer['batch']}"),
+    ]
+    for path in ways:
+        told = (await http.get(path)).json()
+        assert (told["total"], told["skipped"], told["completed"]) == (2, 2, 0), path
+        assert told["state"] == "skipped", path
+    events = {"accept": "text/event-stream"}
+    for path in (f"/documents/{first['id']}", f"/knowledge-sources/{source}/progress"):
+        # It is final: a stream would end by itself after it.
+        text = (await http.get(path, headers=events)).text
+        assert '"state":"skipped"' in text, path
+    again = await http.post("/upload/documents?base=plant", files=[("files", ("a.txt", b"Pumps."))])
+    assert again.json()["jobCount"] == 1
+    await scene.drain()
+    told = (await http.get(ways[0])).json()
+    assert (told["skipped"], told["completed"], told["state"]) == (1, 1, "completed")
+
+
+async def test_progress_of_all_is_told_since_a_time(scene: Scene, http: httpx.AsyncClient) -> None:
+    source = await brought(scene, http)
+    await scene.rows(
+        "UPDATE k.document SET created_at = now() - interval '2 hours' WHERE path = 'pumps.md'"
+    )
+    other = {"name": "other", "text": "A text in another base.", "base": "other"}
+    assert (await http.post("/upload/text", json=other)).status_code == 202
+    for since, total in (("1h", 3), ("3h", 4)):
+        told = (await http.get(f"/knowledge-progress?since={since}")).json()
+        assert told["total"] == total
+    assert (await http.get("/knowledge-progress?since=soon")).status_code == 422
+    batch = (await http.get(f"/knowledge-sources/{source}")).json()["batch"]
+    both = await http.get(f"/knowledge-progress?since=1h&batch={batch}")
+    assert (both.status_code, both.json()["fields"][0]["field"]) == (422, "query.since")
 
 
 async def test_what_is_deleted_is_gone_from_every_answer(

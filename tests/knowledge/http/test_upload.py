@@ -12,7 +12,7 @@ from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
 
-COUNTED = ("pending", "processing", "completed", "failed", "cancelled")
+COUNTED = ("pending", "processing", "completed", "skipped", "failed", "cancelled")
 FORM = {"content-type": CONTENT_TYPE}
 
 Files = list[tuple[str, tuple[str, bytes]]]
@@ -52,7 +52,7 @@ async def test_a_small_upload_is_answered_with_what_became_of_each_document(
         "folder/0.txt": ("completed", None),
         "folder/1.txt": ("completed", None),
         "broken.pdf": ("failed", "broken"),
-        "program": ("completed", "unsupported"),
+        "program": ("skipped", "unsupported"),
     }
     assert again.status_code == 200
     assert (again.json()["jobCount"], again.json()["unchanged"]) == (0, 2)
@@ -62,7 +62,8 @@ async def test_a_small_upload_is_answered_with_what_became_of_each_document(
     for path in (f"knowledge-sources/{source}/progress", of_base):
         progress = (await http.get(path)).json()
         assert sum(progress[each] for each in COUNTED) == progress["total"] == 4
-        assert (progress["state"], progress["completed"], progress["eta"]) == ("partial", 3, 0.0)
+        assert (progress["completed"], progress["skipped"], progress["failed"]) == (2, 1, 1)
+        assert (progress["state"], progress["eta"]) == ("partial", 0.0)
 
 
 async def test_a_large_upload_is_answered_at_once(server: str, http: httpx.AsyncClient) -> None:

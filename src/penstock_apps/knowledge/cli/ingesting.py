@@ -208,8 +208,7 @@ class Ingesting:
         """What came of it."""
         came = await self._came()
         ended = {key: held for key, held in came.items() if held and not held.is_under_way}
-        completed = [each for each in ended.values() if each.state == "completed"]
-        went_in = [each for each in completed if not each.is_skipped]
+        went_in = [each for each in ended.values() if each.state == "completed"]
         errors = [
             *self._troubles,
             *(Trouble(path, GONE) for (_, path), held in sorted(came.items()) if held is None),

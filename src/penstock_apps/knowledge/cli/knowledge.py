@@ -52,9 +52,10 @@ def list_sources(
     tenant: Tenant = ALONE,
     base: Within = None,
     state: Annotated[
-        Literal["processing", "completed", "partial", "failed"] | None,
+        Literal["processing", "completed", "partial", "skipped", "failed", "cancelled"] | None,
         typer.Option(
-            help="Only those in this state; partial: some of it failed.", show_default=False
+            help="Only those in this state; partial: some of it failed or was cancelled.",
+            show_default=False,
         ),
     ] = None,
     page: Page,
@@ -90,7 +91,7 @@ def list_documents(
         ),
     ] = None,
     state: Annotated[
-        Literal["pending", "processing", "completed", "failed", "cancelled"] | None,
+        Literal["pending", "processing", "completed", "skipped", "failed", "cancelled"] | None,
         typer.Option(help="Only those in this state.", show_default=False),
     ] = None,
     page: Page,

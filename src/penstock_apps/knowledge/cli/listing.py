@@ -104,7 +104,7 @@ def _source_document(listed: SourceListed) -> dict[str, Any]:
 
 
 def _counted(counts: Counts) -> Mapping[str, Any]:
-    states = ("pending", "processing", "completed", "failed", "cancelled")
+    states = ("pending", "processing", "completed", "skipped", "failed", "cancelled")
     return {"state": counts.state, **{name: getattr(counts, name) for name in states}}
 
 

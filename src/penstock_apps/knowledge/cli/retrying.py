@@ -89,9 +89,7 @@ async def _held(library: Library, source: Source) -> dict[str, Held]:
 
 
 def _summary(batch: str | None, documents: Mapping[str, Held], seconds: float) -> Summary:
-    went_in = [
-        each for each in documents.values() if each.state == "completed" and not each.is_skipped
-    ]
+    went_in = [each for each in documents.values() if each.state == "completed"]
     skipped = {path: each for path, each in documents.items() if each.is_skipped}
     failed = {path: each for path, each in documents.items() if each.has_failed}
     return Summary(

@@ -16,6 +16,7 @@ STATES = {
     "processing": "yellow",
     "completed": "green",
     "partial": "bold yellow",
+    "skipped": style.FAINT,
     "failed": "bold red",
     "cancelled": style.FAINT,
 }
@@ -31,6 +32,7 @@ def bases_table(bases: Sequence[BaseListed], width: int) -> RenderableType:
     sheet.column("documents", right=True)
     sheet.column("chunks", right=True)
     sheet.column("to come", right=True)
+    sheet.column("skipped", right=True, needed=any(each.stock.counts.skipped for each in bases))
     sheet.column("failed", right=True)
     sheet.column("cancelled", right=True, needed=any(each.stock.counts.cancelled for each in bases))
     sheet.column("model", above=80)
@@ -43,6 +45,7 @@ def bases_table(bases: Sequence[BaseListed], width: int) -> RenderableType:
             f"{counts.total:,}",
             f"{stock.chunks:,}",
             _number(counts.pending + counts.processing, STATES["processing"]),
+            _number(counts.skipped),
             _number(counts.failed, STATES["failed"]),
             _number(counts.cancelled),
             base.edition.recipe.embedding.provider,
@@ -62,6 +65,7 @@ def sources_table(
     sheet.column("state")
     sheet.column("completed", right=True)
     sheet.column("to come", right=True, above=80)
+    sheet.column("skipped", right=True, needed=any(each.counts.skipped for each in sources))
     sheet.column("failed", right=True)
     sheet.column("cancelled", right=True, needed=any(each.counts.cancelled for each in sources))
     sheet.column("batch", right=True)
@@ -75,6 +79,7 @@ def sources_table(
             _state(counts.state),
             f"{counts.completed:,}/{counts.total:,}",
             _number(counts.pending + counts.processing, STATES["processing"]),
+            _number(counts.skipped),
             _number(counts.failed, STATES["failed"]),
             _number(counts.cancelled),
             source.batch or "",

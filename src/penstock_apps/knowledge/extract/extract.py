@@ -60,7 +60,7 @@ def extract(
     limits = limits or Limits()
     size = path.stat().st_size
     if size == 0:
-        raise Unreadable("empty", "The file is empty. There is nothing in it to read.")
+        raise Skipped("empty", "The file is empty. There is nothing in it to read.")
     if size > limits.bytes:
         raise Unreadable(
             "too_large",

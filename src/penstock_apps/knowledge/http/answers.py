@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from msgspec import Struct, field
 
@@ -14,10 +14,8 @@ from penstock_apps.knowledge.search import Hit
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Document, State
 from penstock_apps.knowledge.store.sources import Kind, Source
-from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.store.tallies import Counts, Whole
 from penstock_apps.knowledge.store.tenants import Quotas, Tenant
-
-Whole = Literal["processing", "completed", "partial", "failed"]
 
 
 class KnowledgeProgress(Struct, frozen=True, kw_only=True):
@@ -30,6 +28,7 @@ class KnowledgeProgress(Struct, frozen=True, kw_only=True):
     pending: int
     processing: int
     completed: int
+    skipped: int
     failed: int
     cancelled: int
     state: Whole
@@ -38,7 +37,7 @@ class KnowledgeProgress(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, counts: Counts, eta: float | None = None, **more: Any) -> Self:
         numbers = {name: getattr(counts, name) for name in Counts.__struct_fields__}
-        state: Any = counts.state
+        state = counts.state
         return cls(**numbers, state=state, eta=eta if state == "processing" else 0.0, **more)
 
 
@@ -203,8 +202,8 @@ class TenantShown(Struct, frozen=True, kw_only=True):
 class DocumentShown(Struct, frozen=True, kw_only=True):
     """A document as it is now.
 
-    `version` is of the content that is wanted, `published` of the one that is found. One that is
-    completed with a `reason` was skipped. `stored`: its file is kept still.
+    `version` is of the content that is wanted, `published` of the one that is found. `reason` and
+    `error` say why it is not in. `stored`: its file is kept still.
     """
 
     id: str

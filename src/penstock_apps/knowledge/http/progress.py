@@ -11,7 +11,7 @@ from starlette.responses import Response
 from penstock import BatchNotFound, BatchStatus
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
+from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wording import worded
 from penstock_apps.knowledge.errors import NotFound
@@ -73,14 +73,24 @@ async def base_progress(id: BaseName, library: Read, since: Since = None) -> Res
 
 
 @router.get("/knowledge-progress", responses={**gives(KnowledgeProgress), **READ})
-async def whole_progress(library: Read, batch: Annotated[Id | None, Query()] = None) -> Response:
-    """How many documents of a tenant, or of one batch, are in which state."""
+async def whole_progress(
+    library: Read, batch: Annotated[Id | None, Query()] = None, since: Since = None
+) -> Response:
+    """How many documents of a tenant are in which state, or of those that came `since` a time.
+
+    With `batch` of those that a batch brings in.
+    """
     if batch is None:
-        return as_json(KnowledgeProgress.of(await library.progress()))
+        return as_json(KnowledgeProgress.of(await library.progress(since=_lasting(since))))
+    if since is not None:
+        told = "A batch is counted as a whole: leave out `since`, or `batch`."
+        raise Problem(422, "does-not-fit", told, fields=[("query.since", told)])
     found = await library.client.get_batch(batch)
     if found.tenant != library.tenant:
         raise BatchNotFound(batch)
-    return as_json(KnowledgeProgress.of(_counts(found), found.eta))
+    async with library.transaction() as on:
+        skipped = await library.shop.tallies.skipped(on, library.tenant, batch)
+    return as_json(KnowledgeProgress.of(_counts(found, skipped), found.eta))
 
 
 async def base_of(library: Library, name: str) -> Base:
@@ -108,13 +118,18 @@ async def _eta(library: Library, batch: str | None) -> float | None:
         return None
 
 
-def _counts(batch: BatchStatus) -> Counts:
-    """A batch has a job for each document."""
+def _counts(batch: BatchStatus, skipped: int) -> Counts:
+    """A batch has a job for each document; the job of one that is skipped completes.
+
+    They are read one after the other, so a job may have been deleted meanwhile.
+    """
+    skipped = min(skipped, batch.completed)
     return Counts(
         total=batch.total,
         pending=batch.pending - batch.running,
         processing=batch.running,
-        completed=batch.completed,
+        completed=batch.completed - skipped,
+        skipped=skipped,
         failed=batch.failed,
         cancelled=batch.cancelled,
     )

@@ -26,7 +26,7 @@ from penstock_apps.knowledge.workshop import Workshop
 
 SOURCE: Final = "knowledge-source"
 DOCUMENT: Final = "document"
-ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+ENDED: Final = frozenset({"completed", "skipped", "failed", "cancelled"})
 EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 

@@ -62,7 +62,7 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
     except Retired:
         return Snooze(0, "retired edition")
     except Skipped as error:
-        await _end(ctx, document, version, "completed", error.reason, str(error))
+        await _end(ctx, document, version, "skipped", error.reason, str(error))
         return Brought(0, 0)
     except (Unreadable, NotEmbedded, OverQuota) as error:
         await _end(ctx, document, version, "failed", error.reason, str(error))

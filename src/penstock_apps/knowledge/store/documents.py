@@ -13,7 +13,7 @@ from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.store.bases import Edition, edition_from
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
-State = Literal["pending", "processing", "completed", "failed", "cancelled"]
+State = Literal["pending", "processing", "completed", "skipped", "failed", "cancelled"]
 
 
 class Arrival(Struct, frozen=True):
@@ -85,8 +85,8 @@ class Held(Struct, frozen=True):
 
     @property
     def is_skipped(self) -> bool:
-        """Whether it is of a kind that was not read."""
-        return self.state == "completed" and self.reason is not None
+        """Whether there is nothing in it that is read here."""
+        return self.state == "skipped"
 
 
 class Document(Struct, frozen=True):

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
 FOLDED_AT_ONCE = 20_000
+
+Whole = Literal["processing", "completed", "partial", "skipped", "failed", "cancelled"]
 
 
 class Counts(Struct, frozen=True):
@@ -22,17 +24,22 @@ class Counts(Struct, frozen=True):
     pending: int = 0
     processing: int = 0
     completed: int = 0
+    skipped: int = 0
     failed: int = 0
     cancelled: int = 0
 
     @property
-    def state(self) -> str:
-        """What has come of all of them together."""
+    def state(self) -> Whole:
+        """What has come of all of them together: of those that were skipped if there are others."""
         if self.pending or self.processing:
             return "processing"
-        if self.completed == self.total:
-            return "completed"
-        return "partial" if self.completed else "failed"
+        if self.completed:
+            return "partial" if self.failed or self.cancelled else "completed"
+        if self.failed:
+            return "failed"
+        if self.cancelled:
+            return "cancelled"
+        return "skipped" if self.skipped else "completed"
 
 
 class Stock(Struct, frozen=True):
@@ -54,9 +61,22 @@ class Tallies:
         """Of a source, of a base, or of all that a tenant has."""
         return _counts(await on.fetch(self._sql("count_documents"), tenant, source, base))
 
-    async def recent(self, on: Connection, tenant: str, base: int, since: timedelta) -> Counts:
-        """Of the documents of a base that came since then."""
-        return _counts(await on.fetch(self._sql("count_recent"), tenant, base, since))
+    async def recent(
+        self,
+        on: Connection,
+        tenant: str,
+        since: timedelta,
+        *,
+        source: int | None = None,
+        base: int | None = None,
+    ) -> Counts:
+        """Of the documents that came since then."""
+        return _counts(await on.fetch(self._sql("count_recent"), tenant, base, since, source))
+
+    async def skipped(self, on: Connection, tenant: str, batch: str) -> int:
+        """How many documents of a batch were skipped."""
+        number: int = await on.fetchval(self._sql("count_skipped"), tenant, batch)
+        return number
 
     async def stocks(self, on: Connection, tenant: str) -> dict[int, Stock]:
         """What each base of a tenant has that has anything. It looks at every document."""

@@ -115,7 +115,7 @@ CREATE TABLE :"schema".document (
     ended_at     timestamptz,
     deleted_at   timestamptz,
     CONSTRAINT document_pkey PRIMARY KEY (id),
-    CONSTRAINT document_state CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled'))
+    CONSTRAINT document_state CHECK (state IN ('pending', 'processing', 'completed', 'skipped', 'failed', 'cancelled'))
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX document_path ON :"schema".document (source, path) WHERE deleted_at IS NULL;
 CREATE INDEX document_job ON :"schema".document (job) WHERE state IN ('pending', 'processing');
@@ -123,7 +123,7 @@ CREATE INDEX document_source ON :"schema".document (source);
 CREATE INDEX document_deleted ON :"schema".document (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX document_base ON :"schema".document (base, created_at);
 CREATE INDEX document_tenant ON :"schema".document (tenant, id);
-CREATE INDEX document_batch ON :"schema".document (batch) WHERE state IN ('pending', 'processing');
+CREATE INDEX document_batch ON :"schema".document (batch) WHERE state IN ('pending', 'processing', 'skipped');
 CREATE INDEX document_digest ON :"schema".document (tenant, digest);
 
 -- How many documents a source has in each state: counted by changes, which are folded together now and then.

@@ -24,7 +24,7 @@ WITH given AS (
            batch = excluded.batch, stored = excluded.stored, job = NULL,
            updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
-        OR d.state IN ('failed', 'cancelled') OR d.reason IS NOT NULL
+        OR d.state IN ('skipped', 'failed', 'cancelled')
         OR (excluded.tags <> '{}' AND NOT (d.tags @> excluded.tags AND d.tags <@ excluded.tags))
         OR (excluded.metadata <> '{}' AND d.metadata <> excluded.metadata)
     RETURNING d.id, d.path, d.version, d.bytes

@@ -6,6 +6,7 @@ SELECT s.id, s.tenant, s.name, s.batch, s.ended_at, c.*
               coalesce(sum(t.number) FILTER (WHERE t.state = 'pending'), 0)::bigint AS pending,
               coalesce(sum(t.number) FILTER (WHERE t.state = 'processing'), 0)::bigint AS processing,
               coalesce(sum(t.number) FILTER (WHERE t.state = 'completed'), 0)::bigint AS completed,
+              coalesce(sum(t.number) FILTER (WHERE t.state = 'skipped'), 0)::bigint AS skipped,
               coalesce(sum(t.number) FILTER (WHERE t.state = 'failed'), 0)::bigint AS failed,
               coalesce(sum(t.number) FILTER (WHERE t.state = 'cancelled'), 0)::bigint AS cancelled
          FROM (SELECT y.state, y.number FROM :"schema".tally AS y WHERE y.source = s.id
