@@ -20,7 +20,7 @@ from penstock_apps.knowledge.fetch.errors import FetchFailed, FetchRefused
 from penstock_apps.knowledge.fetch.fetched import Fetched
 from penstock_apps.knowledge.fetch.guard import Guard, Resolve, resolve
 from penstock_apps.knowledge.fetch.limits import Limits
-from penstock_apps.knowledge.fetch.place import place_at
+from penstock_apps.knowledge.fetch.place import place_at, shown
 from penstock_apps.knowledge.fetch.said import said_plainly
 from penstock_apps.knowledge.sink import Sink
 
@@ -47,7 +47,7 @@ async def fetch(
         async with asyncio.timeout(limits.total), _pool(guard) as pool:
             return await Fetching(pool, limits, user_agent).follow(start, folder)
     except TimeoutError as error:
-        raise FetchFailed(f"{start} did not come within {limits.total:g} s.") from error
+        raise FetchFailed(f"{shown(start)} did not come within {limits.total:g} s.") from error
 
 
 class Fetching:
@@ -67,12 +67,12 @@ class Fetching:
             async with self._ask(url) as response:
                 answer = Answer(response)
                 if answer.moved_to is None:
-                    answer.check(str(url), self._limits)
+                    answer.check(shown(url), self._limits)
                     return await self._save(url, answer, response, folder)
             url = place_at(answer.moved_to, url)
         raise FetchRefused(
             "redirects",
-            f"The page is moved more than {self._limits.redirects} times, now to {url}.",
+            f"The page is moved more than {self._limits.redirects} times, now to {shown(url)}.",
         )
 
     @asynccontextmanager
@@ -103,7 +103,7 @@ class Fetching:
                 for piece in decoder.decode(chunk):
                     await sink.write(piece)
                     if sink.bytes > self._limits.bytes:
-                        raise too_large(str(url), self._limits, inflated=decoder.packed)
+                        raise too_large(shown(url), self._limits, inflated=decoder.packed)
             decoder.finish()
             digest = await sink.finish()
         except BaseException:

@@ -7,6 +7,7 @@ a name server that gives another answer the second time is never asked a second 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -15,6 +16,8 @@ import httpcore
 from penstock_apps.knowledge.fetch.address import Address, address_of, where_else
 from penstock_apps.knowledge.fetch.allowed import PORTS, PRIVATE, Allowed
 from penstock_apps.knowledge.fetch.errors import FetchFailed, FetchRefused
+
+logger = logging.getLogger("penstock.knowledge")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -77,11 +80,9 @@ class Guard(httpcore.AsyncNetworkBackend):
         except (socket.gaierror, UnicodeError) as error:
             if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
                 raise FetchFailed(f"The name {host} could not be looked up now.") from error
-            raise FetchRefused(
-                "unknown_host", f"There is no server with the name {host}. Check the address."
-            ) from error
+            raise unknown(host) from error
         if not found:
-            raise FetchRefused("unknown_host", f"The name {host} leads to no address.")
+            raise unknown(host)
         return found
 
 
@@ -106,9 +107,34 @@ def permitted(host: str, addresses: list[Address], allow: Allowed) -> list[Addre
     if good := [address for address in addresses if address not in refused]:
         return good
     address, what = next(iter(refused.items()))
-    where = host if host == str(address) else f"{host} ({address})"
+    if not _is_address(host):
+        logger.warning(
+            "A page on %s was asked for, which is %s: %s. %s can allow it.",
+            host,
+            address,
+            what,
+            PRIVATE,
+        )
+        raise unknown(host)
     raise FetchRefused(
         "address",
-        f"{where} leads to {what}, and only the public web is fetched. Who runs this server can "
-        f"allow it by {PRIVATE}.",
+        f"{host} leads to {what}, and only the public web is fetched. Whoever runs this service "
+        f"can allow it by {PRIVATE}.",
     )
+
+
+def unknown(host: str) -> FetchRefused:
+    """A name of nobody, or of a server of ours: which of them is not for those outside to know."""
+    return FetchRefused(
+        "unknown_host",
+        f"The public web has no server with the name {host}. Check the address. Whoever runs this "
+        f"service can allow others by {PRIVATE}.",
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        address_of(host)
+    except ValueError:
+        return False
+    return True

@@ -31,3 +31,10 @@ def place_at(text: str, base: httpx.URL | None = None) -> httpx.URL:
     if not url.host or "%" in url.host:
         raise FetchRefused("url", f"{text[:200]!r} names no server.")
     return url
+
+
+def shown(url: str | httpx.URL) -> str:
+    """An address for messages, without its query: that of a signed link opens what it leads to."""
+    known = httpx.URL(url) if isinstance(url, str) else url
+    without = str(known.copy_with(query=None, fragment=None))
+    return f"{without}?…" if known.query else without

@@ -25,7 +25,8 @@ def said_plainly(host: str) -> Iterator[None]:
                 f"The server {host} cannot show that it is {host}: "
                 f"its certificate is not valid ({why.rstrip('.')}).",
             ) from error
-        raise FetchFailed(f"The server {host} cannot be reached ({error}).") from error
+        # Not why: that has the address of a server that we may know by its name alone.
+        raise FetchFailed(f"The server {host} cannot be reached.") from error
     except (httpcore.NetworkError, httpcore.ProtocolError) as error:
         raise FetchFailed(f"The server {host} broke off its answer ({error}).") from error
 
