@@ -38,11 +38,12 @@ class Knowledge:
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
-        app.include(tasks.configured(environment.check()))
+        settings = environment.check()
+        app.include(tasks.configured(settings))
         app.resource(Workshop)(open_workshop)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
-        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING))
+        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, settings))
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:

@@ -212,3 +212,7 @@ async def test_a_document_whose_child_process_dies_is_told_at_once(
             return (await library.progress(source=receipt.source)).failed == 1
 
         await until(failed, 90, what="the document to fail")
+        document = await library.document(receipt.documents[0].id)
+    # What went wrong inside is for who runs the service: the job has it.
+    assert document.error is not None
+    assert document.error.endswith(f"(job {job}).")

@@ -13,6 +13,7 @@ from penstock import Context
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
+from penstock_apps.knowledge.pipeline.reasons import GONE
 from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
@@ -83,7 +84,7 @@ class Bringing:
     async def _fetch(self, path: Path) -> None:
         name = self._work.object
         if name is None or not belongs_to(name, self._tenant):
-            raise Unreadable("broken", "Its file is not stored any more: upload it again.")
+            raise Unreadable("broken", GONE)
         await self._shop.storage.to_file(name, path)
 
     async def _extract(self, path: Path) -> Extracted:

@@ -15,6 +15,7 @@ from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.kinds import MEDIA_TYPES, SUFFIXES
 from penstock_apps.knowledge.parse import LlamaParse, NotParsed
 from penstock_apps.knowledge.parse.llamaparse import KINDS
+from penstock_apps.knowledge.pipeline.reasons import GONE
 from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Section
@@ -61,7 +62,7 @@ class Parsing:
     async def _start(self) -> str:
         name = self._work.object
         if name is None or not belongs_to(name, self._ctx.job.tenant):
-            raise Unreadable("broken", "Its file is not stored any more: upload it again.")
+            raise Unreadable("broken", GONE)
         path = self._shop.folder / f"parse-{self._ctx.job.id}"
         try:
             await self._shop.storage.to_file(name, path)

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from penstock import Job, Penstock
+from penstock import Penstock
 from penstock.events import JobFinished
+from penstock_apps.knowledge.pipeline.reasons import outcome_of
 from penstock_apps.knowledge.schema import schema_of
+from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.sql import statement
-from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.workshop import Workshop
 
 LOOKED_AT_ONCE = 500
@@ -33,7 +34,7 @@ async def settle(shop: Workshop, tenant: str, jobs: Mapping[str, tuple[int, int]
     for job_id, (document, version) in jobs.items():
         job = await shop.app.find(job_id)
         if job is None or job.is_final:
-            state, reason, error = _told(job)
+            state, reason, error = outcome_of(job, shop.settings)
             async with shop.shelves.of(tenant) as on:
                 await shop.documents.end(on, tenant, document, version, state, reason, error)
             number += 1
@@ -46,8 +47,9 @@ class Watcher:
     What is missed, by a worker that dies itself, is found at the batch's end or by a sweep.
     """
 
-    def __init__(self, app: Penstock, tasks: frozenset[str]) -> None:
+    def __init__(self, app: Penstock, tasks: frozenset[str], settings: Settings) -> None:
         self._app = app
+        self._settings = settings
         self._tasks = tasks
         self._sql = statement("settle_job", schema_of(app.database.schema))
         self._under_way = set[asyncio.Task[None]]()
@@ -63,13 +65,6 @@ class Watcher:
             job = await self._app.find(job_id)
             if job is not None and job.is_final:
                 pool = await self._app.pool()
-                await pool.execute(self._sql, job_id, *_told(job))
+                await pool.execute(self._sql, job_id, *outcome_of(job, self._settings))
         except Exception:
             logger.warning("The end of job %s is told later.", job_id, exc_info=True)
-
-
-def _told(job: Job | None) -> tuple[State, str | None, str | None]:
-    if job is None:
-        return "failed", "lost", "Its job is not kept any more."
-    error = f"{job.last_error.type}: {job.last_error.message}" if job.last_error else None
-    return "cancelled" if job.state == "cancelled" else "failed", job.reason, error

@@ -12,6 +12,7 @@ from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.indexing import ask_for_index, index
 from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
+from penstock_apps.knowledge.pipeline.reasons import told_of
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
@@ -68,7 +69,7 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
         await _end(ctx, document, version, "failed", error.reason, str(error))
         raise
     except NotRetryable as error:
-        await _end(ctx, document, version, "failed", "refused", str(error))
+        await _end(ctx, document, version, "failed", "refused", told_of(error))
         raise
 
 

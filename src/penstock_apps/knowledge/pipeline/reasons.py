@@ -1,0 +1,74 @@
+"""Why a document is not in, in words for its owner, who runs neither the service nor its machines.
+
+The job keeps what went wrong in full, for those who do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock import Job, PenstockError, Process
+from penstock_apps.knowledge.fetch import FetchFailed
+from penstock_apps.knowledge.settings import MB, Settings
+from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
+from penstock_apps.knowledge.storage.errors import StorageFull, StorageRefuses
+from penstock_apps.knowledge.store.documents import State
+
+GB: Final = 1024 * MB
+GONE: Final = "Its file is not stored any more: upload it again."
+DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs this service."
+FAULT: Final = (
+    "This service could not bring it in. Try it again later, and tell who runs the service if it "
+    "stays so"
+)
+# What a child process is said to have died of, when nobody limited it.
+CRASHES: Final = frozenset({"Segfault", "Killed", "Exited", "ProtocolError"})
+STORAGE: Final = {each.__name__: each.public for each in (StorageDown, StorageFull, StorageRefuses)}
+# What they say is about what the owner has sent, or about a server that the owner has named.
+OWN: Final = frozenset({FetchFailed.__name__})
+
+
+def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, str | None]:
+    """What a document has come to whose job ended without saying so: state, reason, error."""
+    if job is None:
+        return "failed", "lost", "Its job is not kept any more."
+    if job.state == "cancelled":
+        return "cancelled", job.reason, None
+    if job.last_error is None:
+        return "failed", job.reason, None
+    kind, message = job.last_error.type, job.last_error.message
+    return "failed", job.reason, _told(kind, message, settings.apart) or f"{FAULT} (job {job.id})."
+
+
+def told_of(error: PenstockError) -> str:
+    """An error that ends a document at once, without what only concerns the storage."""
+    if isinstance(error, ObjectMissing):
+        return GONE
+    return DAMAGED if isinstance(error, ObjectDamaged) else str(error)
+
+
+def _told(kind: str, message: str, limits: Process) -> str | None:
+    if kind == "OutOfMemory" and isinstance(limits.memory, int):
+        return (
+            f"The file needed more than {_size(limits.memory)} of memory to read. Split it into "
+            "smaller files and send those."
+        )
+    if kind == "TimeLimit" and limits.seconds is not None:
+        return (
+            f"The file took longer than {_duration(limits.seconds)} to read. Split it into smaller "
+            "files and send those."
+        )
+    if kind in CRASHES:
+        return "The file cannot be read: its reader broke down. Save it anew and send that."
+    return message if kind in OWN else STORAGE.get(kind)
+
+
+def _size(number: int) -> str:
+    unit, name = (GB, "GB") if number >= GB else (MB, "MB")
+    return f"{number / unit:,.4g} {name}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:g} seconds"
+    return f"{seconds / 60:,.3g} minutes"

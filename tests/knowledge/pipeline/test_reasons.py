@@ -1,0 +1,70 @@
+"""What the owner of a document reads when its job ended without a word."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock import AttemptError, Job
+from penstock_apps.knowledge.pipeline.reasons import DAMAGED, FAULT, GONE, outcome_of, told_of
+from penstock_apps.knowledge.settings import PREFIX, Settings
+from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
+
+SETTINGS = Settings.of({f"{PREFIX}EXTRACT_MEMORY": "1GB", f"{PREFIX}EXTRACT_SECONDS": "600"})
+NAME = "acme/00/01/secret"
+
+
+def failed(kind: str, message: str) -> Job:
+    return Job(
+        id="7",
+        task="knowledge.ingest",
+        state="failed",
+        reason="poison",
+        args={},
+        created_at=datetime.now(UTC),
+        errors=(AttemptError(type=kind, message=message),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "told"),
+    [
+        (
+            "OutOfMemory",
+            "The child process held 1024 MB of memory, 1024 MB are allowed",
+            "The file needed more than 1 GB of memory to read. Split it into smaller files and "
+            "send those.",
+        ),
+        (
+            "TimeLimit",
+            "The child process took longer than 600 s",
+            "The file took longer than 10 minutes to read. Split it into smaller files and send "
+            "those.",
+        ),
+        (
+            "Segfault",
+            "Signal 11 (SIGSEGV) ended the child process",
+            "The file cannot be read: its reader broke down. Save it anew and send that.",
+        ),
+        ("FetchFailed", "The server of x.org is busy.", "The server of x.org is busy."),
+        ("StorageDown", "Could not store it: bucket prod-7 refuses.", StorageDown.public),
+        ("UndefinedTableError", 'relation "x" does not exist', f"{FAULT} (job 7)."),
+        ("RuntimeError", "host db-3.internal", f"{FAULT} (job 7)."),
+    ],
+)
+def test_owner_reads_what_to_do_and_nothing_of_the_inside(
+    kind: str, message: str, told: str
+) -> None:
+    assert outcome_of(failed(kind, message), SETTINGS) == ("failed", "poison", told)
+
+
+def test_limits_are_told_as_they_are_set() -> None:
+    settings = Settings.of({f"{PREFIX}EXTRACT_MEMORY": "300MB", f"{PREFIX}EXTRACT_SECONDS": "90"})
+    [_, _, memory] = outcome_of(failed("OutOfMemory", ""), settings)
+    [_, _, time] = outcome_of(failed("TimeLimit", ""), settings)
+    assert "more than 300 MB of memory" in str(memory)
+    assert "longer than 90 seconds" in str(time)
+
+
+def test_owner_reads_no_name_of_the_storage() -> None:
+    assert told_of(ObjectMissing(NAME)) == GONE
+    assert told_of(ObjectDamaged(NAME)) == DAMAGED
