@@ -84,3 +84,13 @@ def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptur
 
 def test_no_time_for_a_file_is_no_limit() -> None:
     assert Settings.of({f"{PREFIX}EXTRACT_SECONDS": "0"}).apart.seconds is None
+
+
+def test_short_secret_is_refused_at_start_and_never_shown() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check({f"{PREFIX}LINK_SECRET": "too short"})
+    assert refused.value.setting == f"{PREFIX}LINK_SECRET"
+    assert "too short" not in str(refused.value)
+    settings = Settings.of({f"{PREFIX}LINK_SECRET": "a secret of many bytes"})
+    assert settings.link_secret == "a secret of many bytes"
+    assert "a secret" not in repr(settings)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, StructType, type_info
+from msgspec.structs import asdict
 
 from penstock import ConfigError, Database, Process
 
@@ -17,6 +18,8 @@ PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
 # The tenant of those who have only one.
 ALONE = "default"
+# A shorter one can be guessed from a link.
+SHORTEST_SECRET = 16
 MEMORY = "at least 64MB, such as 512MB or 2GB"
 
 Count = Annotated[int, Meta(ge=0)]
@@ -72,11 +75,22 @@ class Settings(Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError as error:
             field = str(error).rpartition("`$.")[2].rstrip("`")
             raise ConfigError(variable(field), given.get(field), _allowed(field)) from error
+        if found.link_secret and len(found.link_secret.encode()) < SHORTEST_SECRET:
+            raise ConfigError(variable("link_secret"), "…", f"at least {SHORTEST_SECRET} bytes")
         try:
             Process(memory=found.extract_memory)
         except ConfigError as error:
             raise ConfigError(variable("extract_memory"), found.extract_memory, MEMORY) from error
         return found
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """As rich and `repr` show it: who has the secret can open every file."""
+        values = asdict(self) | {"link_secret": self.link_secret and "…"}
+        return list(values.items())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"Settings({shown})"
 
     @property
     def apart(self) -> Process:

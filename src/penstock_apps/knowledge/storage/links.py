@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from penstock import ConfigError
+from penstock_apps.knowledge.settings import SHORTEST_SECRET
 from penstock_apps.knowledge.storage.errors import LinkRefused
 from penstock_apps.knowledge.storage.names import belongs_to
 
 Method = Literal["GET", "PUT", "DELETE"]
 
 HOUR = 3600
-SHORTEST_SECRET = 16
 # So that nothing else which is signed with the same secret passes for a link.
 PURPOSE = b"penstock knowledge link 1\n"
 NOT_OURS = "This link was not made here, or it was changed on its way. Ask for a new one."
