@@ -25,10 +25,22 @@ async def test_without_a_terminal_it_is_one_picture(penstock: Commands, shop: Sh
 async def test_its_document(penstock: Commands, shop: Shop) -> None:
     await shop.app.enqueue(shop.greet, "Ada")
     found = json.loads(penstock.run("top", "--json").stdout)
-    assert set(found) == {"queues", "lanes", "workers", "running", "failures", "throughput"}
+    lists = {"queues", "lanes", "workers", "running", "failures", "throughput"}
+    assert set(found) == {*lists, "queues_left_out", "workers_left_out"}
     assert found["lanes"] is None
     assert found["queues"][0]["ready"]["number"] == 1
     assert [window["window"] for window in found["throughput"]] == [10.0, 60.0]
+
+
+async def test_a_list_that_does_not_fit_says_how_long_it_is(penstock: Commands, shop: Shop) -> None:
+    await shop.app.enqueue_many(
+        shop.greet.options(queue=f"q{number}").prepare("Ada") for number in range(30)
+    )
+    with Terminal(penstock, "top", "--every", "200ms", columns=90, rows=24) as terminal:
+        terminal.wait_for("of 30")
+        terminal.press("q")
+        assert terminal.end() == 0
+    assert " of 30" not in penstock.run("top").stdout
 
 
 async def test_it_is_drawn_anew_until_q_is_pressed(penstock: Commands, shop: Shop) -> None:

@@ -57,3 +57,18 @@ async def test_nobody_works(penstock: Commands) -> None:
         0,
         "No worker is alive. Start one: penstock work APP\n",
     )
+
+
+async def test_more_workers_than_are_shown_are_counted(
+    penstock: Commands, shop: Shop, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "SELECT penstock.open_lease_v1('w' || n, 60, '{}') FROM generate_series(1, 5) AS n"
+    )
+    listed = penstock.run("workers", "--limit", "2")
+    assert listed.stderr == (
+        "2 workers are shown, living ones first. 3 more are left out: --limit shows more of them.\n"
+    )
+    document = json.loads(penstock.run("workers", "--limit", "2", "--json").stdout)
+    assert (len(document["workers"]), document["left_out"], document["alive"]) == (2, 3, 5)
+    assert penstock.run("workers").stderr == ""

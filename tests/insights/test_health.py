@@ -87,6 +87,21 @@ async def test_a_queue_that_no_worker_serves_is_degraded(
     assert "imports" in health.causes[0].told
 
 
+async def test_of_very_many_workers_it_says_how_many_it_looked_at(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "INSERT INTO penstock.lease (worker, expires_at)"
+        " SELECT 'w' || n, now() + interval '1 hour' FROM generate_series(1, 1002) AS n"
+    )
+    await put(connection, age=31)
+
+    health = await looked(insights)
+
+    assert (health.workers, health.workers_left_out) == (1002, 2)
+    assert "none of the 1,000 workers that were looked at serves it" in health.causes[0].told
+
+
 @pytest.mark.parametrize(
     ("age", "causes"),
     [

@@ -68,3 +68,25 @@ async def test_a_lease_with_anything_in_its_info_is_seen(
     await connection.fetchval("SELECT penstock.open_lease_v1('other', 60, $1)", info)
     [worker] = await insights.workers()
     assert (worker.name, worker.queues, worker.pid) == ("other", {}, None)
+
+
+LEASES = """
+INSERT INTO penstock.lease (worker, expires_at, created_at)
+SELECT 'w' || n, now() + CASE WHEN n <= 3 THEN -1 ELSE 1 END * interval '1 minute',
+       now() + n * interval '1 s'
+  FROM generate_series(1, 10) AS n
+"""
+
+
+async def test_workers_beyond_the_limit_are_counted_and_living_ones_are_first(
+    insights: Insights, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(LEASES)
+    page = await insights.worker_page(limit=5)
+    assert [worker.name for worker in page.workers] == ["w4", "w5", "w6", "w7", "w8"]
+    assert (page.alive, page.left_out, page.living_left_out) == (7, 5, 2)
+    whole = await insights.worker_page(limit=10)
+    assert [worker.is_alive for worker in whole.workers].count(True) == 7
+    assert (whole.left_out, whole.living_left_out) == (0, 0)
+    overview = await insights.overview()
+    assert (len(overview.workers), overview.workers_left_out) == (10, 0)

@@ -59,6 +59,20 @@ async def test_the_queues_and_workers_as_the_database_knows_them(
     assert samples[of("penstock_database_up")] == 1
 
 
+async def test_queues_that_are_not_counted_are_told_of(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "QUEUES", 2)
+    complete = of("penstock_queue_depth_complete")
+    for queue in ("a", "b"):
+        await put(connection, queue=queue)
+    async with service_of(app) as service:
+        assert (await scraped(service))[complete] == 1
+    await put(connection, queue="c")
+    async with service_of(app) as service:
+        assert (await scraped(service))[complete] == 0
+
+
 async def test_what_this_process_did(service: Service, app: Penstock) -> None:
     @app.task(name="greet")
     async def greet() -> None: ...

@@ -16,7 +16,7 @@ from penstock.insights.throughput import Ended, Percentiles, Throughput
 from penstock.insights.turn import Turn
 from penstock.insights.wait import Wait
 from penstock.insights.window import Window
-from penstock.insights.workers import Grant, Unwritten, WorkerInsight
+from penstock.insights.workers import Grant, Unwritten, WorkerInsight, WorkerPage
 from penstock.job import Progress
 
 __all__ = [
@@ -50,4 +50,5 @@ __all__ = [
     "Wait",
     "Window",
     "WorkerInsight",
+    "WorkerPage",
 ]

@@ -51,6 +51,8 @@ class Health(Struct, frozen=True, kw_only=True):
     """How many seconds the database took for the cheapest question."""
     queues_left_out: Count = Count(0)
     """Queues with ready jobs that were not looked at, as there are so many."""
+    workers_left_out: int = 0
+    """Workers that are alive and were not looked at."""
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -60,6 +62,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     queues: tuple[QueueInsight, ...]
     queues_left_out: Count
     workers: tuple[WorkerInsight, ...]
+    living_left_out: int = 0
     recent: Throughput
     hour: Throughput
     day: Throughput
@@ -87,13 +90,14 @@ def health_of(seen: Seen, limits: Thresholds) -> Health:
         causes=causes,
         pending=Count.sum(count for some in counts for count in some),
         running=Count.sum(queue.running for queue in seen.queues),
-        workers=len(seen.alive),
+        workers=len(seen.alive) + seen.living_left_out,
         mean_seconds=seen.hour.total.mean,
         error_rate=seen.recent.total.failure_rate,
         per_hour=seen.hour.total.per_second * 3600,
         last_processed=seen.day.total.last_at,
         latency=seen.latency,
         queues_left_out=seen.queues_left_out,
+        workers_left_out=seen.living_left_out,
     )
 
 
@@ -155,11 +159,17 @@ def _unserved(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
         yield Cause(
             check="unserved",
             status="degraded" if seen.alive else "down",
-            told=f"The queue {queue.name} has {queue.ready} ready, and no worker serves it; the "
-            f"oldest has waited for {span(waited)}.",
+            told=f"The queue {queue.name} has {queue.ready} ready, and {_nobody(seen)} serves it; "
+            f"the oldest has waited for {span(waited)}.",
             value=waited,
             threshold=limits.unserved,
         )
+
+
+def _nobody(seen: Seen) -> str:
+    if not seen.living_left_out:
+        return "no worker"
+    return f"none of the {len(seen.alive):,} workers that were looked at"
 
 
 def _lost_workers(seen: Seen, limits: Thresholds) -> Iterator[Cause]:

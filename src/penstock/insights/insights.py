@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from penstock.errors import JobNotFound
+from penstock.insights.count import Count
 from penstock.insights.depths import Depth
 from penstock.insights.health import Health, Seen, health_of
 from penstock.insights.job import JobInsight, timeline_of
@@ -22,7 +23,7 @@ from penstock.insights.thresholds import Thresholds
 from penstock.insights.throughput import Throughput, throughput_from
 from penstock.insights.turn import Turn, keys_of, turn_from
 from penstock.insights.waiting import waits_of
-from penstock.insights.workers import WorkerInsight, worker_from
+from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
@@ -35,6 +36,7 @@ COUNTED = 100_000
 COUNTED_OFTEN = 10_000
 QUEUES = 1000
 QUEUES_COUNTED = 100_000
+WORKERS = 1000
 # Of each lane that is shown; and how much is counted before, to know which are the largest.
 COUNTED_OF_LANE = 10_000
 COUNTED_OF_LANES = 100_000
@@ -58,6 +60,9 @@ class Overview(Struct, frozen=True, kw_only=True):
     running: tuple[RunningJob, ...]
     failures: tuple[FailedJob, ...]
     throughput: tuple[Throughput, ...]
+    queues_left_out: Count = Count(0)
+    """Queues with ready jobs beyond these."""
+    workers_left_out: int = 0
 
 
 class Insights:
@@ -149,9 +154,17 @@ class Insights:
         return {str(row["id"]): row["late"] for row in rows}
 
     async def workers(self) -> list[WorkerInsight]:
-        """The workers that hold a lease, and those whose lease has expired a moment ago."""
-        rows = await self._looks.workers(self._on, COUNTED_OFTEN)
-        return [worker_from(row, COUNTED_OFTEN) for row in rows]
+        """The workers that hold a lease, and those whose lease has expired a moment ago.
+
+        See `worker_page`.
+        """
+        return list((await self.worker_page()).workers)
+
+    async def worker_page(self, *, limit: int = WORKERS) -> WorkerPage:
+        """The same, with how many are left out: of very many those that live are shown first."""
+        return workers_from(
+            await self._looks.workers(self._on, COUNTED_OFTEN, limit), COUNTED_OFTEN
+        )
 
     async def running(self, limit: int = 20) -> list[RunningJob]:
         """The jobs that have been running for longest."""
@@ -171,22 +184,27 @@ class Insights:
 
     async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
         """All that a screen shows which is drawn anew every second or two."""
-        workers = await self.workers()
-        rows = await self._looks.queues(self._on, COUNTED_OFTEN, QUEUES, QUEUES)
-        queues = queues_from(rows, workers, COUNTED_OFTEN)
+        workers = await self.worker_page()
+        rows = await self._looks.queues(self._on, COUNTED_OFTEN, QUEUES, COUNTED_OFTEN)
+        page = page_from(rows, workers.workers, COUNTED_OFTEN, COUNTED_OFTEN)
         windows = (MINUTE / 6, MINUTE)
         return Overview(
-            queues=tuple(queues),
-            lanes=await self._fairest(queues),
-            workers=tuple(workers),
+            queues=page.queues,
+            lanes=await self._fairest(page.queues),
+            workers=workers.workers,
             running=tuple(await self.running(running)),
             failures=tuple(await self.failures(failures)),
             throughput=tuple(await self.throughput(windows, blocks=BLOCKS_OFTEN)),
+            queues_left_out=page.left_out,
+            workers_left_out=workers.left_out,
         )
 
-    async def depths(self, *, count_to: int = COUNTED) -> list[Depth]:
-        """The jobs of each queue in each live state, for gauges."""
-        return [Depth(**row) for row in await self._looks.depths(self._on, count_to)]
+    async def depths(self, *, count_to: int = COUNTED, queues: int = QUEUES) -> list[Depth]:
+        """The jobs of each queue in each live state, for gauges.
+
+        Ready jobs are counted in so many queues, the first by name.
+        """
+        return [Depth(**row) for row in await self._looks.depths(self._on, count_to, queues)]
 
     async def health(self, thresholds: Thresholds | None = None) -> Health:
         """Whether all is well, in one word, with what speaks against it and the numbers."""
@@ -198,11 +216,13 @@ class Insights:
         found = await self.throughput(windows, blocks=BLOCKS_OFTEN)
         by_window = dict(zip(windows, found, strict=True))
         page = await self.queue_page(count_to=COUNTED_OFTEN)
+        workers = await self.worker_page()
         seen = Seen(
             latency=latency,
             queues=page.queues,
             queues_left_out=page.left_out,
-            workers=tuple(await self.workers()),
+            workers=workers.workers,
+            living_left_out=workers.living_left_out,
             recent=by_window[limits.window],
             hour=by_window[HOUR],
             day=by_window[DAY],

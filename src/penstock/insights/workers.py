@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -127,8 +128,29 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
         return 0 < self.room <= self.running.number
 
 
-def worker_from(row: Row, most: int) -> WorkerInsight:
-    """A worker from a row of `look_at_workers.sql`, which counted up to `most`."""
+class WorkerPage(Struct, frozen=True, kw_only=True):
+    """Workers, those that live first of all, and how many there are beyond them."""
+
+    workers: tuple[WorkerInsight, ...]
+    alive: int
+    """How many live, here or beyond."""
+    left_out: int
+
+    @property
+    def living_left_out(self) -> int:
+        return self.alive - sum(worker.is_alive for worker in self.workers)
+
+
+def workers_from(rows: Sequence[Row], most: int) -> WorkerPage:
+    """The page of the rows of `look_at_workers.sql`, which counted up to `most`."""
+    found = rows[0]["in_all"] if rows else 0
+    alive = rows[0]["alive_in_all"] if rows else 0
+    workers = tuple(_worker_from(row, most) for row in rows)
+    return WorkerPage(workers=workers, alive=alive, left_out=found - len(workers))
+
+
+def _worker_from(row: Row, most: int) -> WorkerInsight:
+    del row["in_all"], row["alive_in_all"]
     said = asdict(_read(row.pop("info")))
     running = Count.of(row.pop("running"), most)
     grants = _grants(row.pop("grants"))

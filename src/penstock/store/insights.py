@@ -22,8 +22,8 @@ class Looks:
     ) -> list[Row]:
         return await self._rows(on, "look_at_queues", most, shown, counted, list(names))
 
-    async def workers(self, on: Executor, most: int) -> list[Row]:
-        return await self._rows(on, "look_at_workers", most)
+    async def workers(self, on: Executor, most: int, shown: int) -> list[Row]:
+        return await self._rows(on, "look_at_workers", most, shown)
 
     async def lanes(
         self, on: Executor, queue: str, *, start: str, lines: int, shown: int, most: int, seen: int
@@ -46,8 +46,8 @@ class Looks:
         chosen = None if states is None else list(states)
         return await self._rows(on, "look_at_late", limit, among, chosen, *texts)
 
-    async def depths(self, on: Executor, most: int) -> list[Row]:
-        return await self._rows(on, "look_at_depths", most)
+    async def depths(self, on: Executor, most: int, queues: int) -> list[Row]:
+        return await self._rows(on, "look_at_depths", most, queues)
 
     async def time(self, on: Executor) -> list[Row]:
         """The cheapest question: how long an answer takes at all."""

@@ -28,6 +28,8 @@ def health_page(health: Health) -> RenderableType:
         lines.append(
             Text(f"  {health.queues_left_out} more queues have ready jobs and were not looked at")
         )
+    if health.workers_left_out:
+        lines.append(Text(f"  {health.workers_left_out:,} more workers were not looked at"))
     lines.append(Text("  ".join(_numbers(health)), style.FAINT))
     return Group(*lines)
 

@@ -88,7 +88,10 @@ class Picture:
             return Group(*parts)
         seen, (queues, workers, running, failures) = self.overview, rows
         parts += [self._pulse(seen), Text()]
-        parts += [queues_table(seen.queues[:queues], width, title="queues"), Text()]
+        title = _cut(
+            "queues", min(queues, len(seen.queues)), len(seen.queues), seen.queues_left_out
+        )
+        parts += [queues_table(seen.queues[:queues], width, title=title), Text()]
         if seen.lanes is not None:
             first = (
                 ""
@@ -97,7 +100,9 @@ class Picture:
             )
             title = f"lanes of {seen.lanes.queue}, the largest{first}"
             parts += [lanes_table(seen.lanes, width, title=title), Text()]
-        parts += [workers_table(seen.workers[:workers], width, title="workers"), Text()]
+        beyond = Count(seen.workers_left_out)
+        title = _cut("workers", min(workers, len(seen.workers)), len(seen.workers), beyond)
+        parts += [workers_table(seen.workers[:workers], width, title=title), Text()]
         parts += [_running(seen.running[:running], width), Text()]
         parts += [_failures(seen.failures[:failures], width)]
         return Group(*parts)
@@ -134,6 +139,12 @@ class Picture:
         text.append(f"  last minute: {rate(minute.total.per_second)}")
         text.append(f", {share(failed)} failed", "red" if failed else style.FAINT)
         return text
+
+
+def _cut(what: str, shown: int, seen: int, left_out: Count) -> str:
+    """A title, which says how many there are if not all are shown."""
+    found = Count.sum([Count(seen), left_out])
+    return what if shown == found.number else f"{what}, {shown:,} of {found}"
 
 
 def _running(jobs: Sequence[RunningJob], width: int) -> RenderableType:

@@ -13,6 +13,8 @@ from prometheus_client.registry import Collector
 
 from penstock.app import Penstock
 from penstock.insights.depths import Depth
+from penstock.insights.insights import QUEUES
+from penstock.job import READY
 from penstock.service.fresh import Fresh
 
 logger = logging.getLogger("penstock.service")
@@ -46,8 +48,9 @@ class QueueMetrics(Collector):
     async def _ask(self) -> Look:
         try:
             insights = await self._app.insights()
-            depths = await insights.depths()
-            alive = sum(worker.is_alive for worker in await insights.workers())
+            # One more than are shown, to see whether there are more.
+            depths = await insights.depths(queues=QUEUES + 1)
+            alive = (await insights.worker_page(limit=1)).alive
         except Exception as error:
             logger.warning("The queues could not be looked at for their metrics: %s", error)
             return Look()
@@ -58,6 +61,11 @@ class QueueMetrics(Collector):
         yield database_up(seen.up)
         if not seen.up:
             return
+        yield GaugeMetricFamily(
+            "penstock_queue_depth_complete",
+            f"0 if more than {QUEUES:,} queues have ready jobs: the others are not counted.",
+            value=sum(each.state == READY for each in seen.depths) <= QUEUES,
+        )
         yield GaugeMetricFamily("penstock_workers", "Workers that are alive.", value=seen.workers)
         depth = GaugeMetricFamily(
             "penstock_queue_depth",

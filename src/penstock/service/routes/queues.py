@@ -41,10 +41,12 @@ class Settings(Struct, frozen=True):
 
 
 @router.get("", responses={**gives(Queues), **READ})
-async def list_queues(request: Request, caller: Overseer) -> Response:
+async def list_queues(
+    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=100_000)] = 1000
+) -> Response:
     """The queues that have jobs, workers or settings."""
     wiring = wiring_of(request)
-    page = await (await wiring.insights()).queue_page()
+    page = await (await wiring.insights()).queue_page(limit=limit)
     return as_json(Queues(page.queues, list(await wiring.app.queue_settings()), page.left_out))
 
 

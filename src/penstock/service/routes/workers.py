@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from msgspec import Struct
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.insights import Overview, WorkerInsight
+from penstock.insights import Overview, WorkerPage
 from penstock.service.answers import as_json
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
@@ -14,19 +15,15 @@ from penstock.service.wiring import Overseer, wiring_of
 
 router = APIRouter(tags=["workers"])
 
-READ = documented(401, 403, 503)
+READ = documented(401, 403, 422, 503)
 
 
-class Workers(Struct, frozen=True):
-    """All that have a lease, or had one of late."""
-
-    workers: list[WorkerInsight]
-
-
-@router.get("/workers", responses={**gives(Workers), **READ})
-async def list_workers(request: Request, caller: Overseer) -> Response:
+@router.get("/workers", responses={**gives(WorkerPage), **READ})
+async def list_workers(
+    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=100_000)] = 1000
+) -> Response:
     """The workers, what they serve and when they were last heard of."""
-    return as_json(Workers(await (await wiring_of(request).insights()).workers()))
+    return as_json(await (await wiring_of(request).insights()).worker_page(limit=limit))
 
 
 @router.get("/overview", responses={**gives(Overview), **READ})

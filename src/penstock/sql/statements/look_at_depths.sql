@@ -1,5 +1,6 @@
 -- How deep the queues are, for a gauge: so many in each state, and since when the oldest ready one waits.
 -- $1 is how far to count, the ready ones in each queue, the others over all queues together.
+-- Of the queues with ready jobs the first $2 by name are counted.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
@@ -10,7 +11,7 @@ WITH RECURSIVE name AS (
 )
 SELECT n.queue, 'ready' AS state, c.jobs,
        extract(epoch FROM statement_timestamp() - l.oldest)::double precision AS waited
-  FROM (SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT 1000) AS n
+  FROM (SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer) AS n
  CROSS JOIN LATERAL (
        SELECT count(*) AS jobs
          FROM (SELECT FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue = n.queue
