@@ -7,7 +7,7 @@ import pytest
 from penstock import DatabaseExhausted, Penstock
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
-from tests.fixtures.worker import worker_of
+from tests.fixtures.worker import crew_of, worker_of
 
 WAITS = "waits for a connection"
 
@@ -59,3 +59,24 @@ async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease
             await worker_of(app, start_wait=0.2).start()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
     await app.close()
+
+
+async def test_a_worker_takes_no_lease_that_its_heartbeat_could_not_renew(
+    database: Database,
+) -> None:
+    """There is room for the pools and for us, and none for the heartbeat."""
+    async with connected(database.admin_url) as admin, Penstock(database.url) as app:
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 3")
+        worker = worker_of(app)
+        starting = asyncio.create_task(worker.start())
+
+        def has_tried() -> bool:
+            return starting.done() or (worker._crew and crew_of(worker).session.trouble) is not None
+
+        await until(has_tried, what="the worker to try to take a lease")
+        assert not starting.done()
+        assert not await admin.fetchval("SELECT count(*) FROM penstock.lease")
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+        await starting
+        assert await admin.fetchval("SELECT count(*) FROM penstock.lease") == 1
+        await worker.stop()

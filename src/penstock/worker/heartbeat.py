@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -39,20 +40,18 @@ class Heartbeat(threading.Thread):
         self,
         url: str,
         store: Store,
-        lease: int,
         liveness: Liveness,
         events: Events,
         *,
-        taken: float,
         told: dict[str, Any],
         info: Callable[[], dict[str, Any]],
         signalled: Callable[[Signals], None],
         lapsed: Callable[[], None],
     ) -> None:
-        super().__init__(name=f"penstock heartbeat {lease}", daemon=True)
+        super().__init__(name="penstock heartbeat", daemon=True)
         self._url = url
         self._store = store
-        self._lease = lease
+        self._lease: int | None = None
         self._liveness = liveness
         self._events = events
         self._told = told
@@ -70,7 +69,8 @@ class Heartbeat(threading.Thread):
         self._failed_beats = 0
         self._is_silent = False
         # When we asked, not when we heard: the database began to count in between.
-        self._renewed = taken
+        self._renewed = float("inf")
+        self._connected: Future[None] = Future()
         self._margin = min(liveness.heartbeat / 2, liveness.lease / 10)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
@@ -79,6 +79,17 @@ class Heartbeat(threading.Thread):
         self._leaving = False
 
     # Called from the worker's loop
+
+    async def connect(self) -> None:
+        """Start the thread, and wait until it has its connection: a lease without one would end."""
+        self.start()
+        await asyncio.wrap_future(self._connected)
+
+    def begin(self, lease: int, taken: float) -> None:
+        """Renew a lease that was taken at that time, from now on."""
+        self.name = f"penstock heartbeat {lease}"
+        self._renewed, self._lease = taken, lease
+        self.soon()
 
     def leave(self) -> None:
         """The lease is given back now: it is no news that it is gone."""
@@ -117,9 +128,11 @@ class Heartbeat(threading.Thread):
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._beating = asyncio.current_task()
+        if (connection := await self._first_connection()) is None:
+            return
         watching = asyncio.create_task(self._watch())
         try:
-            await self._beat_on()
+            await self._beat_on(connection)
             # The loop is told that its lease is lost; one that is blocked for good never hears it.
             while not (self._stopping or self._leaving or self._given_up):
                 if self._worker_loop.is_closed():
@@ -128,9 +141,36 @@ class Heartbeat(threading.Thread):
         finally:
             watching.cancel()
 
-    async def _beat_on(self) -> None:
+    async def _first_connection(self) -> Connection | None:
+        """The connection, once there is a lease to renew; None if there will be none."""
+        try:
+            connection = await connect(self._url, name="penstock heartbeat")
+        except Exception as error:
+            self._tell_connected(error)
+            return None
+        try:
+            self._tell_connected(None)
+            while self._lease is None and not self._worker_loop.is_closed():
+                await self._rest(time.monotonic() + LOOK)
+                if self._stopping:
+                    break
+        except asyncio.CancelledError:
+            connection.terminate()
+            raise
+        if self._lease is not None:
+            return connection
+        connection.terminate()
+        return None
+
+    def _tell_connected(self, error: Exception | None) -> None:
+        with suppress(InvalidStateError):  # nobody waits for it any more
+            if error is None:
+                self._connected.set_result(None)
+            else:
+                self._connected.set_exception(error)
+
+    async def _beat_on(self, connection: Connection | None) -> None:
         """Renew the lease until it is lost, given up or given back."""
-        connection: Connection | None = None
         try:
             while not self._stopping:
                 began = time.monotonic()
@@ -148,6 +188,7 @@ class Heartbeat(threading.Thread):
 
     async def _beat(self, connection: Connection | None) -> Connection | None:
         """Renew once; gives back the connection, or None if there is none that works."""
+        assert self._lease is not None
         sent = time.monotonic()
         info = self._info()
         patience = self._patience(sent)

@@ -50,7 +50,7 @@ class Session(Service):
         self._claims = asyncio.Lock()
         self.lease: int | None = None
         # Why the last try to take a lease failed.
-        self._trouble: Exception | None = None
+        self.trouble: Exception | None = None
         self.on_signals: Callable[[Signals], None] = lambda _: None
         self.on_lapse: Callable[[int], None] = lambda _: None
         self.on_doubt: Callable[[], None] = lambda: None
@@ -60,28 +60,34 @@ class Session(Service):
             try:
                 await self._take()
             except Exception as error:
-                self._trouble = error
+                self.trouble = error
                 raise
         return 3600.0
 
     async def _take(self) -> None:
-        asked = time.monotonic()
         info = self._info()
-        lease = await self._store.open_lease(self._pool, self._worker, self._liveness.lease, info)
-        self._heartbeat = Heartbeat(
+        self._heartbeat = heartbeat = Heartbeat(
             self._url,
             self._store,
-            lease,
             self._liveness,
             self._events,
-            taken=asked,
             told=info,
             info=self._info,
             signalled=lambda signals: self.on_signals(signals),
             lapsed=lambda: self.lapse(lease),
         )
+        try:
+            # First: at the server's connection limit nobody else could renew the lease.
+            await heartbeat.connect()
+            asked = time.monotonic()
+            lease = await self._store.open_lease(
+                self._pool, self._worker, self._liveness.lease, info
+            )
+        except BaseException:
+            heartbeat.cease()
+            raise
+        heartbeat.begin(lease, asked)
         self.lease = lease
-        self._heartbeat.start()
         self._held.set()
         self._events.emit(LeaseTaken(lease))
 
@@ -116,7 +122,7 @@ class Session(Service):
                 await self.held()
         except TimeoutError:
             limit = self._liveness.start_wait
-            raise StartTimeout(self._worker, limit, self._trouble) from self._trouble
+            raise StartTimeout(self._worker, limit, self.trouble) from self.trouble
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""
