@@ -80,6 +80,8 @@ LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse(); RETURN NULL; END $$;
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.client.asking.AGAIN", (0.01,))
+    # A start of a worker does not wait for room if the next pause is longer than it may wait.
+    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 60.0)
 
 
 def app_of(database: Database) -> Penstock:
@@ -102,8 +104,7 @@ async def enqueue(app: Penstock) -> object:
 
 
 async def start(app: Penstock) -> object:
-    # Some refusals are waited for.
-    async with app.worker(liveness=Liveness(start_wait=0.1)):
+    async with app.worker(liveness=Liveness(start_wait=30)):
         return None
 
 

@@ -15,7 +15,9 @@ import pytest
 from penstock import (
     BatchHandle,
     DatabaseLost,
+    Liveness,
     Penstock,
+    StartTimeout,
     Stopping,
     SyncPenstock,
     Workflow,
@@ -301,6 +303,21 @@ async def test_a_stop_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
         closing = await outcomes({"close": app.close})
     assert found["stop"][0] <= stopping.finish + stopping.cancel + stopping.leave + 1
     assert closing["close"][0] <= LIMIT + 1
+
+
+async def test_a_start_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
+    """After its limit, and what the stop of its parts may take."""
+    app = Penstock(own_server.url)
+    await app.open()
+    stopping = Stopping(finish=0.2, cancel=0.2, pool=0.2, leave=LIMIT)
+    worker = app.worker(liveness=Liveness(start_wait=LIMIT), stopping=stopping)
+    with own_server.frozen():
+        found = await outcomes({"start": worker.start})
+        took, error = found["start"]
+        assert took <= LIMIT + stopping.leave + 1
+        assert isinstance(error, StartTimeout)
+        assert str(error.__cause__) == f"no answer within {LIMIT:g} s"
+        await app.close()
 
 
 @pytest.mark.parametrize("key", ["order 1", None])

@@ -34,13 +34,14 @@ async def when_there_is_room(ask: Callable[[], Awaitable[T]], seconds: float | N
             answer = await ask()
         except Exception as error:
             failures.raise_if_cancelled(error, cancels)
-            is_over = seconds is not None and time.monotonic() - began >= seconds
+            pause = PAUSE_S * (0.5 + random.random())
+            is_over = seconds is not None and time.monotonic() - began + pause >= seconds
             if is_over or not is_full(error):
                 raise
             if not has_warned:
                 has_warned = True
                 logger.warning("The worker waits for a connection: %s", error)
-            await asyncio.sleep(PAUSE_S * (0.5 + random.random()))
+            await asyncio.sleep(pause)
         else:
             if has_warned:
                 logger.warning(

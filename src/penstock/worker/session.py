@@ -122,7 +122,10 @@ class Session(Service):
                 await self.held()
         except TimeoutError:
             limit = self._liveness.start_wait
-            raise StartTimeout(self._worker, limit, self.trouble) from self.trouble
+            why = self.trouble
+            if why is None or not str(why):
+                why = TimeoutError(f"no answer within {limit:g} s")
+            raise StartTimeout(self._worker, limit, why) from why
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""

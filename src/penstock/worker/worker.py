@@ -9,7 +9,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -18,7 +18,7 @@ from typing import Self
 from penstock.client import Link
 from penstock.client.link import TRY_AGAIN
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events
 from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
@@ -125,15 +125,15 @@ class Worker:
         def left() -> float | None:
             return None if lease_wait is None else max(began + lease_wait - time.monotonic(), 0.0)
 
-        await when_there_is_room(self._link.open, left())
+        await self._in_time(self._link.open, left())
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
             check = partial(check_worker, self._pool, self._link.store.schema)
-            await when_there_is_room(check, left())
-            await when_there_is_room(crew.rulebook.read, left())
+            await self._in_time(check, left())
+            await self._in_time(crew.rulebook.read, left())
             for service in crew.services:
                 service.start()
             await crew.session.taken(left())
@@ -156,6 +156,19 @@ class Worker:
             queue: self.states.get(queue) or QueueState(queue, slots, ahead, self.tenants)
             for queue, slots in queues.items()
         }
+
+    async def _in_time(self, ask: Callable[[], Awaitable[object]], seconds: float | None) -> None:
+        """Ask at the start, for so long at most: a database that stands still answers nothing."""
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                await when_there_is_room(ask, seconds)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            start_wait = self._liveness.start_wait
+            late = TimeoutError(f"no answer within {start_wait:g} s")
+            raise StartTimeout(self.name, start_wait, late) from late
 
     async def _told(self, error: BaseException) -> PenstockError | None:
         """The error of ours for what the database refuses, or does not answer, at the start."""
