@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import Penstock
+from penstock import DatabaseError, Penstock
 from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Tenant
 from penstock.errors import ConfigError
 from penstock.windows import Windows
@@ -151,6 +151,16 @@ async def test_a_key_is_limited_in_slots_and_by_a_rate(app: Penstock) -> None:
     assert await app.set_limit("openai", slots=None) == limit(rate=10.0, burst=100.0)
     await app.set_limit("task:render", slots=0)
     assert [each.key for each in await app.limits()] == ["openai", "task:render"]
+
+
+async def test_a_constraint_of_the_users_own_is_told_as_such(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "ALTER TABLE penstock.limit_setting ADD CONSTRAINT limit_setting_ours CHECK (slots < 100)"
+    )
+    with pytest.raises(DatabaseError, match="limit_setting_ours"):
+        await app.set_limit("openai", slots=500)
 
 
 async def test_a_burst_is_what_comes_in_a_second_and_at_least_one(app: Penstock) -> None:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 SETTINGS_AT_ONCE: Final = 1000
 _UNKNOWN_ZONE: Final = "22023"
-_CHECK_FAILED: Final = "23514"
+_OF_LIMITS: Final = ("limit_setting_burst_with_rate", "limit_setting_limits_something")
 
 
 class TuningCalls(Asking):
@@ -273,10 +273,10 @@ class TuningCalls(Asking):
             try:
                 return await change(Tuning(self.store), on)
             except Exception as error:
-                if failures.is_state(error, _UNKNOWN_ZONE):
+                if failures.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
                     zone = changes["windows"]["timezone"]
                     raise ConfigError("timezone", zone, "one that the database knows") from error
-                if failures.is_state(error, _CHECK_FAILED) and "limit_setting" in str(error):
+                if failures.constraint(error) in _OF_LIMITS:
                     raise _unfit(changes) from error
                 raise
 

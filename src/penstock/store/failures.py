@@ -159,6 +159,11 @@ def detail(error: BaseException) -> str | None:
     return _field(error, "detail", "message_detail")
 
 
+def constraint(error: BaseException) -> str | None:
+    """The constraint that a row does not satisfy."""
+    return _field(error, "constraint_name")
+
+
 def with_hint(error: BaseException) -> str:
     """What Postgres said, as a sentence, and what it proposed to do."""
     hint = _field(error, "hint", "message_hint")
