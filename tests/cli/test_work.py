@@ -142,6 +142,30 @@ async def test_a_worker_process_that_is_killed_is_started_again(
     assert fleet.log.count("has started, its pid is") == 3
 
 
+async def test_processes_that_wait_for_the_database_are_not_given_up(
+    penstock: Commands, shop: Shop, database: Database
+) -> None:
+    async with connected(database.admin_url) as admin:
+        await admin.execute(
+            f"ALTER DATABASE {database.name} SET default_transaction_read_only = on"
+        )
+        fleet = penstock.start("work", "shop", "--processes", "2")
+        await until(lambda: len(waiting(fleet)) == 2, what="both to wait")
+        for pid in waiting(fleet):
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: len(waiting(fleet)) == 4, what="two more to wait")
+        await admin.execute(f"ALTER DATABASE {database.name} RESET default_transaction_read_only")
+        await until(lambda: fleet.log.count("serves ") == 2, what="both to have a lease")
+    fleet.send(signal.SIGTERM)
+    assert fleet.end() == 0
+
+
+def waiting(fleet: Run) -> list[int]:
+    """The processes that have said that they wait for the database."""
+    said = [line for line in fleet.log.splitlines() if "takes no writes" in line]
+    return [int(line.split()[3]) for line in said]
+
+
 async def test_processes_whose_parent_is_killed_stop_by_themselves(
     penstock: Commands, shop: Shop
 ) -> None:

@@ -122,6 +122,34 @@ async def test_process_that_cannot_start_beside_another_is_tried_again(tmp_path:
     assert not parent.told(NoneStarted)
 
 
+async def test_process_that_waits_for_the_database_is_not_given_up_with_the_others(
+    tmp_path: Path,
+) -> None:
+    """One ends, and its successor waits; then the other ends."""
+    program = f"""
+import time
+def taken(name):
+    try: return os.close(os.open(os.path.join(sys.argv[1], name), os.O_CREAT | os.O_EXCL))
+    except FileExistsError: return True
+if not taken("first"): os._exit(1)
+if not taken("second"):
+    while not os.path.exists(os.path.join(sys.argv[1], "waits")): time.sleep(0.01)
+    os._exit(1)
+if not taken("third"):
+    os.write(0, b"waiting\\n")
+    taken("waits")
+    signal.sigwait([signal.SIGTERM])
+    os._exit(0)
+{WORKS}"""
+    parent = Parent(program, 2, str(tmp_path))
+    async with parent.running() as running:
+        await parent.tells(ProcessReady)
+        parent.fleet.ask_to_stop()
+        assert await running is True
+    assert len(parent.told(ProcessReady)) == 1
+    assert not parent.told(NoneStarted)
+
+
 @pytest.mark.parametrize(
     ("ending", "is_clean"), [("", True), ("os._exit(0)", True), ("os._exit(3)", False)]
 )

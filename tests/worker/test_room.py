@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from penstock import DatabaseExhausted, Penstock
+from penstock.events import DatabaseBack, DatabaseGone
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import crew_of, gathered, worker_of
 
 WAITS = "waits for a connection"
 
@@ -25,6 +26,7 @@ async def test_a_worker_waits_for_room_and_says_so_once(
 ) -> None:
     monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
     app = Penstock(database.url)
+    gone, back = gathered(app, DatabaseGone), gathered(app, DatabaseBack)
 
     @app.task(name="greet")
     async def greet() -> str:
@@ -46,6 +48,7 @@ async def test_a_worker_waits_for_room_and_says_so_once(
     [waits] = told(caplog, WAITS)
     assert f'too many connections for database "{database.name}"' in waits
     assert told(caplog, "has a connection after")
+    assert (len(gone), len(back)) == (1, 1)
 
 
 async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease(

@@ -152,7 +152,7 @@ async def opened(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterato
     `waits_for_room` keeps trying while the server takes no more connections.
     """
     with plain_errors(app.database):
-        await (when_there_is_room(app.open) if waits_for_room else app.open())
+        await (when_there_is_room(app.open, app.events) if waits_for_room else app.open())
     try:
         yield
     finally:

@@ -20,9 +20,9 @@ from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
 from penstock.config import Liveness, Stopping, Upkeep
-from penstock.events import Event, LeaseTaken
+from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
-from penstock.worker.fleet import STARTED, Fleet, ProcessReady, log_event
+from penstock.worker.fleet import STARTED, WAITING, Fleet, ProcessReady, log_event
 
 logger = logging.getLogger("penstock.work")
 
@@ -114,15 +114,16 @@ def _prepared(given: Given) -> tuple[Penstock, Worker, Stop]:
     worker.on_stop = stop.takes
     if given.under_parent:
         supervisor.leave_to_parent()
-        app.events.subscribe(LeaseTaken, _tell_parent)
+        app.events.subscribe(LeaseTaken, lambda _: _tell_parent(STARTED))
+        app.events.subscribe(DatabaseGone, lambda _: _tell_parent(WAITING))
         _stop_with_stdin(stop)
     return app, worker, stop
 
 
-def _tell_parent(_: LeaseTaken) -> None:
-    """Tell the parent process that this one has started: its end is no failed start any more."""
+def _tell_parent(message: bytes) -> None:
+    """Tell the parent process that the end of this one is no failed start any more."""
     with suppress(OSError):  # The parent is gone.
-        os.write(sys.stdin.fileno(), STARTED)
+        os.write(sys.stdin.fileno(), message)
 
 
 def configured(app: Penstock, given: Given) -> Worker:

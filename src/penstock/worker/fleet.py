@@ -2,8 +2,9 @@
 
 The parent runs no jobs. It restarts processes that end without being asked, passes signals on, and
 ends with the last of them. The stdin of each process is a socket to the parent. The process writes
-to it once it has its lease: from then on it has started, whatever its exit code will be. Should the
-parent be killed, the socket closes, and the processes stop by themselves.
+to it once it has its lease, or when it begins to wait for one because the database has no
+connection left or takes no writes: from then on it has started, whatever its exit code will be.
+Should the parent be killed, the socket closes, and the processes stop by themselves.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ BACKOFF_MOST_S = 30.0
 # A process that started and lived this long makes up for its earlier ends.
 HEALTHY_S = 30.0
 STARTED = b"started\n"
+WAITING = b"waiting\n"
 # A signal that comes before a process can handle it ends it, too.
 ENDS_AS_ASKED = (0, -signal.SIGTERM)
 # What a worker process may take beyond the limit of its worker before it ends by itself.
@@ -70,7 +72,7 @@ class ProcessNotCreated(Event, frozen=True):
 
 
 class NoneStarted(Event, frozen=True):
-    """Every process has ended before it had its lease: all of them stop."""
+    """Every process has ended before it had its lease or waited for one: all of them stop."""
 
     processes: int
     cause: str
@@ -82,6 +84,7 @@ class Child(Struct):
     channel: socket.socket
     began: float
     has_started: bool = False
+    is_ready: bool = False
 
     @property
     def lived(self) -> float:
@@ -186,14 +189,16 @@ class Fleet:
         return child
 
     def _hear(self, child: Child) -> None:
-        """Read what a process has written: it has its lease."""
+        """Read what a process has written: it has its lease, or waits for it."""
         data = b""
         with suppress(OSError):
             data = child.channel.recv(1024)
         if not data:
             asyncio.get_running_loop().remove_reader(child.channel)
-        elif not child.has_started:
-            child.has_started = self._has_started = True
+            return
+        child.has_started = self._has_started = True
+        if STARTED in data and not child.is_ready:
+            child.is_ready = True
             self._told(ProcessReady(child.number, child.process.pid))
 
     def _forget(self, child: Child) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from penstock.errors import DatabaseError
+from penstock.events import DatabaseBack, DatabaseGone, Events
 from penstock.store import failures
 
 T = TypeVar("T")
@@ -21,7 +22,9 @@ PAUSE_S = 1.0
 TOO_MANY_CONNECTIONS = "53300"
 
 
-async def when_there_is_room(ask: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
+async def when_there_is_room(
+    ask: Callable[[], Awaitable[T]], events: Events, seconds: float | None = None
+) -> T:
     """Ask, and ask again while the server takes no more connections, for so long at most.
 
     It warns once, and raises the server's refusal in the end.
@@ -40,13 +43,14 @@ async def when_there_is_room(ask: Callable[[], Awaitable[T]], seconds: float | N
                 raise
             if not has_warned:
                 has_warned = True
+                events.emit(DatabaseGone("connection", str(error)))
                 logger.warning("The worker waits for a connection: %s", error)
             await asyncio.sleep(pause)
         else:
             if has_warned:
-                logger.warning(
-                    "The worker has a connection after %.1f s.", time.monotonic() - began
-                )
+                waited = time.monotonic() - began
+                logger.warning("The worker has a connection after %.1f s.", waited)
+                events.emit(DatabaseBack(waited))
             return answer
 
 

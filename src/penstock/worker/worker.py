@@ -162,7 +162,7 @@ class Worker:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                await when_there_is_room(ask, seconds)
+                await when_there_is_room(ask, self._events, seconds)
         except TimeoutError:
             if not limit.expired():
                 raise
