@@ -75,6 +75,7 @@ from penstock.client import (
 )
 from penstock.config import (
     Database,
+    JobLog,
     Liveness,
     Pace,
     Stopping,
@@ -271,6 +272,7 @@ __all__ = [
     "JobConflict",
     "JobFailed",
     "JobId",
+    "JobLog",
     "JobNotFound",
     "JobNow",
     "JobStatus",

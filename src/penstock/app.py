@@ -15,7 +15,7 @@ from penstock.client import Client, Link, Portal, Present, SyncClient
 from penstock.client.asking import Questions
 from penstock.client.link import CLOSE_WAIT
 from penstock.client.tracing import Tracing
-from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
+from penstock.config import Database, JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.insights import Insights
 from penstock.local_pool import LocalPool, LocalPools
 from penstock.local_pool.pool import SLOTS, WORKERS
@@ -314,6 +314,7 @@ class Penstock(Client):
         pace: Pace | None = None,
         stopping: Stopping | None = None,
         upkeep: Upkeep | None = None,
+        log: JobLog | None = None,
     ) -> Worker:
         """A worker for queues, to run inside this program.
 
@@ -341,6 +342,7 @@ class Penstock(Client):
             pace=pace or Pace(),
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
+            log=log,
             children=children,
         )
 

@@ -179,6 +179,14 @@ class Upkeep:
             raise ConfigError("election", self.election, "at most half the term")
 
 
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """What a worker logs about its jobs: each that completed, and tracebacks of failures."""
+
+    completed: bool = True
+    tracebacks: bool = False
+
+
 def _positive(group: object, *names: str) -> None:
     for name in names:
         value = getattr(group, name)

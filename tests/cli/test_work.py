@@ -62,7 +62,19 @@ async def test_log_lines_as_json_carry_the_job(penstock: Commands, shop: Shop) -
     }
     [failure] = [line for line in lines if line["level"] == "error"]
     assert failure["task"] == "shop.fail"
-    assert "no such customer" not in logged
+    assert failure["message"].endswith(": ValueError: no such customer")
+    [completed] = [line for line in lines if "seconds" in line]
+    assert (completed["level"], completed["job_id"]) == ("info", job.id)
+
+
+async def test_completed_jobs_need_not_be_logged_and_failures_may_have_their_traceback(
+    penstock: Commands, shop: Shop
+) -> None:
+    await shop.app.enqueue(shop.greet, "Ada")
+    await shop.app.enqueue(shop.fail)
+    logged = penstock.run("work", "shop", "--drain", "--no-log-jobs", "--dev").stderr
+    assert "completed in" not in logged
+    assert "ValueError: no such customer\nTraceback (most recent call last):" in logged
 
 
 async def test_a_signal_lets_running_jobs_finish(penstock: Commands, shop: Shop) -> None:

@@ -80,6 +80,7 @@ CODE: Mapping[str, dict[str, Any]] = {
     "Pace": of_dataclass(config.Pace),
     "Stopping": of_dataclass(config.Stopping),
     "Upkeep": of_dataclass(config.Upkeep),
+    "JobLog": of_dataclass(config.JobLog),
     "A local pool": of_call(penstock.Penstock.local_pool),
     "Settings of a task": of_task(),
     "Isolation": of_struct(penstock.Process),

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Database as Settings
-from penstock import Penstock, Workflow, task
+from penstock import JobFailed, JobLog, Penstock, Workflow, task
 from penstock.worker.inside.resources import Inner
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -68,6 +68,24 @@ async def test_progress_logs_results_and_what_is_enqueued(
         "tells",
     )
     assert "ValueError: what went wrong" in caught.getMessage()
+
+
+async def test_what_is_logged_of_an_end_is_as_the_worker_is_set(
+    app: Penstock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.worker")
+    app.include(jobs.dies_or_raises)
+    async with isolating(app, log=JobLog(tracebacks=True)):
+        failing = await app.enqueue(jobs.dies_or_raises.options(max_attempts=1), [])
+        with pytest.raises(JobFailed):
+            await app.wait(failing, timeout=30)
+        fine = await app.enqueue(inside.returns, "none")
+        await app.wait(fine, timeout=30)
+    told = [each.getMessage() for each in caplog.records if each.name == "penstock.worker"]
+    [failure] = [line for line in told if "failed for good" in line]
+    assert "ValueError: not yet\nTraceback (most recent call last):" in failure
+    [completed] = [line for line in told if "completed in" in line]
+    assert completed.startswith(f"{inside.returns.name} (job {fine.id}, attempt 1) completed in ")
 
 
 async def test_what_is_told_may_be_no_text(app: Penstock, caplog: pytest.LogCaptureFixture) -> None:

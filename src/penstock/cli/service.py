@@ -19,7 +19,7 @@ from penstock.cli.serving import queues_of
 from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
-from penstock.config import Liveness, Stopping, Upkeep
+from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.fleet import STARTED, WAITING, Fleet, ProcessReady, log_event
@@ -44,6 +44,8 @@ class Given:
     heartbeat: float
     stop_wait: float
     metrics: str | None
+    log_jobs: bool
+    dev: bool
     under_parent: bool
 
 
@@ -138,6 +140,7 @@ def configured(app: Penstock, given: Given) -> Worker:
         stopping=Stopping(finish=given.stop_wait),
         # With a short lease, look for the lost as often as they can be found.
         upkeep=Upkeep(rescue=min(upkeep.rescue, given.lease / 3)),
+        log=JobLog(completed=given.log_jobs, tracebacks=given.dev),
     )
 
 

@@ -65,10 +65,11 @@ def up(
 
 def _worker(app: Penstock, queue: list[str] | None, stop_wait: float) -> Worker:
     from penstock.cli.serving import queues_of
-    from penstock.config import Liveness, Stopping
+    from penstock.config import JobLog, Liveness, Stopping
 
     return app.worker(
         queues_of(queue or ()),
         liveness=Liveness(exit_on_stall=True),
         stopping=Stopping(finish=stop_wait),
+        log=JobLog(tracebacks=True),
     )

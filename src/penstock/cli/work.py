@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli.commands import examples
 from penstock.cli.duration import seconds
+from penstock.cli.logs import PANEL as LOGS
 from penstock.cli.logs import Logs
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
@@ -127,6 +128,21 @@ Metrics = Annotated[
         rich_help_panel=LIFE,
     ),
 ]
+LogJobs = Annotated[
+    bool,
+    typer.Option(
+        "--log-jobs/--no-log-jobs",
+        help="Log each job that completes, with its duration: up to 100 a second, beyond that "
+        "their number.",
+        rich_help_panel=LOGS,
+    ),
+]
+Dev = Annotated[
+    bool,
+    typer.Option(
+        "--dev", help="Log the traceback of each attempt that fails.", rich_help_panel=LOGS
+    ),
+]
 UnderParent = Annotated[
     bool,
     typer.Option(
@@ -161,6 +177,8 @@ def work(
     heartbeat: Heartbeat = None,
     stop_wait: StopWait = 20.0,
     metrics: Metrics = None,
+    log_jobs: LogJobs = True,
+    dev: Dev = False,
     logs: Logs,
     where: Where,
     output: Output,
@@ -196,6 +214,8 @@ def work(
         heartbeat=lease / 6 if heartbeat is None else heartbeat,
         stop_wait=stop_wait,
         metrics=metrics,
+        log_jobs=log_jobs,
+        dev=dev,
         under_parent=under_parent,
     )
     if not drain:

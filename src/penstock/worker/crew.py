@@ -16,7 +16,7 @@ from uuid import UUID
 
 from penstock.client import Link
 from penstock.client.tracing import Tracing
-from penstock.config import Liveness, Pace, Upkeep
+from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.lifecycle import Budget, Health, Service
 from penstock.maintenance import Maintenance
@@ -30,6 +30,7 @@ from penstock.worker.dispatcher import Dispatcher
 from penstock.worker.executor import Executor
 from penstock.worker.heartbeat import Signals
 from penstock.worker.isolation import Isolation
+from penstock.worker.job_lines import JobLines
 from penstock.worker.journal import Journal
 from penstock.worker.limiter import Limiter
 from penstock.worker.listener import Listener
@@ -74,6 +75,7 @@ class Crew:
         liveness: Liveness,
         pace: Pace,
         upkeep: Upkeep,
+        log: JobLog,
         children: int,
     ) -> None:
         store, url = link.store, link.url
@@ -87,6 +89,7 @@ class Crew:
             if tasks.shares_all(state.name):
                 state.gathering.expected = tasks.widest(state.name)
         self._tally = tally
+        self.lines = JobLines() if log.completed else None
         self.quota = quota
         self._cancelled_early: list[tuple[int, UUID]] = []
         places = Places(tasks, resources)
@@ -115,6 +118,7 @@ class Crew:
                 link.opened,
                 upkeep.park_limit,
                 self._tracing.inside if self._tracing else None,
+                log,
             ),
             places.tasks.keys(),
             journal,
@@ -136,6 +140,7 @@ class Crew:
             worker=name,
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
+            log=log,
             isolation=self.isolation,
             suspects=self.suspects,
         )
@@ -374,6 +379,8 @@ class Crew:
 
     def _settled(self, batch: Sequence[Settlement]) -> None:
         self._tally.add(batch)
+        if self.lines is not None:
+            self.lines.settled(batch)
         for settlement in batch:
             if (run := settlement.source) is not None and run.attempt.batch is not None:
                 self.maintenance.folder.settled()

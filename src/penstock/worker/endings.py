@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.backoff import Exponential
+from penstock.config import JobLog
 from penstock.errors import StaleAttempt
 from penstock.job import AttemptError, split_lane
 from penstock.outcome import (
@@ -29,8 +30,10 @@ from penstock.tasks import NotNow, Task, describe_error, encode_result
 from penstock.tasks.retry_after import http_retry_after
 from penstock.tasks.suspended import Suspended, suspension
 from penstock.tasks.unawaited import unawaited
+from penstock.wording import span
 from penstock.worker.budgets import Budgets
 from penstock.worker.inside.messages import Ended
+from penstock.worker.job_lines import fields_of
 from penstock.worker.run import Run
 
 logger = logging.getLogger("penstock.worker")
@@ -39,6 +42,8 @@ _NO_POLICY = Exponential()
 # Limits of a whole queue, lane or task.
 OURS = ("queue:", "lane:", "task:")
 
+# How much of an error's message is logged; all of it is with the job.
+MESSAGE_SHOWN = 500
 # Of a task whose jobs a worker cannot run it says so once in so long.
 PARKED_AGAIN_S = 600.0
 UNKNOWN = (
@@ -53,11 +58,20 @@ Settle = Callable[[Settlement], None]
 class Endings:
     """Turns what handlers return and raise into outcomes, and these into settlements."""
 
-    def __init__(self, budgets: Budgets, settle: Settle, *, worker: str, park_limit: float) -> None:
+    def __init__(
+        self,
+        budgets: Budgets,
+        settle: Settle,
+        *,
+        worker: str,
+        park_limit: float,
+        log: JobLog,
+    ) -> None:
         self._budgets = budgets
         self._settle = settle
         self._worker = worker
         self._park_limit = park_limit
+        self._log = log
         self._rng = random.Random()
         self._parked_told: dict[tuple[str, str], float] = {}
 
@@ -142,7 +156,7 @@ class Endings:
             transition.error.setdefault("attempt", attempt.number)
             transition.error.setdefault("worker", self._worker)
         if transition.counts_failure and run is not None and not run.is_doubtful:
-            _log_failure(run, transition)
+            self._log_failure(run, transition)
         elif isinstance(outcome, Parked):
             self._log_parked(attempt, outcome, transition)
         result = None
@@ -150,6 +164,25 @@ class Endings:
             result = encode_result(outcome.result)
         is_check = run is not None and run.completed
         self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
+
+    def _log_failure(self, run: Run, transition: Transition) -> None:
+        """Say that an attempt failed, with its error's message in one line."""
+        error = transition.error or {}
+        kind, message = error.get("type", "an error"), " ".join(error.get("message", "").split())
+        told = f"{kind}: {message[:MESSAGE_SHOWN]}" if message else kind
+        if self._log.tracebacks and (trace := error.get("traceback")):
+            told += f"\n{trace.rstrip()}"
+        fields = fields_of(run.attempt)
+        if transition.state == "failed":
+            logger.error("%r failed for good (%s): %s", run, transition.reason, told, extra=fields)
+        else:
+            logger.warning(
+                "%r failed and runs again in %s: %s",
+                run,
+                span(transition.delay),
+                told,
+                extra=fields,
+            )
 
     def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
         """Say that this worker cannot run a job, of each task now and then."""
@@ -168,7 +201,7 @@ class Endings:
             attempt.task,
             what,
             why,
-            extra=_fields(attempt),
+            extra=fields_of(attempt),
         )
 
     def _decide(
@@ -235,28 +268,6 @@ class Endings:
         whose jobs may talk to many servers."""
         _, limits = split_lane(run.attempt.row["lane"])
         return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
-
-
-def _log_failure(run: Run, transition: Transition) -> None:
-    """Say that an attempt failed, by its error's type: a message may hold what no log should."""
-    fields = _fields(run.attempt)
-    kind = (transition.error or {}).get("type", "an error")
-    if transition.state == "failed":
-        logger.error("%r failed with %s, for good: %s.", run, kind, transition.reason, extra=fields)
-    else:
-        logger.warning(
-            "%r failed with %s; again in %.1f s.", run, kind, transition.delay, extra=fields
-        )
-
-
-def _fields(attempt: Attempt) -> dict[str, Any]:
-    """What a line about a job carries, for programs."""
-    return {
-        "job_id": str(attempt.id),
-        "task": attempt.task,
-        "queue": attempt.queue,
-        "attempt": attempt.number,
-    }
 
 
 def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:

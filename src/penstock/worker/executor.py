@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from penstock.client.tracing import Trace, Tracing
+from penstock.config import JobLog
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
 from penstock.outcome import Parked, ParkedReason, Released
@@ -62,6 +63,7 @@ class Executor:
         worker: str,
         threads: int,
         park_limit: float,
+        log: JobLog | None = None,
         isolation: Isolation | None = None,
         suspects: Suspects | None = None,
     ) -> None:
@@ -80,7 +82,9 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         settled = settle if tracing is None else partial(_concluded, settle)
-        self._endings = Endings(budgets, settled, worker=worker, park_limit=park_limit)
+        self._endings = Endings(
+            budgets, settled, worker=worker, park_limit=park_limit, log=log or JobLog()
+        )
         self._calls = Calls(
             self._endings,
             self._context,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.config import Database
+from penstock.config import Database, JobLog
 from penstock.errors import ConfigError
 from penstock.isolation.child import find
 from penstock.isolation.messages import Plan
@@ -74,7 +74,12 @@ class Places:
         return inside - here
 
     def plan(
-        self, worker: str, database: Database, park_limit: float, tracing: str | None = None
+        self,
+        worker: str,
+        database: Database,
+        park_limit: float,
+        tracing: str | None,
+        log: JobLog,
     ) -> Plan:
         """What a child process is to be."""
         given = Given(
@@ -86,6 +91,7 @@ class Places:
             tasks=self.tasks,
             resources=list(self.resources.values()),
             tracing=tracing,
+            log=log,
         )
         return Plan(
             life=LIFE,

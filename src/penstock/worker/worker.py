@@ -17,7 +17,7 @@ from typing import Self
 
 from penstock.client import Link
 from penstock.client.link import TRY_AGAIN
-from penstock.config import Liveness, Pace, Stopping, Upkeep
+from penstock.config import JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events
 from penstock.local_pool import LocalPools
@@ -77,6 +77,7 @@ class Worker:
         pace: Pace,
         stopping: Stopping,
         upkeep: Upkeep,
+        log: JobLog | None = None,
         children: int | None = None,
     ) -> None:
         self._link = link
@@ -89,6 +90,7 @@ class Worker:
         self._pace = pace
         self._stopping = stopping
         self._upkeep = upkeep
+        self._log = log or JobLog()
         self._children = children_of(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self._queues = queues if callable(queues) else slots_of(queues)
@@ -194,6 +196,7 @@ class Worker:
             liveness=self._liveness,
             pace=self._pace,
             upkeep=self._upkeep,
+            log=self._log,
             children=self._children,
         )
 
@@ -215,6 +218,8 @@ class Worker:
             )
             await shutdown.run(self._pool)
         finally:
+            if crew.lines is not None:
+                crew.lines.close()
             self._crew = self._stop = None
         logger.info("Worker %s has stopped: %r.", self.name, self.tally)
 

@@ -90,6 +90,7 @@ class Life:
             worker=self._given.worker,
             threads=1,
             park_limit=self._given.park_limit,
+            log=self._given.log,
         )
         self._line.listen(self._heard, self._gone)
         self._line.send(Up())

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from penstock.config import Database
+from penstock.config import Database, JobLog
 from penstock.outcome import Transition
 from penstock.worker.run import StopReason
 
@@ -28,6 +28,7 @@ class Given(Struct, frozen=True):
     tasks: dict[str, str]
     resources: list[tuple[str, str]]
     tracing: str | None = None
+    log: JobLog = JobLog()
 
 
 # From the worker
