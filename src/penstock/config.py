@@ -20,6 +20,7 @@ DATA_DIR = "PENSTOCK_DATA_DIR"
 SCHEMA = "PENSTOCK_SCHEMA"
 LISTEN_URL = "PENSTOCK_LISTEN_URL"
 CALL_TIMEOUT = "PENSTOCK_CALL_TIMEOUT"
+REQUIRE_URL = "PENSTOCK_REQUIRE_DATABASE_URL"
 
 CALL_SECONDS = 30.0
 EMBEDDED = "The embedded Postgres"
@@ -50,8 +51,10 @@ class Database:
     call_timeout: float = CALL_SECONDS
 
     def __post_init__(self) -> None:
-        _address("database_url", self.url)
-        _address("listen_url", self.listen_url)
+        expect_address("database_url", self.url)
+        expect_address("listen_url", self.listen_url)
+        if self.data_dir is not None and not self.data_dir:
+            raise ConfigError("data_dir", self.data_dir, "the path of a folder")
         if not self.schema or len(self.schema.encode()) > 50:
             raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
         between("pool_size", self.pool_size, 1, 1000)
@@ -81,17 +84,27 @@ class Database:
     ) -> Database:
         """Arguments over the environment over the defaults; a folder given beats a URL there."""
         if url is None and data_dir is None:
-            url = environment.get(DATABASE_URL) or None
-            listen_url = listen_url or environment.get(LISTEN_URL) or None
+            # Set and empty is a mistake, such as a secret that is not there.
+            expect_address(DATABASE_URL, url := environment.get(DATABASE_URL))
+            if listen_url is None:
+                expect_address(LISTEN_URL, listen_url := environment.get(LISTEN_URL))
         return cls(
             url=url,
-            data_dir=data_dir or environment.get(DATA_DIR) or None,
+            data_dir=data_dir if data_dir is not None else environment.get(DATA_DIR) or None,
             schema=schema or environment.get(SCHEMA) or "penstock",
             pool_size=pool_size,
             listen_url=listen_url,
             prepared_statements=prepared_statements,
             call_timeout=_given_seconds(CALL_TIMEOUT, call_timeout, environment),
         )
+
+
+def requires_url(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether an embedded Postgres may not stand in for a database that nobody names."""
+    text = environment.get(REQUIRE_URL, "")
+    if text not in ("", "0", "1"):
+        raise ConfigError(REQUIRE_URL, text, "1 or 0")
+    return text == "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +239,8 @@ def between(name: str, value: object, low: int, high: int) -> None:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
 
 
-def _address(name: str, url: object) -> None:
+def expect_address(name: str, url: object) -> None:
+    """Refuse what is no address of a Postgres; None is none."""
     if url is None:
         return
     if not isinstance(url, str):

@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def penstock(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PENSTOCK_DATA_DIR": str(server.data_dir), "PENSTOCK_DATABASE_URL": ""}
+    environment = {"PENSTOCK_DATA_DIR": str(server.data_dir)}
     folder = server.data_dir.parent
     return forker().run(list(arguments), folder, os.environ | environment, stdin="")
 

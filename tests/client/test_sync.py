@@ -38,7 +38,7 @@ def script(database: Database, tmp_path: Path):
         head += "@app.task(name='greet')\ndef greet(name: str) -> str:\n    return name\n"
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", head + text],
-            env={**os.environ, "PENSTOCK_DATABASE_URL": database.url, **environment},
+            env=os.environ | (environment or {"PENSTOCK_DATABASE_URL": database.url}),
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -204,9 +204,7 @@ async def test_it_migrates_and_says_what_is_missing(database: Database) -> None:
 async def test_it_starts_the_embedded_server_and_releases_it(script, tmp_path: Path) -> None:
     text = "print(app.sync.get(app.sync.enqueue(greet, 'Ada')).state)"
     for _ in range(2):
-        printed = await asyncio.to_thread(
-            script, text, PENSTOCK_DATABASE_URL="", PENSTOCK_DATA_DIR=str(tmp_path / "data")
-        )
+        printed = await asyncio.to_thread(script, text, PENSTOCK_DATA_DIR=str(tmp_path / "data"))
         assert printed == "ready"
     assert not (tmp_path / "data" / "postmaster.pid").exists()
 

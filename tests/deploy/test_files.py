@@ -30,6 +30,16 @@ from tests.deploy.files import (
 WORKER_STOP = Stopping().finish + Stopping().cancel + Stopping().leave + 5
 SERVE_STOP = GRACE + 10
 PORT = 8420
+REQUIRED = "PENSTOCK_REQUIRE_DATABASE_URL=1"
+
+
+def test_nothing_deployed_starts_an_embedded_postgres() -> None:
+    assert any(REQUIRED in rest.split() for rest in instructions("ENV"))
+    for name in ("migrate", "serve", "work"):
+        environment = compose()["services"][name]["environment"]
+        assert environment["PENSTOCK_REQUIRE_DATABASE_URL"] == "1"
+    for path in UNITS:
+        assert unit(path)["Environment"] == [REQUIRED]
 
 
 # Dockerfile
@@ -178,7 +188,7 @@ def test_a_worker_stops_its_children_itself() -> None:
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_no_secret_is_in_a_unit(path: Path) -> None:
     settings = unit(path)
-    assert "Environment" not in settings
+    assert settings["Environment"] == [REQUIRED]
     assert settings["EnvironmentFile"] == ["/etc/penstock/environment"]
     assert settings["User"] == ["penstock"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import Penstock
-from penstock.config import Database, Liveness, Pace, Stopping, Upkeep
+from penstock.config import Database, Liveness, Pace, Stopping, Upkeep, requires_url
 from penstock.errors import ConfigError
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
@@ -110,6 +110,34 @@ def test_arguments_beat_the_environment_which_beats_the_defaults() -> None:
     assert Database.of(environment={}).schema == "penstock"
     assert Database.of("postgresql://given/db", environment=environment).url is not None
     assert Database.of(data_dir="folder", environment=environment).url is None
+
+
+@pytest.mark.parametrize("name", ["PENSTOCK_DATABASE_URL", "PENSTOCK_LISTEN_URL"])
+@pytest.mark.parametrize("url", ["", " ", "shop", "postgresql://db/shop:port?x"])
+def test_empty_or_malformed_address_in_the_environment_is_refused(name: str, url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Database.of(environment={"PENSTOCK_DATABASE_URL": "postgresql://db/shop", name: url})
+    assert refused.value.setting == name
+
+
+def test_empty_address_or_folder_is_refused() -> None:
+    app = Penstock("postgresql://db/shop")
+    for given in ({"url": ""}, {"data_dir": ""}):
+        with pytest.raises(ConfigError):
+            Database.of(**given)
+        with pytest.raises(ConfigError):
+            app.use_database(**given)
+    assert app.database.url == "postgresql://db/shop"
+
+
+@pytest.mark.parametrize(("text", "is_required"), [("1", True), ("0", False), ("", False)])
+def test_database_url_can_be_required(text: str, is_required: bool) -> None:
+    assert requires_url({"PENSTOCK_REQUIRE_DATABASE_URL": text}) is is_required
+
+
+def test_other_value_than_1_or_0_is_refused() -> None:
+    with pytest.raises(ConfigError, match="PENSTOCK_REQUIRE_DATABASE_URL is 'maybe'"):
+        requires_url({"PENSTOCK_REQUIRE_DATABASE_URL": "maybe"})
 
 
 BOUNCER, POSTGRES = "postgresql://bouncer:6432/shop", "postgresql://db/shop"

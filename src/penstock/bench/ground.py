@@ -16,8 +16,8 @@ from penstock.app import Penstock
 from penstock.bench import snapshot, tasks
 from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
+from penstock.client.embedded_hold import hold_embedded
 from penstock.config import Database
-from penstock.embedded import Server
 from penstock.errors import DatabaseError
 from penstock.sql import quote
 from penstock.store.connection import Connection
@@ -142,7 +142,7 @@ async def _address(database: Database) -> AsyncIterator[str]:
     if database.url is not None:
         yield database.url
         return
-    hold = await asyncio.to_thread(Server(database.data_dir).acquire)
+    hold = await asyncio.to_thread(hold_embedded, database)
     try:
         yield hold.url
     finally:

@@ -155,11 +155,14 @@ def _code(target: str, where: Where) -> tuple[Code, Database]:
 def _address(database: Database) -> Iterator[str]:
     """Where the database is; an embedded one runs meanwhile, but none is made."""
     from penstock.cli.opening import expect_server
-    from penstock.embedded import Server
+    from penstock.client.embedded_hold import hold_embedded
 
     if database.url is not None:
         yield database.url
         return
     expect_server(database)
-    with Server(database.data_dir).hold() as url:
-        yield url
+    hold = hold_embedded(database)
+    try:
+        yield hold.url
+    finally:
+        hold.release()

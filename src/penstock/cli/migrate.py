@@ -194,15 +194,18 @@ def _reached(database: Database) -> Iterator[str]:
     import asyncpg
 
     from penstock.cli.opening import plain_errors
-    from penstock.embedded import Server
+    from penstock.client.embedded_hold import hold_embedded
 
     with plain_errors(database):
         try:
             if database.url is not None:
                 yield database.url
             else:
-                with Server(database.data_dir).hold() as url:
-                    yield url
+                hold = hold_embedded(database)
+                try:
+                    yield hold.url
+                finally:
+                    hold.release()
         except asyncpg.InsufficientPrivilegeError as error:
             raise DatabaseRefused(
                 f"The role may not make the tables: {error}. Either let it create schemas "

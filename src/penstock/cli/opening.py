@@ -21,6 +21,7 @@ from penstock.cli.errors import (
 from penstock.cli.given import user
 from penstock.cli.where import Where
 from penstock.client import Client, Link
+from penstock.client.embedded_hold import expect_asked
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.errors import (
@@ -171,6 +172,7 @@ async def looking(app: Penstock) -> AsyncIterator[Pool]:
 
 def expect_server(database: Database) -> None:
     """Raise if there is no embedded server yet: none is made for a look."""
+    expect_asked(database)
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
         raise NoDatabase(

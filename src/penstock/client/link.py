@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from penstock import migrate
 from penstock.bounded_connection import CLOSE_TIMEOUT
+from penstock.client.embedded_hold import hold_embedded
 from penstock.client.tracing import Tracing
 from penstock.config import Database
-from penstock.embedded import Hold, Server
+from penstock.embedded import Hold
 from penstock.errors import DatabaseLost, PenstockError, SchemaMissing
 from penstock.events import Events
 from penstock.forks import begins_anew
@@ -223,7 +224,7 @@ class Link:
 
     async def _start_embedded(self) -> None:
         if self._hold is None:
-            self._hold = await asyncio.to_thread(Server(self.database.data_dir).acquire)
+            self._hold = await asyncio.to_thread(hold_embedded, self.database)
         if self._migrates:
             await self.migrate()
 

@@ -1,0 +1,123 @@
+"""An embedded Postgres never starts, or is used, without a word to who did not ask for it."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock import EmbeddedError, Penstock
+from penstock.embedded import Server
+from tests.cli.command import Commands
+
+UNASKED = "No database is named, so an embedded Postgres is used, in "
+REQUIRED = {"PENSTOCK_REQUIRE_DATABASE_URL": "1"}
+STARTING = (
+    ["work", "shop", "--drain"],
+    ["serve", "shop", "--port", "0"],
+    ["up", "--port", "0"],
+    ["migrate"],
+    ["migrate", "--status"],
+    ["enqueue", "shop.greet", '{"name": "Ada"}'],
+    ["jobs", "list"],
+    ["doctor"],
+    ["doctor", "--app", "shop"],
+    ["bench", "--jobs", "1000"],
+)
+ATTACHING = (
+    ["work", "shop", "--drain"],
+    ["migrate", "--status"],
+    ["enqueue", "shop.greet", '{"name": "Ada"}', "--app", "shop"],
+    ["jobs", "list"],
+    ["doctor"],
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """A folder whose embedded server somebody else has started, for as long as they need it."""
+    commands = Commands(tmp_path_factory.mktemp("unasked"), None)
+    app = Penstock(data_dir=commands.folder / ".penstock")
+    with app.sync:
+        yield commands
+    commands.close()
+
+
+@pytest.mark.parametrize("command", STARTING, ids=" ".join)
+def test_command_refuses_an_embedded_postgres_where_a_url_is_required(
+    bare: Commands, command: list[str]
+) -> None:
+    refused = bare.run(*command, **REQUIRED)
+    assert refused.returncode == 1
+    assert "PENSTOCK_REQUIRE_DATABASE_URL=1 forbids an embedded Postgres" in refused.stderr
+    assert not (bare.folder / ".penstock").exists()
+
+
+@pytest.mark.parametrize("command", ATTACHING, ids=" ".join)
+def test_command_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
+    place: Commands, command: list[str]
+) -> None:
+    warned = place.run(*command)
+    assert warned.stderr.count(UNASKED) == 1, warned.stderr
+    assert str(place.folder / ".penstock") in warned.stderr
+    assert "PENSTOCK_DATABASE_URL" in warned.stderr
+
+
+@pytest.mark.parametrize("named", [{"PENSTOCK_DATA_DIR": ".penstock"}, REQUIRED], ids=str)
+def test_command_with_a_folder_that_is_named_does_not_warn(
+    place: Commands, named: dict[str, str]
+) -> None:
+    given = () if "PENSTOCK_DATA_DIR" in named else ("--data-dir", ".penstock")
+    done = place.run("work", "shop", "--drain", *given, **named)
+    assert done.returncode == 0, done.stderr
+    assert "embedded" not in done.stderr
+
+
+def test_command_does_not_warn_of_a_server_that_was_started_on_purpose(place: Commands) -> None:
+    assert place.run("db", "start", **REQUIRED).returncode == 0
+    server = Server(place.folder / ".penstock")
+    try:
+        done = place.run("jobs", "list")
+        assert (done.returncode, UNASKED in done.stderr) == (0, False)
+    finally:
+        with server._folder.lock():
+            server._folder.release()
+
+
+@pytest.mark.parametrize("url", ["", " ", "shop"])
+def test_command_refuses_a_database_url_that_is_empty_or_malformed(
+    bare: Commands, url: str
+) -> None:
+    for command in (["work", "shop"], ["jobs", "list"], ["migrate"], ["db", "start"]):
+        refused = bare.run(*command, PENSTOCK_DATABASE_URL=url)
+        assert refused.returncode != 0
+        assert "PENSTOCK_DATABASE_URL" in refused.stderr, command
+        refused = bare.run(*command, "--database-url", url)
+        assert refused.returncode != 0
+        assert "database_url" in refused.stderr, command
+    assert not (bare.folder / ".penstock").exists()
+
+
+async def test_app_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
+    place: Commands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(place.folder)
+    app = Penstock()
+    for _ in range(2):
+        async with app:
+            pass
+    [warning] = [record for record in caplog.records if UNASKED in record.getMessage()]
+    assert warning.levelno == logging.WARNING
+    async with Penstock(data_dir=Path(".penstock")):
+        pass
+    assert caplog.text.count(UNASKED) == 1
+
+
+async def test_app_refuses_an_embedded_postgres_where_a_url_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_REQUIRE_DATABASE_URL", "1")
+    with pytest.raises(EmbeddedError, match="PENSTOCK_REQUIRE_DATABASE_URL=1 forbids"):
+        await Penstock().open()
+    assert not (tmp_path / ".penstock").exists()
