@@ -1,4 +1,4 @@
-"""Numbers as they stand in sentences."""
+"""Numbers, and what messages have in common, as they stand in sentences."""
 
 from __future__ import annotations
 
@@ -43,3 +43,8 @@ def listed(names: Iterable[str], most: int = 5) -> str:
     more = len(all_names) - most
     shown = ", ".join(all_names[:most])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def how_to_install(extra: str) -> str:
+    """What brings the packages of an extra: no package index has Penstock yet."""
+    return f"pip install '.[{extra}]' in a clone of Penstock's repository"

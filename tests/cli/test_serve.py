@@ -121,7 +121,7 @@ def test_serve_without_its_extra_says_what_to_install(penstock: Commands) -> Non
     )
 
     assert run.returncode == 1
-    assert "pip install 'penstock[service]'" in run.stderr
+    assert "pip install '.[service]' in a clone" in run.stderr
 
 
 async def test_up_migrates_works_and_serves_in_one(

@@ -265,7 +265,7 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[otel\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[otel\]' in a clone"):
         importlib.import_module("penstock.integrations.otel")
 
 

@@ -249,5 +249,5 @@ def test_without_httpx_the_client_says_what_to_install(monkeypatch: pytest.Monke
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx", None)
 
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'penstock\[client\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[client\]' in a clone"):
         importlib.import_module("penstock.api")

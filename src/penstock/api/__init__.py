@@ -7,6 +7,8 @@ job = api.enqueue("shop.send_mail", {"to": "ada@example.org"})
 api.wait(job, timeout=30)
 """
 
+from penstock.wording import how_to_install
+
 try:
     from penstock.api.blocking import Api
     from penstock.api.calls import AsyncApi
@@ -14,7 +16,7 @@ except ModuleNotFoundError as error:
     if error.name != "httpx":
         raise
     raise ModuleNotFoundError(
-        "The client of the API needs httpx: pip install 'penstock[client]'.", name="httpx"
+        f"The client of the API needs httpx: {how_to_install('client')}.", name="httpx"
     ) from error
 from penstock.api.answers import Live, New
 from penstock.client.answers import Acted

@@ -24,6 +24,7 @@ import re
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.wording import how_to_install
 
 
 class CommandError(PenstockError):
@@ -62,8 +63,7 @@ class ExtraMissing(CommandError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
-            f"This needs the package {package}, which is not installed: "
-            f"pip install 'penstock[{extra}]'.",
+            f"This needs the package {package}, which is not installed: {how_to_install(extra)}.",
             extra=extra,
             package=package,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock import NotRetryable
+from penstock.wording import how_to_install
 from penstock_apps.knowledge.errors import KnowledgeError
 
 
@@ -12,5 +13,5 @@ class NotInstalled(KnowledgeError, NotRetryable):
     def __init__(self, package: str, extra: str, remedy: str | None = None) -> None:
         self.package = package
         self.extra = extra
-        remedy = remedy or f"Run `pip install 'penstock[{extra}]'`."
+        remedy = remedy or f"Run {how_to_install(extra)}."
         super().__init__(f"The package {package} is not installed. {remedy}")

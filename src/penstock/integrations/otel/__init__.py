@@ -5,16 +5,17 @@
     app = Penstock()
     instrument(app)
 
-It needs `pip install penstock[otel]`, and the SDK that your program sets up; without one nothing
-is recorded.
+It needs the extra `otel`, and the SDK that your program sets up; without one nothing is recorded.
 """
+
+from penstock.wording import how_to_install
 
 try:
     from penstock.integrations.otel.instrument import instrument
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("opentelemetry"):
         raise
-    told = "penstock.integrations.otel needs OpenTelemetry's API: pip install 'penstock[otel]'."
+    told = f"penstock.integrations.otel needs OpenTelemetry's API: {how_to_install('otel')}."
     raise ModuleNotFoundError(told, name=error.name) from error
 
 __all__ = ["instrument"]

