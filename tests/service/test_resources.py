@@ -141,6 +141,29 @@ async def test_queues_and_lanes_are_set_and_listed(http: httpx.AsyncClient) -> N
     assert removed.json() == {"removed": True}
 
 
+async def test_a_change_of_a_queue_writes_what_was_said_and_nothing_else(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    resumed = await http.patch("/queues/mail", json={"paused": False})
+    assert (resumed.status_code, resumed.json()["paused"]) == (200, False)
+    assert list(await app.queue_settings()) == []
+    assert (await app.audit()).entries == ()
+
+    await app.set_queue("mail", fair=True, by="ada")
+    for paused in (True, False):
+        told = await http.patch("/queues/mail", json={"paused": paused})
+        assert (told.json()["paused"], told.json()["fair"]) == (paused, True)
+    assert [entry.action for entry in (await app.audit()).entries] == [
+        *("resume", "pause", "set_queue")
+    ]
+    # Done whole or not at all.
+    wrong = await http.patch("/queues/mail", json={"paused": True, "lane_key": "colour"})
+    assert wrong.status_code == 422
+    assert await app.paused() == []
+    null = await http.patch("/queues/mail", json={"paused": None})
+    assert (null.status_code, null.json()["fields"][0]["field"]) == (422, "paused")
+
+
 async def test_limits_are_set_listed_and_taken_back(http: httpx.AsyncClient) -> None:
     key = {"key": "openai/gpt"}
 

@@ -14,7 +14,7 @@ from penstock.insights import Count, Lanes, QueueInsight
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import QueueName
 from penstock.service.models.settings import LaneBody, QueueBody, changes
-from penstock.service.problem import documented
+from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Keeper, Overseer, wiring_of
 
@@ -56,12 +56,17 @@ async def set_queue(
 ) -> Response:
     """Change a queue; what is left out stays, null takes a setting back."""
     app, values = wiring_of(request).client_of(caller), changes(given)
-    if (paused := values.pop("paused", None)) is not None:
-        await (app.pause(queue) if paused else app.resume(queue))
+    paused = values.pop("paused", ...)
+    if paused is None:
+        fields = [("paused", "Should be true or false")]
+        raise Problem(422, "does-not-fit", "paused: Should be true or false", fields=fields)
+    # First what may be refused, so that a request is done whole or not at all.
     if values:
-        return as_json(await app.set_queue(queue, **values, by=caller.name))
+        await app.set_queue(queue, **values, by=caller.name)
+    if paused is not ...:
+        await (app.pause(queue) if paused else app.resume(queue))
     known = {each.name: each for each in await app.queue_settings()}
-    return as_json(known.get(queue) or await app.set_queue(queue, fair=False, by=caller.name))
+    return as_json(known.get(queue, _unset(queue)))
 
 
 @router.get("/{queue}/lanes", responses={**gives(Lanes), **READ})
@@ -104,3 +109,11 @@ async def remove_lane(queue: QueueName, lane: Lane, request: Request, caller: Ke
     """Take a lane's settings back."""
     app = wiring_of(request).app
     return as_json(Removed(await app.remove_lane(queue, lane, by=caller.name)))
+
+
+def _unset(queue: str) -> QueueSettings:
+    """What holds for a queue that nobody has set anything for: the defaults of the table."""
+    return QueueSettings(
+        name=queue, fair=False, lane_key="tenant", ageing=None, windows=None, late_after=None,
+        paused=False,
+    )  # fmt: skip
