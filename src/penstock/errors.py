@@ -14,6 +14,7 @@ PenstockError
 ├── NameTaken                a key or a person of this name is there already
 ├── KeyNotFound
 ├── PersonNotFound
+├── LastAdmin                without this key or person nobody could let others in
 ├── DuplicateTask            two tasks want one name
 ├── UnknownTask              no task is registered under this name
 ├── PayloadRefused           a value cannot be stored as JSON in Postgres
@@ -199,6 +200,18 @@ class PersonNotFound(PenstockError):
         self.name = name
         super().__init__(
             f"There is no person {name!r}; `penstock people list` shows those there are."
+        )
+
+
+class LastAdmin(PenstockError):
+    """Without this key or person nobody could make keys or let people in over HTTP."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        super().__init__(
+            f"The {who} is the last with the right `admin`. Give it to another key or person "
+            "first; where the database can be reached, `penstock keys` and `penstock people` can "
+            "take it from the last, too."
         )
 
 

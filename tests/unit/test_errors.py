@@ -29,6 +29,7 @@ from penstock.errors import (
     JobFailed,
     JobNotFound,
     KeyNotFound,
+    LastAdmin,
     LeaseLost,
     NameTaken,
     NotAllowed,
@@ -70,6 +71,7 @@ from penstock.errors import (
 
 EXAMPLES = [
     KeyNotFound("ci"),
+    LastAdmin("key 'ci'"),
     NameTaken("key", "ci", "`penstock keys revoke ci` frees it"),
     PersonNotFound("ada"),
     TenantUnguarded("acme"),

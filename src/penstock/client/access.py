@@ -14,7 +14,14 @@ from penstock.client.as_tenant import AsTenant
 from penstock.client.asking import Asking, in_transaction
 from penstock.client.scopes import SCOPES, Scope
 from penstock.client.secret import Secret
-from penstock.errors import ConfigError, KeyNotFound, NameTaken, RolesUnfit, TenantUnguarded
+from penstock.errors import (
+    ConfigError,
+    KeyNotFound,
+    LastAdmin,
+    NameTaken,
+    RolesUnfit,
+    TenantUnguarded,
+)
 from penstock.sql import quote, roles
 from penstock.store import Executor, failures, standing
 from penstock.store.access import Access
@@ -135,15 +142,23 @@ class AccessCalls(Asking):
             raise KeyNotFound(key)
         return NewKey(key=_key(row), secret=made.key)
 
-    async def revoke_key(self, key: str, *, by: str | None = None) -> Sequence[str]:
+    async def revoke_key(
+        self, key: str, *, keep_admin: bool = False, by: str | None = None
+    ) -> Sequence[str]:
         """Let a key in no more: one by its id, by a name all that have it; the ids.
 
-        Services know within five seconds.
+        Services know within five seconds. With `keep_admin` the last key with the scope admin is
+        refused, unless a person has that role.
         """
         filters.texts(key=key)
         actor = self._actor(by)
-        rows = await self._ask(lambda on: Access(self.store).rows(on, "revoke_key", key, actor))
+        rows = await self._ask(
+            lambda on: Access(self.store).rows(on, "revoke_key", key, actor, keep_admin)
+        )
         if not rows:
+            found = [each for each in await self.keys() if key in (each.id, each.name)]
+            if keep_admin and found:
+                raise LastAdmin(f"key {key!r}")
             raise KeyNotFound(key)
         return [row["id"] for row in rows]
 

@@ -15,7 +15,7 @@ from penstock.client import filters
 from penstock.client.asking import Asking
 from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import hash_of
-from penstock.errors import ConfigError, NameTaken, PersonNotFound
+from penstock.errors import ConfigError, LastAdmin, NameTaken, PersonNotFound
 from penstock.store.access import Access
 from penstock.tasks.options import seconds
 
@@ -91,19 +91,25 @@ class PeopleCalls(Asking):
         role: Role | None = None,
         password_hash: str | None = None,
         disabled: bool | None = None,
+        keep_admin: bool = False,
         by: str | None = None,
     ) -> Person:
-        """Change a person; whose password changes, or who is disabled, is logged out everywhere."""
+        """Change a person; whose password changes, or who is disabled, is logged out everywhere.
+
+        With `keep_admin` the last admin stays one, unless a key has that scope.
+        """
         filters.texts(name=name)
         if role is not None:
             _check(name, role)
         actor = self._actor(by)
         row = await self._ask(
             lambda on: Access(self.store).row(
-                on, "set_person", name, role, password_hash, disabled, actor
+                on, "set_person", name, role, password_hash, disabled, actor, keep_admin
             )
         )
         if row is None:
+            if keep_admin and any(each.name == name for each in await self.people()):
+                raise LastAdmin(f"person {name!r}")
             raise PersonNotFound(name)
         return Person(**row)
 

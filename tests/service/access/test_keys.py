@@ -104,6 +104,49 @@ async def test_a_revoked_key_opens_nothing_once_it_is_forgotten(
         await app.revoke_key("read")
 
 
+async def test_the_last_admin_stays_one(service: Service, app: Penstock) -> None:
+    root = await app.create_key("root", scopes=["read", "admin"])
+    reader = await app.create_key("reader", scopes=["read"])
+    other = await app.create_key("other", scopes=["admin"])
+    await app.add_person("ada", role="admin", password_hash="x")
+    people, keys = "/api/v1/people", "/api/v1/keys"
+    async with asking(service, root.secret) as client:
+        # While there is another, each may go.
+        assert (await client.delete(f"{keys}/{other.key.id}")).status_code == 200
+        disabled = await client.patch(f"{people}/ada", json={"disabled": True})
+        assert disabled.status_code == 200
+        refused = await client.delete(f"{keys}/{root.key.id}")
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:penstock:last-admin")
+        assert (await client.delete(f"{keys}/{reader.key.id}")).status_code == 200
+        # One that was replaced is good for a day, which does not help for longer.
+        new = await client.post(f"{keys}/{root.key.id}/rotate", json={})
+        assert (await client.delete(f"{keys}/{new.json()['key']['id']}")).status_code == 409
+        enabled = await client.patch(f"{people}/ada", json={"disabled": False})
+        assert enabled.status_code == 200
+        assert (await client.delete(f"{keys}/{new.json()['key']['id']}")).status_code == 200
+        for change in ({"disabled": True}, {"role": "viewer"}):
+            refused = await client.patch(f"{people}/ada", json=change)
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:penstock:last-admin")
+        missing = await client.patch(f"{people}/nobody", json={"disabled": True})
+        assert missing.status_code == 404
+        assert (await client.delete(f"{keys}/{'0' * 12}")).status_code == 404
+    # Who reaches the database may.
+    await app.set_person("ada", disabled=True)
+
+
+async def test_of_two_admins_who_revoke_each_other_one_stays(
+    service: Service, app: Penstock
+) -> None:
+    one = await app.create_key("one", scopes=["admin"])
+    two = await app.create_key("two", scopes=["admin"])
+    async with asking(service, one.secret) as first, asking(service, two.secret) as second:
+        answers = await asyncio.gather(
+            first.delete(f"/api/v1/keys/{two.key.id}"), second.delete(f"/api/v1/keys/{one.key.id}")
+        )
+    assert sorted(answer.status_code for answer in answers)[0] == 200
+    assert len(await app.keys()) == 1
+
+
 async def test_an_expired_key_opens_nothing(
     forgetful: None, service: Service, app: Penstock, connection: asyncpg.Connection
 ) -> None:

@@ -43,11 +43,14 @@ async def add_person(given: PersonBody, request: Request, caller: Admin) -> Resp
 async def change_person(
     name: PersonName, given: PersonChange, request: Request, caller: Admin
 ) -> Response:
-    """Change role or password, or let somebody in no more, who is then logged out everywhere."""
+    """Change role or password, or let somebody in no more, who is then logged out everywhere.
+
+    The last admin stays one while no key has that scope.
+    """
     wiring = wiring_of(request)
     kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)
     client = wiring.client_of(caller)
     changed = await client.set_person(
-        name, role=given.role, password_hash=kept, disabled=given.disabled
+        name, role=given.role, password_hash=kept, disabled=given.disabled, keep_admin=True
     )
     return as_json(changed)

@@ -1,7 +1,19 @@
--- Let a key in no more: by its id, or by its name all that it stands for, replaced ones too.
-WITH revoked AS (
+-- Let a key in no more: by its id, or by its name all that it stands for, replaced ones too. With $3 not the last
+-- that may make others: the locks have two who revoke each other wait, or fail.
+WITH other_keys AS MATERIALIZED (
+    SELECT k.id FROM :"schema".api_key AS k
+     WHERE $3::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
+       AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp()) AND k.id <> $1::text AND k.name <> $1::text
+       FOR UPDATE
+), admins AS MATERIALIZED (
+    SELECT p.name FROM :"schema".person AS p
+     WHERE $3::boolean AND p.role = 'admin' AND p.disabled_at IS NULL
+       FOR UPDATE
+), revoked AS (
     UPDATE :"schema".api_key AS k SET revoked_at = clock_timestamp()
      WHERE (k.id = $1::text OR k.name = $1::text) AND k.revoked_at IS NULL
+       AND (NOT $3::boolean OR NOT 'admin' = ANY (k.scopes)
+            OR EXISTS (SELECT FROM other_keys) OR EXISTS (SELECT FROM admins))
     RETURNING k.id, k.name, k.tenant
 ), noted AS (
     INSERT INTO :"schema".audit (actor, action, tenant, target, detail)

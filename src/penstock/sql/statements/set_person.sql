@@ -1,11 +1,23 @@
 -- Change a person's role ($2), password ($3), or whether they are let in ($4 true: no more); what is NULL stays.
--- Who has another password or is let in no more is logged out everywhere.
-WITH changed AS (
+-- Who has another password or is let in no more is logged out everywhere. With $6 the last who may let others in stays.
+WITH admin_keys AS MATERIALIZED (
+    SELECT k.id FROM :"schema".api_key AS k
+     WHERE $6::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
+       AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+       FOR UPDATE
+), other_admins AS MATERIALIZED (
+    SELECT p.name FROM :"schema".person AS p
+     WHERE $6::boolean AND p.role = 'admin' AND p.disabled_at IS NULL AND p.name <> $1::text
+       FOR UPDATE
+), changed AS (
     UPDATE :"schema".person AS p
        SET role = coalesce($2::text, p.role), password_hash = coalesce($3::text, p.password_hash),
            disabled_at = CASE $4::boolean WHEN true THEN coalesce(p.disabled_at, clock_timestamp()) WHEN false THEN NULL
                                           ELSE p.disabled_at END
      WHERE p.name = $1::text
+       AND (NOT $6::boolean OR p.role <> 'admin' OR p.disabled_at IS NOT NULL
+            OR (coalesce($2::text, 'admin') = 'admin' AND NOT coalesce($4::boolean, false))
+            OR EXISTS (SELECT FROM admin_keys) OR EXISTS (SELECT FROM other_admins))
     RETURNING p.name, p.role, p.created_at, p.created_by, p.disabled_at
 ), left_out AS (
     DELETE FROM :"schema".login AS l USING changed AS c
