@@ -272,6 +272,26 @@ async def test_paths_are_taken_as_they_stand(app: Penstock, server: str) -> None
     assert await nothing_is_stored(app)
 
 
+async def test_probes_are_answered_while_all_connections_are_taken(app: Penstock) -> None:
+    sockets = Sockets(connections=4, probes=3)
+    async with Service(app, door=OpenDoor()) as service, serving(service, sockets=sockets) as url:
+        many = [await asyncio.open_connection("127.0.0.1", httpx.URL(url).port) for _ in range(9)]
+        try:
+            for path, expected in (("/livez", 200), ("/readyz", 200), ("/api/v1/jobs", 503)):
+                # Those that say nothing give way to one that asks.
+                head = await told(
+                    url, b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode()
+                )
+                assert status(head) == expected, path
+                assert b"connection: close" in head
+            reader, writer = many[0]
+            writer.write(b"GET /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        finally:
+            for _, writer in many:
+                writer.close()
+
+
 async def test_too_many_connections_are_closed_and_those_that_there_are_go_on(
     bounded: str,
 ) -> None:

@@ -18,6 +18,9 @@ from penstock.service.crowd import Crowd
 from penstock.service.problem import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
+PROBES: Final = frozenset({b"/livez", b"/readyz"})
+# A probe says at once what it wants.
+PROBE_SECONDS: Final = 2.0
 
 
 class Sockets(Struct, frozen=True, kw_only=True):
@@ -25,9 +28,12 @@ class Sockets(Struct, frozen=True, kw_only=True):
 
     `head` is the size of a request's line and headers in bytes, `head_seconds` the time in which
     they have to come; for `stalled_seconds` an answer may lie of which the client takes nothing.
+    While all connections are taken, `probes` more may each ask for `/livez` or `/readyz` once; the
+    oldest of those that have not asked yet gives way to the next.
     """
 
     connections: int = 4096
+    probes: int = 32
     head: int = 32 * 1024
     head_seconds: float = 10.0
     stalled_seconds: float = 30.0
@@ -47,8 +53,17 @@ _REFUSED: Any = _Refused()
 class Connection(HttpToolsProtocol):
     """A client that takes too much of something is cut off; the others do not notice."""
 
-    def __init__(self, sockets: Sockets, crowd: Crowd, refusal: bytes, **given: Any) -> None:
+    def __init__(
+        self,
+        sockets: Sockets,
+        crowd: Crowd,
+        refusal: bytes,
+        probing: dict[Connection, None],
+        **given: Any,
+    ) -> None:
+        """`probing` are the connections of a server that may only ask for probes, oldest first."""
         super().__init__(**given)
+        self._probing = probing
         self._sockets = sockets
         self._crowd = crowd
         self._refusal = refusal
@@ -60,12 +75,18 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._sockets.connections:
-            transport.abort()
-        else:
+        if len(self.connections) - len(self._probing) > self._sockets.connections:
+            self._probing[self] = None
+            if len(self._probing) > self._sockets.probes:
+                silent = (each for each in self._probing if each._has_not_asked())
+                oldest = next(silent, self)
+                del self._probing[oldest]
+                oldest.transport.abort()
+        if not transport.is_closing():
             self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._probing.pop(self, None)
         self._expect_nothing()
         self._take_on()
         self._unset_keepalive_if_required()
@@ -98,7 +119,9 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_head = False
         self._expect_nothing()
-        if self._is_one_too_many():
+        if self in self._probing:
+            self._answer_probe()
+        elif self._is_one_too_many():
             self._refuse()
         else:
             super().on_headers_complete()
@@ -122,6 +145,20 @@ class Connection(HttpToolsProtocol):
         self.transport.write(_written(found))
         self.transport.close()
 
+    def _has_not_asked(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is None
+
+    def _answer_probe(self) -> None:
+        if self.url.partition(b"?")[0] in PROBES and not self.parser.should_upgrade():
+            super().on_headers_complete()
+            self.cycle.keep_alive = False
+        else:
+            told = f"All of {self._sockets.connections:,} connections are taken: come again."
+            self.cycle = _REFUSED
+            self.transport.write(_written(Problem(503, "busy", told, headers=CLOSE)))
+            self.transport.close()
+
     def _is_one_too_many(self) -> bool:
         """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
         if not self._crowd.is_full:
@@ -144,6 +181,8 @@ class Connection(HttpToolsProtocol):
     def _expect_more(self) -> None:
         self._expect_nothing()
         seconds = self._sockets.head_seconds
+        if self in self._probing:
+            seconds = min(seconds, PROBE_SECONDS)
         self._expecting = self.loop.call_later(seconds, self.transport.abort)
 
     def _expect_nothing(self) -> None:
@@ -170,7 +209,7 @@ class Connection(HttpToolsProtocol):
 
 def protocol(sockets: Sockets, crowd: Crowd) -> Callable[..., Connection]:
     """What uvicorn makes connections with."""
-    return partial(Connection, sockets, crowd, _written(crowd.refusal()))
+    return partial(Connection, sockets, crowd, _written(crowd.refusal()), {})
 
 
 def _written(problem: Problem) -> bytes:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import uvicorn
+from msgspec.structs import replace
 
 from penstock.service.connection import Sockets, protocol
 from penstock.service.service import Service
+
+logger = logging.getLogger("penstock.service")
 
 # What requests have to end after a stop was asked for; streams end by themselves.
 GRACE: Final = 10
@@ -20,6 +24,8 @@ GRACE: Final = 10
 CLOSE_WAIT: Final = 5.0
 BACKLOG: Final = 2048
 KEEP_ALIVE: Final = 30
+# Files that a process has open beside its clients: connections to the database, uploads, logs.
+OTHER_FILES: Final = 512
 # What a client may say over a WebSocket is short.
 MESSAGE: Final = 16 * 1024
 
@@ -63,7 +69,7 @@ class Server:
         config = uvicorn.Config(
             service,
             loop="none",
-            http=cast(Any, protocol(sockets or Sockets(), service.crowd)),
+            http=cast(Any, protocol(with_files_for(sockets or Sockets()), service.crowd)),
             lifespan="off",
             log_config=None,
             access_log=access_log,
@@ -123,6 +129,27 @@ def listening_at(host: str, port: int) -> socket.socket:
         raise
     bound.setblocking(False)
     return bound
+
+
+def with_files_for(sockets: Sockets) -> Sockets:
+    """Let the process have a file for each connection, or take fewer connections.
+
+    A process that has no files left accepts nobody, probes neither. Many systems begin with 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = sockets.connections + sockets.probes + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return sockets
+    if hard == resource.RLIM_INFINITY or hard >= wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return sockets
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    fewer = min(sockets.connections, max(hard - sockets.probes - OTHER_FILES, hard // 2))
+    logger.warning(
+        "This process may open %d files, so the server takes %d connections instead of %d: raise "
+        "the limit (`ulimit -n`, or LimitNOFILE= of a unit).", hard, fewer, sockets.connections,
+    )  # fmt: skip
+    return replace(sockets, connections=fewer)
 
 
 def without_query(record: logging.LogRecord) -> bool:
