@@ -202,7 +202,9 @@ def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handb
     far.mkdir(parents=True)
     (far / "far.md").write_text("# Far\n\nAway.\n")
     ended = said(
-        penstock, "ingest", "handbook", "handbook/", "handbook/../handbook/keys.md", code=3
+        penstock,
+        *("ingest", "--follow-links", "handbook", "handbook/", "handbook/../handbook/keys.md"),
+        code=3,
     )
     assert (ended["total"], ended["completed"], ended["failed"]) == (8, 4, 4)
     errors = {each["path"][-20:]: each["reason"] for each in ended["errors"]}
@@ -212,6 +214,53 @@ def test_a_file_that_cannot_be_taken_in_stops_no_other(penstock: Commands, handb
     assert "give it another one" in errors["odd\\xff.md"]
     assert errors["unreadable.md"] == "It cannot be read: Input/output error."
     penstock.run("search", "\udcff\udcfe")  # no words, and no surprise
+
+
+@pytest.fixture
+def linked(tmp_path: Path, handbook: Path) -> Path:
+    """The handbook with links in it, three of which lead out of it."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "salaries.md").write_text("# Salaries\n\nNobody's business.\n")
+    (tmp_path / "private" / "back").symlink_to(tmp_path / "private", target_is_directory=True)
+    (tmp_path / "secret.md").write_text("# Secret\n\nNobody's business.\n")
+    (handbook / "alias.md").symlink_to("office/travel.md")
+    (handbook / "branch").symlink_to("office", target_is_directory=True)
+    (handbook / "secret.md").symlink_to("../secret.md")
+    (handbook / "office" / "up").symlink_to(tmp_path, target_is_directory=True)
+    (handbook / "people").symlink_to(tmp_path / "private", target_is_directory=True)
+    return handbook
+
+
+def test_links_do_not_leave_the_folder_unless_asked(tmp_path: Path, linked: Path) -> None:
+    finding = Finding([linked])
+    [found] = finding.folders.values()
+    assert sorted(found) == ["alias.md", "keys.md", "office/travel.md"]
+    assert sorted(finding.leading_out) == [
+        *(str(linked / name) for name in ("office/up", "people", "secret.md"))
+    ]
+    assert not finding.troubles
+
+    followed = Finding([linked], follow_links=True)
+    [found] = followed.folders.values()
+    assert sorted(found) == [
+        *("alias.md", "keys.md", "office/travel.md", "people/salaries.md", "secret.md")
+    ]
+    assert not followed.leading_out
+
+    # A link that is named is meant, and so is the folder that it leads to.
+    (tmp_path / "named").symlink_to(linked, target_is_directory=True)
+    [file, folder] = Finding([linked / "secret.md", tmp_path / "named"]).folders.values()
+    assert list(file) == ["secret.md"]
+    assert sorted(folder) == ["alias.md", "keys.md", "office/travel.md"]
+
+
+def test_links_that_were_left_out_are_told(penstock: Commands, linked: Path) -> None:
+    asked = ("ingest", "handbook", "--no-wait")
+    assert said(penstock, *asked)["leading_out"] == 3
+    shown = penstock.run(*asked)
+    assert shown.returncode == 0
+    assert "3 links lead out of the folder: --follow-links takes that in." in shown.stdout
+    assert "leading_out" not in said(penstock, *asked, "--follow-links")
 
 
 async def test_a_file_that_changes_while_it_is_read_is_left_out(

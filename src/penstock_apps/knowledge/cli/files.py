@@ -38,10 +38,14 @@ class Finding:
     """The files of each folder; what cannot be looked at is told, and the rest goes on.
 
     A file that is named itself belongs to the folder it is in. Hidden files and folders are left
-    out, and what tools make for themselves, unless they are named.
+    out, and what tools make for themselves, unless they are named. Links do not leave the folder,
+    unless they are followed: who fills a folder does not choose which other files are read.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], *, follow_links: bool = False) -> None:
+        self._follow_links = follow_links
+        # Links that lead out of the folders they are in, and were left out.
+        self.leading_out: list[str] = []
         self.folders: dict[Path, dict[str, Found]] = {}
         self.troubles: list[Trouble] = []
         # Of the folders: those that were named, and those that could not be looked at as a whole.
@@ -95,15 +99,53 @@ class Finding:
             self._partial.add(folder)
             self.troubles.append(Trouble(_shown(str(error.filename)), _why(error)))
 
-        for place, folders, names in os.walk(folder, onerror=cannot_look):
-            folders[:] = sorted(name for name in folders if not _is_left_out(name))
+        real = os.path.realpath(folder)
+        seen = {real}
+        for place, folders, names in os.walk(
+            folder, onerror=cannot_look, followlinks=self._follow_links
+        ):
+            wanted = sorted(name for name in folders if not _is_left_out(name))
+            folders[:] = [each for each in wanted if self._enters(Path(place, each), seen)]
             for name in sorted(names):
                 file = Path(place) / name
                 try:
-                    if not _is_left_out(name) and file.is_file():
+                    if not _is_left_out(name) and file.is_file() and self._takes(file, real):
                         yield file
                 except OSError as error:
                     cannot_look(error)
+
+    def _takes(self, file: Path, root: str) -> bool:
+        """Whether a file is in its folder, or may be elsewhere."""
+        if self._follow_links or not _is_link(file) or _is_below(os.path.realpath(file), root):
+            return True
+        self.leading_out.append(str(file))
+        return False
+
+    def _enters(self, folder: Path, seen: set[str]) -> bool:
+        """Whether to look into a folder: into a link if links are followed, but nowhere twice."""
+        if not _is_link(folder):
+            return True
+        real = os.path.realpath(folder)
+        if not self._follow_links:
+            if not any(_is_below(real, each) for each in seen):
+                self.leading_out.append(str(folder))
+            return False
+        # What is below the root is found without the link, and what is above it has it in it.
+        if any(_is_below(real, each) or _is_below(each, real) for each in seen):
+            return False
+        seen.add(real)
+        return True
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False  # Who looks into it is told why that cannot be.
+
+
+def _is_below(path: str, root: str) -> bool:
+    return os.path.commonpath([path, root]) == root
 
 
 def _is_left_out(name: str) -> bool:

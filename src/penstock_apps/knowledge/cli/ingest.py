@@ -54,6 +54,12 @@ def ingest(
         bool,
         typer.Option("--prune", help="Delete documents whose files are gone from these folders."),
     ] = False,
+    follow_links: Annotated[
+        bool,
+        typer.Option(
+            "--follow-links", help="Take in what links in these folders lead to elsewhere, too."
+        ),
+    ] = False,
     effort: Effort,
     where: Where,
     output: Output,
@@ -63,8 +69,9 @@ def ingest(
     What has not changed since the last time is left alone, and of what has, only the changed parts
     are embedded again. What is gone from a folder stays in the knowledge base, unless --prune is
     given; nothing is pruned of a folder that is empty or could not be read as a whole. Hidden files
-    and folders, __pycache__ and node_modules are left out, unless they are named. Links to folders
-    are not followed. The exit code is 3 if some files failed.
+    and folders, __pycache__ and node_modules are left out, unless they are named. Links that lead
+    out of their folder are left out as well, unless --follow-links is given. The exit code is 3 if
+    some files failed.
     """
     expect_knowledge()
 
@@ -80,7 +87,7 @@ def ingest(
 
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    found = Finding(paths)
+    found = Finding(paths, follow_links=follow_links)
     app = Penstock()
     where.lead(app)
     with plain_errors(app.database), screen_for(output) as screen:

@@ -234,6 +234,7 @@ class Ingesting:
             pending=sum(held is not None and held.is_under_way for held in came.values()),
             gone=0 if self._wish.prunes else self._pruning.gone,
             removed=self._pruning.removed if self._wish.prunes else None,
+            leading_out=len(self._found.leading_out),
             errors=tuple(errors),
             skips=tuple(skips),
         )

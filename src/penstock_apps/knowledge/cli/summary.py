@@ -35,12 +35,19 @@ class Summary(Struct, frozen=True, kw_only=True):
     # Documents without a file: those that stay, and those that were deleted, if that was wanted.
     gone: int = 0
     removed: int | None = None
+    # Links that lead out of their folders.
+    leading_out: int = 0
     noun: str = "file"
     skips: tuple[Trouble, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """As programs read it."""
-        more = {"pending": self.pending or None, "gone": self.gone or None, "removed": self.removed}
+        more = {
+            "pending": self.pending or None,
+            "gone": self.gone or None,
+            "removed": self.removed,
+            "leading_out": self.leading_out or None,
+        }
         return {
             "batch": self.batch,
             "total": self.total,
@@ -74,6 +81,11 @@ class Summary(Struct, frozen=True, kw_only=True):
         if self.gone:
             those = "document has" if self.gone == 1 else "documents have"
             lines.append(f"{self.gone:,} {those} no file any more: --prune deletes such documents.")
+        if self.leading_out:
+            those = "link leads" if self.leading_out == 1 else "links lead"
+            lines.append(
+                f"{self.leading_out:,} {those} out of the folder: --follow-links takes that in."
+            )
         for title, some in (("Failed", self.errors), ("Skipped now", self.skips)):
             if some:
                 lines += [
