@@ -50,6 +50,38 @@ async def test_what_is_gone_is_told_and_deleted_only_if_that_is_wanted(
     assert "1 file: 1 unchanged." in penstock.run(*asked, "--prune").stdout
 
 
+def moved_to(folder: Path, name: str) -> Path:
+    return folder.rename(folder.with_name(name))
+
+
+async def test_renamed_folder_is_told_with_what_removes_its_old_source(
+    penstock: Commands, shelved: Path, scene: Scene
+) -> None:
+    old = str(await scene.value("SELECT id FROM k.source"))
+    # Of another machine, perhaps: nothing of it is here.
+    other = NewSource("files", "elsewhere", "/nowhere/elsewhere")
+    library = scene.knowledge.of(scene.shop, "acme")
+    await scene.add(library, {"else.md": "Something else."}, base="default", source=other)
+    moved = moved_to(shelved, "manual")
+    asked = ("ingest", str(moved), "--tenant", "acme", "--no-wait")
+    [told] = said(penstock, *asked)["renamed"]
+    assert (told["source"], told["folder"], told["documents"]) == (old, str(shelved), 3)
+    assert told["remedy"] == f"penstock knowledge delete source {old} --tenant acme"
+    shown = penstock.run(*asked)
+    assert f"{shelved} is not there any more, and its files are in this folder now." in shown.stdout
+    assert f"`{told['remedy']}` removes what came from there." in shown.stdout
+
+    penstock.run(*told["remedy"].split()[1:], "--yes")
+    assert "renamed" not in said(penstock, *asked)
+
+
+async def test_folder_that_is_there_as_well_is_no_renamed_one(
+    penstock: Commands, shelved: Path
+) -> None:
+    copied = shutil.copytree(shelved, shelved.with_name("manual"))
+    assert "renamed" not in said(penstock, "ingest", str(copied), "--tenant", "acme", "--no-wait")
+
+
 async def test_nothing_is_pruned_of_a_folder_that_is_empty_or_not_read_as_a_whole(
     penstock: Commands, shelved: Path, scene: Scene
 ) -> None:

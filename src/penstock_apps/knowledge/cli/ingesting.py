@@ -15,6 +15,7 @@ from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
 from penstock_apps.knowledge.cli.meanwhile import Needed
 from penstock_apps.knowledge.cli.pruning import Pruning
+from penstock_apps.knowledge.cli.renamed import renamed
 from penstock_apps.knowledge.cli.screen import Screen
 from penstock_apps.knowledge.cli.summary import Summary, Trouble
 from penstock_apps.knowledge.cli.working import (
@@ -234,6 +235,7 @@ class Ingesting:
             pending=sum(held is not None and held.is_under_way for held in came.values()),
             gone=0 if self._wish.prunes else self._pruning.gone,
             removed=self._pruning.removed if self._wish.prunes else None,
+            renamed=tuple(await renamed(self._library, self._base, self._found.folders)),
             leading_out=len(self._found.leading_out),
             errors=tuple(errors),
             skips=tuple(skips),

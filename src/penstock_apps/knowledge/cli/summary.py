@@ -18,6 +18,23 @@ class Trouble(Struct, frozen=True):
     reason: str
 
 
+class Renamed(Struct, frozen=True):
+    """A folder that has another name now: its source, what that has, what removes it."""
+
+    source: str
+    folder: str
+    documents: int
+    remedy: str
+
+    def __str__(self) -> str:
+        what = counted(self.documents, "document")
+        are = "is" if self.documents == 1 else "are"
+        return (
+            f"{self.folder} is not there any more, and its files are in this folder now. {what} "
+            f"from there {are} still searched: `{self.remedy}` removes what came from there."
+        )
+
+
 class Summary(Struct, frozen=True, kw_only=True):
     """How many files went in, and what that took."""
 
@@ -37,16 +54,18 @@ class Summary(Struct, frozen=True, kw_only=True):
     removed: int | None = None
     # Links that lead out of their folders.
     leading_out: int = 0
+    renamed: tuple[Renamed, ...] = ()
     noun: str = "file"
     skips: tuple[Trouble, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """As programs read it."""
-        more = {
+        more: dict[str, Any] = {
             "pending": self.pending or None,
             "gone": self.gone or None,
             "removed": self.removed,
             "leading_out": self.leading_out or None,
+            "renamed": self.renamed or None,
         }
         return {
             "batch": self.batch,
@@ -59,7 +78,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             "embedded": self.embedded,
             "seconds": self.seconds,
             "errors": self.errors,
-        } | {name: number for name, number in more.items() if number is not None}
+        } | {name: value for name, value in more.items() if value is not None}
 
     def __str__(self) -> str:
         counts = {
@@ -81,6 +100,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         if self.gone:
             those = "document has" if self.gone == 1 else "documents have"
             lines.append(f"{self.gone:,} {those} no file any more: --prune deletes such documents.")
+        lines += map(str, self.renamed)
         if self.leading_out:
             those = "link leads" if self.leading_out == 1 else "links lead"
             lines.append(

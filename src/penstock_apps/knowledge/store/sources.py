@@ -58,6 +58,13 @@ class Sources:
         found: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
         return found
 
+    async def copies(
+        self, on: Connection, tenant: str, some: Sequence[int], of: Sequence[int], most: int
+    ) -> Sequence[int]:
+        """Those of some sources that mostly hold the same files as others, as far as looked at."""
+        rows = await on.fetch(self._sql("find_copies"), tenant, list(some), list(of), most)
+        return [row["id"] for row in rows]
+
     async def get(self, on: Connection, tenant: str, source: int) -> Source:
         row = await on.fetchrow(self._sql("get_source"), tenant, source)
         if row is None:
