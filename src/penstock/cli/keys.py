@@ -22,6 +22,7 @@ class ScopeName(StrEnum):
     enqueue = "enqueue"
     operate = "operate"
     admin = "admin"
+    on_behalf = "on_behalf"
 
 
 Which = Annotated[str, typer.Argument(metavar="KEY", help="Its name, or its id.")]
@@ -66,7 +67,8 @@ def create_key(
         list[ScopeName],
         typer.Option(
             help="What it may do; may be given several times. read: look; enqueue: enqueue jobs; "
-            "operate: cancel, retry, pause, change settings; admin: keys, people, the audit."
+            "operate: cancel, retry, pause, change settings; admin: keys, people, the audit; "
+            "on_behalf: name the person whom it enqueues for."
         ),
     ],
     tenant: Annotated[

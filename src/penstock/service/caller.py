@@ -8,6 +8,7 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from penstock.client.scopes import Scope
+from penstock.service.problem import Problem
 
 # Where the gate leaves the caller in a connection's scope.
 CALLER: Final = "penstock.caller"
@@ -21,6 +22,19 @@ class Caller(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     csrf: str | None = None
     """What requests that change something have to bring, of one whom the browser vouches for."""
+
+
+def requester(caller: Caller, person: str | None) -> str:
+    """Who asks for a job: the caller, or the person whom a trusted key names."""
+    if person is None or person == caller.name:
+        return caller.name
+    if "on_behalf" not in caller.scopes:
+        told = (
+            f"requested_by is {caller.name} itself. A key needs the scope 'on_behalf' to name a "
+            "person; who is logged in asks for themselves."
+        )
+        raise Problem(403, "not-allowed", told, fields=[("requested_by", told)])
+    return person
 
 
 class Door(Protocol):

@@ -13,7 +13,7 @@ from penstock.errors import (
     PayloadTooLarge,
     UnknownTask,
 )
-from penstock.service.caller import Caller
+from penstock.service.caller import Caller, requester
 from penstock.service.models.jobs import NewJob, OptionsBody
 from penstock.service.problem import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem
 from penstock.tasks import Request
@@ -28,7 +28,7 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
     if wrong := task.arguments.parameters.misfits(given.args):
         raise _misfit({f"args.{name}": told for name, told in wrong.items()}, place)
     try:
-        options = task.options(requested_by=caller.name, **_values(given.options, caller))
+        options = task.options(**_values(given.options, caller))
     except PayloadTooLarge:
         raise
     except (ConfigError, PayloadRefused) as error:
@@ -46,6 +46,7 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
 def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
     given = options.model_dump(exclude_unset=True)
     values = {name: value for name, value in given.items() if value is not None}
+    values["requested_by"] = requester(caller, options.requested_by)
     if caller.tenant is not None:
         values.setdefault("tenant", caller.tenant)
     return values

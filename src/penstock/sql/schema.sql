@@ -4953,7 +4953,7 @@ CREATE TABLE penstock.api_key (
     CONSTRAINT api_key_admin_has_no_tenant CHECK (((tenant IS NULL) OR (NOT ('admin'::text = ANY (scopes))))),
     CONSTRAINT api_key_id_is_a_word CHECK ((id ~ '^[0-9a-z]{8,32}$'::text)),
     CONSTRAINT api_key_name_not_empty CHECK ((name <> ''::text)),
-    CONSTRAINT api_key_scopes_are_known CHECK (((scopes <@ '{read,enqueue,operate,admin}'::text[]) AND (cardinality(scopes) > 0))),
+    CONSTRAINT api_key_scopes_are_known CHECK (((scopes <@ '{read,enqueue,operate,admin,on_behalf}'::text[]) AND (cardinality(scopes) > 0))),
     CONSTRAINT api_key_secret_hash_is_sha256 CHECK ((octet_length(secret_hash) = 32)),
     CONSTRAINT api_key_tenant_not_empty CHECK ((tenant <> ''::text))
 );

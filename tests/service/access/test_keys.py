@@ -8,9 +8,12 @@ import httpx
 import pytest
 
 from penstock import Penstock
+from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import Secret
 from penstock.errors import ConfigError, KeyNotFound, NameTaken
 from penstock.service import Service, door
+from penstock.service.caller import Caller, requester
+from penstock.service.problem import Problem
 from tests.fixtures.database import Database
 from tests.service.access.conftest import Asks, asking
 
@@ -78,6 +81,29 @@ async def test_a_job_says_which_key_asked_for_it(app: Penstock, asks: Asks) -> N
     client = await asks("enqueue")
     job = (await client.post(JOBS, json=NEW)).json()["id"]
     assert (await app.get(job)).requested_by == "key:enqueue"
+
+
+async def test_only_a_trusted_key_names_the_person_who_asks(app: Penstock, asks: Asks) -> None:
+    asked = NEW | {"options": {"requested_by": "ada"}}
+    trusted = await asks("enqueue", "on_behalf")
+    job = (await trusted.post(JOBS, json=asked)).json()["id"]
+    assert (await app.get(job)).requested_by == "ada"
+    many = await trusted.post("/api/v1/bulk/jobs", json={"jobs": [asked, NEW]})
+    named = [(await app.get(each["id"])).requested_by for each in many.json()["jobs"]]
+    assert named == ["ada", "key:enqueue-on_behalf"]
+
+    refused = await (await asks("read", "enqueue", "operate", "admin")).post(JOBS, json=asked)
+    assert refused.status_code == 403
+    assert [each["field"] for each in refused.json()["fields"]] == ["requested_by"]
+    assert "on_behalf" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_people_ask_for_themselves_alone(role: Role) -> None:
+    ada = Caller(name="ada", scopes=ROLES[role])
+    assert requester(ada, None) == requester(ada, "ada") == "ada"
+    with pytest.raises(Problem):
+        requester(ada, "grace")
 
 
 async def test_only_the_hash_of_a_secret_is_kept(

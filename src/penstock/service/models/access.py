@@ -34,7 +34,7 @@ class KeyBody(Closed):
     """A key to be made; `expires` is in how many seconds."""
 
     name: KeyName
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=4)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
     tenant: Annotated[str, Field(pattern=PLAIN)] | None = None
     expires: Life | None = None
 

@@ -93,6 +93,10 @@ class OptionsBody(Closed):
     lane: Name | None = None
     tenant: Tenant | None = None
     subject: Subject | None = None
+    requested_by: Annotated[
+        Name | None,
+        Field(description="The person who asks, for a key with the scope `on_behalf`."),
+    ] = None
     tags: Annotated[list[Tag], Field(max_length=32)] | None = None
     meta: dict[str, Any] | None = None
     idempotency_key: Subject | None = None
