@@ -219,6 +219,11 @@ async def test_many_are_changed_at_once_and_each_is_answered_for(app: Penstock, 
     }
     assert await app.unblock_many([first]) == {first.id: "cancelled"}
     assert await app.retry_many([first]) == {first.id: "ready"}
+    await worker_of(app).drain()
+    assert await app.retry_many([first, second], completed=False) == {
+        first.id: "completed",
+        second.id: "ready",
+    }
     assert await app.delete_many([first, second]) == {first.id: "deleted", second.id: "deleted"}
     assert await app.unique_holders([first, "nonsense"]) == {}
 

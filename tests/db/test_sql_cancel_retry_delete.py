@@ -124,6 +124,19 @@ async def test_a_retry_removes_the_progress_of_what_comes_back(engine: Engine) -
     assert [row["job"] for row in left] == [held["id"]]
 
 
+async def test_a_retry_leaves_those_that_ended_otherwise_as_they_are(engine: Engine) -> None:
+    lease = await engine.lease()
+    done, failed = await engine.attempt(lease), await engine.attempt(lease)
+    await engine.settle([done])
+    await engine.settle([failed], states="failed", reasons="exhausted")
+    rows = await engine.call(
+        "retry_v2", ids=[done["id"], failed["id"]], states=["failed", "cancelled"]
+    )
+    assert [row["answer"] for row in rows] == ["completed", "ready"]
+    assert (await engine.job(done["id"]))["state"] == "completed"
+    assert await engine.live(done["id"]) is None
+
+
 async def test_an_attempt_without_an_error_stays_known_after_a_retry(engine: Engine) -> None:
     engine.now = NOON
     attempt = await engine.attempt()

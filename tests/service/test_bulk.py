@@ -9,6 +9,7 @@ import pytest
 from penstock import Penstock
 from penstock.service import acting
 from tests.fixtures.dead import dead
+from tests.fixtures.worker import worker_of
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +120,25 @@ async def test_dead_letters_are_retried_by_a_filter(
 
     assert (done["matched"], done["changed"]) == (3, 3)
     assert await states(http, [*failed, *waiting]) == ["ready"] * 4
+
+
+async def test_a_completed_job_of_a_selection_runs_again_only_if_that_is_said(
+    http: httpx.AsyncClient, app: Penstock, connection: asyncpg.Connection
+) -> None:
+    [done] = await enqueued(http, 1)
+    await worker_of(app).drain()
+    [failed] = await dead(connection, 1)
+
+    acted = await act(http, "retry", ids=[done, failed])
+    assert (acted["changed"], acted["left"]) == (1, {done: "completed"})
+    acted = await act(http, "retry", filter={"task": "greet"})
+    assert (acted["matched"], await states(http, [done])) == (0, ["completed"])
+
+    acted = await act(http, "retry", ids=[done], completed=True)
+    assert (acted["changed"], acted["left"]) == (1, {})
+    await worker_of(app).drain()
+    acted = await act(http, "retry", filter={"task": "greet", "state": ["completed"]})
+    assert (acted["changed"], await states(http, [done])) == (1, ["ready"])
 
 
 async def test_dead_letters_are_retried_in_several_calls_and_none_twice(

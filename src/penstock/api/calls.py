@@ -162,11 +162,13 @@ class AsyncApi(Asking):
         filter: Mapping[str, Any] | None = None,
         until: str | None = None,
         after: str | None = None,
+        completed: bool = False,
         dry_run: bool = False,
     ) -> Acted:
         """Change many jobs: some by their ids, or by a filter those not newer than `until`.
 
-        A dry run counts, and gives the `until`. Call again with `after` while there is one.
+        A dry run counts, and gives the `until`. Call again with `after` while there is one. A retry
+        by ids leaves those that have completed, unless it says `completed`.
         """
         given: dict[str, Any] = {
             "ids": None if jobs is None else [id_of(job) for job in jobs],
@@ -175,7 +177,7 @@ class AsyncApi(Asking):
             "after": after,
         }
         body = {name: value for name, value in given.items() if value is not None}
-        body |= {"action": action, "dry_run": dry_run}
+        body |= {"action": action, "dry_run": dry_run} | ({"completed": True} if completed else {})
         return await self.ask("POST", "/bulk/actions", Acted, body=body, safe=dry_run)
 
     # Batches and workflows

@@ -38,6 +38,10 @@ class Verb:
 
 # In a workflow a job comes back blocked while those live that it waits for.
 RETRY = Verb("retried", {"ready", "blocked"}, Client.retry_many)
+# One that completes while people are asked, or while others are changed, does not run again.
+RETRY_UNFINISHED = Verb(
+    RETRY.past, RETRY.answers, lambda client, jobs: client.retry_many(jobs, completed=False)
+)
 CANCEL = Verb("cancelled", {"cancelled"}, Client.cancel_many)
 DELETE = Verb("deleted", {"deleted"}, Client.delete_many)
 UNBLOCK = Verb("unblocked", {"ready"}, lambda client, jobs: client.unblock_many(jobs, by=user()))
@@ -59,6 +63,11 @@ class Which:
                 "--tenant goes with ids"
             )
         return cls(list(dict.fromkeys(ids or ())), filter, states)
+
+    @property
+    def meant(self) -> list[StateName]:
+        """The states that a filter is about."""
+        return self.filter.state or self.states
 
     async def pages(self, queue: Reached) -> AsyncIterator[tuple[list[str], bool]]:
         """Their ids, a page at a time, and whether there is a next one."""
@@ -87,6 +96,10 @@ def change(
         completed = asyncio.run(_completed(which, where))
         if completed:
             confirm(_rerun(verb, completed).strip())
+        else:
+            verb = RETRY_UNFINISHED
+    if verb is RETRY and not which.ids and StateName.completed not in which.meant:
+        verb = RETRY_UNFINISHED
     asyncio.run(_change(verb, which, where)).show(output)
 
 
@@ -135,7 +148,7 @@ async def _change(verb: Verb, which: Which, where: Where) -> Changed:
                 left = {job: why for job, why in answers.items() if why not in verb.answers}
                 changed.number += len(answers) - len(left)
                 changed.left |= left
-                if verb is RETRY:
+                if verb in (RETRY, RETRY_UNFINISHED):
                     back = [key for job, key in _keys(list(answers)).items() if job not in left]
                     changed.workflows += await workflows.cut_off(queue.on, back)
                 status.update(f"{counted(changed.number, 'job')} {verb.past} …")

@@ -22,9 +22,13 @@ class ManyCalls(Asking):
     there is none, or `held` if its unique key is another's.
     """
 
-    async def retry_many(self, jobs: Sequence[JobId]) -> dict[str, str]:
-        """Run jobs again; those are `ready` or, while others are before them, `blocked`."""
-        return await self._change_many(jobs, partial(self.store.retry, by=self._by))
+    async def retry_many(self, jobs: Sequence[JobId], *, completed: bool = True) -> dict[str, str]:
+        """Run jobs again; those are `ready` or, while others are before them, `blocked`.
+
+        `completed=False` leaves those that have completed, also those that do just now.
+        """
+        retry = partial(self.store.retry, completed=completed, by=self._by)
+        return await self._change_many(jobs, retry)
 
     async def cancel_many(self, jobs: Sequence[JobId], reason: str = "requested") -> dict[str, str]:
         """End jobs now, running or not; those are `cancelled`."""

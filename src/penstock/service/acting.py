@@ -39,7 +39,7 @@ async def act(client: Client, action: Action, caller: Caller) -> Acted:
     if (action.ids is None) == (action.filter is None):
         told = "either `ids` or a `filter`"
         raise Problem(422, "does-not-fit", f"An action takes {told}.", fields=[("ids", told)])
-    change = _changes(client, caller)[action.action]
+    change = _changes(client, action, caller)[action.action]
     if action.ids is not None:
         return await _selected(client, action, change)
     which = _filter(action)
@@ -49,10 +49,16 @@ async def act(client: Client, action: Action, caller: Caller) -> Acted:
     return await _filtered(client, action, which, until, change)
 
 
-def _changes(client: Client, caller: Caller) -> dict[str, Change]:
+def _meant_completed(action: Action) -> bool:
+    """Whether completed jobs are to run again: only if somebody said so."""
+    states = action.filter.state if action.filter is not None else None
+    return action.completed or "completed" in (states or ())
+
+
+def _changes(client: Client, action: Action, caller: Caller) -> dict[str, Change]:
     return {
         "cancel": lambda ids: client.cancel_many(ids, f"requested by {caller.name}"),
-        "retry": client.retry_many,
+        "retry": lambda ids: client.retry_many(ids, completed=_meant_completed(action)),
         "delete": client.delete_many,
     }
 

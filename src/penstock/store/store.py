@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 
 from penstock import sql
-from penstock.job import Job
+from penstock.job import COMPLETED, FINAL, Job
 from penstock.store import enqueue, settle
 from penstock.store.claim import Attempt, Line
 from penstock.store.pool import Executor, Own
@@ -284,9 +284,10 @@ class Store:
         return {row["id"]: row["answer"] for row in rows}
 
     async def retry(
-        self, on: Executor, ids: Sequence[int], *, by: str | None = None
+        self, on: Executor, ids: Sequence[int], *, completed: bool = True, by: str | None = None
     ) -> dict[int, str]:
-        rows = await on.fetch(self.statement("retry"), list(ids), by)
+        states = [state for state in sorted(FINAL) if completed or state != COMPLETED]
+        rows = await on.fetch(self.statement("retry"), list(ids), by, states)
         return {row["id"]: row["answer"] for row in rows}
 
     async def delete(

@@ -138,7 +138,8 @@ class Action(Closed):
     """What to do with a selection: `ids`, or a `filter` of jobs that are not newer than `until`.
 
     With `dry_run` nothing is changed: the answer counts, and its `until` freezes the filter. A call
-    changes at most some thousands; `after` says where the next goes on.
+    changes at most some thousands; `after` says where the next goes on. A retry of `ids` leaves
+    completed jobs, unless `completed` is true.
     """
 
     action: Literal["cancel", "retry", "delete"]
@@ -146,4 +147,5 @@ class Action(Closed):
     filter: JobFilter | None = None
     until: Id | None = None
     after: Annotated[str, Field(pattern=AFTER)] | None = None
+    completed: StrictBool = False
     dry_run: StrictBool = False

@@ -1,12 +1,13 @@
 -- Run jobs again: a final one comes back under its id with fresh chances and without progress or result, a scheduled
 -- one is due now.
 -- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
--- state of one that ended just now, and that somebody else is changing.
+-- state of one that ended just now, and that somebody else is changing, or that is not among p_states.
 --
 -- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that
 -- come back in the same call; and a job that still waits waits for it again, if it had counted its end.
-CREATE FUNCTION :"schema".retry_v2(p_ids bigint[], p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (id bigint, answer text)
+CREATE FUNCTION :"schema".retry_v2(
+    p_ids bigint[], p_now timestamptz DEFAULT NULL, p_states text[] DEFAULT '{completed,failed,cancelled}'
+) RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -39,12 +40,22 @@ BEGIN
                                    WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
         -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
+        -- The state is asked for behind a fence: beside the ids it could lead the planner to the index of all that have
+        -- failed.
         IF NOT v_holds THEN
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h
-                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE);
+            v_ids := ARRAY(
+                WITH named AS MATERIALIZED (
+                    SELECT h.id, h.state FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
+                )
+                SELECT n.id FROM named AS n WHERE n.state = ANY (p_states) ORDER BY n.id);
         ELSE
-            v_ids := ARRAY(SELECT h.id FROM job_history AS h
-                            WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE SKIP LOCKED);
+            v_ids := ARRAY(
+                WITH named AS MATERIALIZED (
+                    SELECT h.id, h.state FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE SKIP LOCKED
+                )
+                SELECT n.id FROM named AS n WHERE n.state = ANY (p_states));
         END IF;
         WITH taken AS (
             INSERT INTO unique_claim AS u (kind, tenant, key, job)
@@ -108,7 +119,7 @@ BEGIN
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
-        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled']
+        EXIT WHEN NOT v_answers && p_states
                OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
         v_holds := true;
     END LOOP;
