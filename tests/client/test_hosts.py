@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
+from penstock import Database as Settings
 from penstock import Penstock
+from penstock.bench.ground import open_ground
 from penstock.hosts import NoHostServes, connect
 from penstock.migrate import migrate
 from tests.fixtures.address import Address, with_address, with_hosts
@@ -65,6 +67,18 @@ async def test_a_host_that_swallows_everything_costs_its_share_of_the_time_once(
     # It is the first to be tried from now on: with half of this for the dead one, it would not be.
     async with asyncio.timeout(30):
         assert await connects(3600.0)
+
+
+async def test_the_bench_knows_which_host_serves(proxy: Proxy, other: Proxy) -> None:
+    url = with_hosts(proxy.url, other.url, **READ_WRITE)
+    proxy.refuse()
+    connection = await connect(url)  # So that the other one is known to serve.
+    await connection.close()
+    proxy.heal()
+    proxy.swallow()
+    # asyncpg would spend its minute on the first host.
+    async with asyncio.timeout(30), open_ground(Settings(url)) as ground, ground.held_snapshot():
+        assert await ground.connection.fetchval("SELECT 1") == 1
 
 
 async def test_a_host_that_stopped_serving_is_passed_over_again(proxy: Proxy, other: Proxy) -> None:

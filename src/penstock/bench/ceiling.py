@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-import asyncpg
-
+from penstock import hosts
 from penstock.bench.bare_loop import BareLoop
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
@@ -18,7 +17,7 @@ from penstock.worker.process import run
 async def main() -> None:
     parent = await Parent.connect()
     orders = await parent.orders()
-    first, second = [await asyncpg.connect(orders.url) for _ in range(2)]
+    first, second = [await hosts.connect(orders.url) for _ in range(2)]
     loop = BareLoop(orders.schema, claims=first, settles=second if orders.overlapped else first)
     await loop.open()
     say(Ready())

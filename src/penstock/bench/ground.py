@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from penstock import hosts
 from penstock.app import Penstock
 from penstock.bench import snapshot, tasks
 from penstock.bench.child import module
@@ -126,7 +127,7 @@ async def open_ground(database: Database) -> AsyncIterator[Ground]:
         schema = app.database.schema
         try:
             await app.migrate()
-            connection = await asyncpg.connect(url, server_settings={"search_path": schema})
+            connection = await hosts.connect(url, server_settings={"search_path": schema})
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError) as error:
             raise BenchFailed(f"The bench cannot use this database: {error}") from error
         try:

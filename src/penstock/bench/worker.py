@@ -9,8 +9,7 @@ import asyncio
 import logging
 import os
 
-import asyncpg
-
+from penstock import hosts
 from penstock.app import Penstock
 from penstock.bench import tasks, usage
 from penstock.bench.measured import Meter, Parent
@@ -30,7 +29,7 @@ async def main() -> None:
         # That jobs die is what is measured then.
         logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     app = Penstock(orders.url, schema=orders.schema, include=[tasks])
-    own = await asyncpg.connect(orders.url)
+    own = await hosts.connect(orders.url)
     began = await own.fetchval("SELECT clock_timestamp()")
     async with app:
         say(Ready())
