@@ -10,6 +10,7 @@ import pytest
 from penstock import Context, Fixed, Job, Penstock, Snooze, sql
 from penstock.errors import ConfigError
 from penstock.testing import advance, advance_to, drain
+from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -121,6 +122,38 @@ async def test_history_goes_after_its_time(app: Penstock) -> None:
     assert (await app.get(bad)).state == "failed"
     await advance(app, days=30)
     assert await app.find(bad) is None
+
+
+# A try is over, and has met the lock.
+TRIED = """
+SELECT count(*) > 0 FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle'
+   AND query LIKE '%partitions into which the history comes%'
+"""
+
+
+async def test_time_passes_although_partitions_cannot_be_made_just_then(
+    app: Penstock, database: Database, connection: asyncpg.Connection
+) -> None:
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    await app.set_retention("completed", 60)
+    job = await app.enqueue(work)
+    await drain(app)
+    before = await app.get(job)
+    async with database.connect() as other:
+        held = other.transaction()
+        await held.start()
+        # As who detaches a partition holds it.
+        await other.execute("LOCK TABLE penstock.job_history IN SHARE UPDATE EXCLUSIVE MODE")
+        advancing = asyncio.create_task(advance(app, days=1))
+        await until(lambda: connection.fetchval(TRIED), what="a try that met the lock")
+        await held.rollback()
+        await advancing
+    after = await app.get(job)
+    assert before.finished_at is not None
+    assert after.finished_at == before.finished_at - timedelta(days=1)
 
 
 async def test_a_job_left_unknown_long_enough_fails(app: Penstock) -> None:

@@ -65,8 +65,16 @@ class RetentionCalls(Asking):
         """The rules that somebody has set, the general ones first."""
         return [Retention(**row) for row in await self._ask(Tuning(self.store).retentions)]
 
-    async def _ask_past_locks(self, question: Callable[[Executor], Awaitable[T]]) -> T:
+    async def _ask_past_locks(
+        self,
+        question: Callable[[Executor], Awaitable[T]],
+        undone: str = "The retention was not changed",
+        *,
+        again: bool = True,
+    ) -> T:
         """Ask again while a vacuum, say, keeps partitions from being made; name it at the end.
+
+        `undone` says what did not come about then, `again` is as for other questions.
 
         A single try does not wait for such a lock: whoever waits for it makes settles wait.
         """
@@ -74,15 +82,15 @@ class RetentionCalls(Asking):
         deadline = clock() + self._link.database.call_timeout
         while True:
             try:
-                return await self._ask(question)
+                return await self._ask(question, again=again)
             except DatabaseBusy as error:
                 if self._connection is not None or error.sqlstate not in _LOCKED:
                     raise
                 if clock() + LOCK_PAUSE_S >= deadline:
-                    raise await self._still_locked(error) from error
+                    raise await self._still_locked(error, undone) from error
             await asyncio.sleep(LOCK_PAUSE_S)
 
-    async def _still_locked(self, error: DatabaseBusy) -> DatabaseBusy:
+    async def _still_locked(self, error: DatabaseBusy, undone: str) -> DatabaseBusy:
         holders = await self._ask(Tuning(self.store).lock_holders)
         if not holders:
             return error
@@ -92,8 +100,8 @@ class RetentionCalls(Asking):
             for each in holders
         )
         return DatabaseBusy(
-            "The retention was not changed: it may need new partitions, and the history is locked "
-            f"by {told}. Try again when that has ended, or end it: "
+            f"{undone}: it may need new partitions, and the history is locked by {told}. Try "
+            "again when that has ended, or end it: "
             f"SELECT pg_cancel_backend({holders[0]['pid']});",
             sqlstate=error.sqlstate,
         )
