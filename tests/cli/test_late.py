@@ -30,6 +30,11 @@ async def test_late_jobs_are_listed_the_latest_first(
     assert (by_id[later]["lane"], by_id[later]["limits"]) == ("bolt", ["openai"])
     found = json.loads(penstock.run("jobs", "list", "--late", "--tenant", "acme", "--json").stdout)
     assert [int(job["id"]) for job in found["jobs"]] == [late]
+    first = penstock.run("jobs", "list", "--late", "--limit", "1")
+    assert first.stdout.splitlines()[1].split()[0] == str(later)
+    assert first.stderr == "There are more that are late: --limit shows more of them.\n"
+    found = json.loads(penstock.run("jobs", "list", "--late", "--limit", "2", "--json").stdout)
+    assert (len(found["jobs"]), found["more"]) == (2, False)
     ended = penstock.run("jobs", "list", "--late", "--state", "running", "--state", "failed")
     assert (ended.returncode, ended.stdout) == (0, "There are no such jobs.\n")
     assert penstock.run("jobs", "list", "--late", "--all").returncode == 2

@@ -136,7 +136,9 @@ async def test_queues_and_lanes_are_set_and_listed(http: httpx.AsyncClient) -> N
     assert unfit.status_code == 422
     assert len((await asked_for(http, "/queues/default/lanes"))["lanes"]) == 1
     settings = await asked_for(http, "/queues/default/lane-settings")
-    assert [each["lane"] for each in settings["lanes"]] == ["a/b"]
+    assert ([each["lane"] for each in settings["lanes"]], settings["after"]) == (["a/b"], None)
+    page = await asked_for(http, "/queues/default/lane-settings", limit=1)
+    assert page["after"] == "a/b"
     removed = await http.delete("/queues/default/lanes", params={"lane": "a/b"})
     assert removed.json() == {"removed": True}
 

@@ -49,8 +49,9 @@ async def list_all(filter: Filter, where: Where, output: Output, after: str | No
 async def list_late(filter: Filter, where: Where, output: Output, limit: int) -> None:
     """Those past their soft deadline, the latest first."""
     async with reached_for(where, filter.tenant) as queue:
+        # One more than are shown, to see whether there are more.
         found = await queue.insights.late(
-            limit,
+            limit + 1,
             states=filter.state,
             queue=filter.queue,
             task=filter.task,
@@ -58,9 +59,13 @@ async def list_late(filter: Filter, where: Where, output: Output, limit: int) ->
             subject=filter.subject,
             tag=filter.tag,
         )
-    jobs, late = [job for job, _ in found], {job.id: seconds for job, seconds in found}
-    document = {"jobs": _documents(jobs, late), "after": None}
+    more = len(found) > limit
+    jobs = [job for job, _ in found[:limit]]
+    late = {job.id: seconds for job, seconds in found}
+    document = {"jobs": _documents(jobs, late), "after": None, "more": more}
     output.show(document, lambda: jobs_table(jobs, terminal().width, late))
+    if more and not output.as_json:
+        say("There are more that are late: --limit shows more of them.")
 
 
 async def _expect(filter: Filter, queue: Reached) -> None:

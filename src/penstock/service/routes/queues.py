@@ -35,9 +35,10 @@ class Queues(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """The settings of lanes, by name."""
+    """The settings of lanes, by name, and what to pass as `after` for more."""
 
     lanes: list[LaneSettings]
+    after: str | None
 
 
 @router.get("", responses={**gives(Queues), **READ})
@@ -92,7 +93,8 @@ async def lane_settings(
 ) -> Response:
     """The lanes that have settings of their own."""
     app = wiring_of(request).app
-    return as_json(Settings(list(await app.lane_settings(queue, after=after, limit=limit))))
+    found = list(await app.lane_settings(queue, after=after, limit=limit))
+    return as_json(Settings(found, found[-1].lane if len(found) == limit else None))
 
 
 @router.patch("/{queue}/lanes", responses={**gives(LaneSettings), **CHANGE})
