@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 import penstock
-from penstock import Context, Fixed, Penstock, Retryable
+from penstock import Context, DatabaseError, Fixed, Penstock, Retryable
 from penstock.job import Job
 from penstock.store import open_pool
 from penstock.worker.budgets import AWAY, KEYS, SPREAD, Budgets
@@ -487,6 +488,44 @@ async def test_while_the_database_is_away_nobody_fails_for_want_of_a_budget(
     # What cannot be written is told, and the work is done all the same.
     await budgets.correct("openai", 1)
     assert await budgets.close("openai", 5) == 5
+
+
+async def test_a_handler_hears_in_our_words_what_the_database_refuses(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    await app.set_limit("openai", rate=10)
+    await connection.execute(
+        """
+        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'no such luck'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON penstock.bucket
+            FOR EACH ROW EXECUTE FUNCTION public.refuse();
+        CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON penstock.step
+            FOR EACH ROW EXECUTE FUNCTION public.refuse();
+        """
+    )
+
+    @app.task
+    async def spend(ctx: Context) -> list[str]:
+        told = []
+        for ask in (partial(reserve, ctx), partial(ctx.step, "step", nothing)):
+            try:
+                await ask()
+            except DatabaseError as error:
+                told.append(str(error))
+        return told
+
+    async def reserve(ctx: Context) -> None:
+        async with ctx.budget("openai", units=1):
+            pass
+
+    async with worker_of(app):
+        told = await app.wait(await app.enqueue(spend), timeout=30)
+    assert len(told) == 2
+    assert all("refuses: no such luck (P0001)" in each for each in told)
+
+
+async def nothing() -> None: ...
 
 
 async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> None:

@@ -16,6 +16,7 @@ from penstock.store.limits import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.bridge import LOOK, Bridge
+from penstock.worker.journal import Explained, as_it_is
 from penstock.worker.run import StopReason
 
 logger = logging.getLogger("penstock.worker")
@@ -41,8 +42,9 @@ A_YEAR = 31_536_000.0
 class Budgets:
     """The budgets of a worker's handlers, on the worker's connections."""
 
-    def __init__(self, pool: Pool, store: Store) -> None:
+    def __init__(self, pool: Pool, store: Store, explained: Explained = as_it_is) -> None:
         self._pool = pool
+        self._explained = explained
         self._limits = Limits(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
         self._rng = random.Random()
@@ -61,6 +63,8 @@ class Budgets:
                 if not failures.is_unavailable(error):
                     logger.warning("The budget %r could not be asked: %r", key, error)
                 return AWAY
+            if (told := self._explained(error)) is not None:
+                raise told from told.__cause__ or error
             raise
 
     async def correct(self, key: str, units: float) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.client import Link
+from penstock.client.link import TRY_AGAIN
 from penstock.client.tracing import Tracing
 from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
@@ -95,7 +96,9 @@ class Crew:
         places = Places(tasks, resources)
         places.check(tasks)
         self.opened = Opened(resources, health, link.opened, places.elsewhere)
-        self.budgets = Budgets(pool, store)
+        # For handlers, who ask through the worker.
+        explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
+        self.budgets = Budgets(pool, store, explained)
         self.progress = Progress(pool, store, health)
         self.completer = Completer(
             pool,
@@ -109,7 +112,7 @@ class Crew:
             flushed=self._make_room,
             unwritten_changed=self._beat_soon,
         )
-        journal = Journal(pool, store)
+        journal = Journal(pool, store, explained)
         self.suspects = Suspects(pool, store, health)
         self.isolation = Isolation(
             partial(

@@ -9,6 +9,7 @@ from datetime import datetime
 from time import monotonic
 from typing import TypeVar
 
+from penstock.errors import PenstockError
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.outcome import DONE
 from penstock.store import Pool, Settlement, Store, failures
@@ -21,6 +22,8 @@ from penstock.worker.run import Run
 from penstock.worker.stale import stale
 
 T = TypeVar("T")
+# The error of ours for one of the driver's, in words for handlers.
+Explained = Callable[[Exception], PenstockError | None]
 
 logger = logging.getLogger("penstock.worker")
 
@@ -35,13 +38,18 @@ HELD = (
 )
 
 
+def as_it_is(_: Exception) -> None:
+    """Errors stay the driver's."""
+
+
 class Journal:
     """Reads and writes steps. Each write is fenced and can be repeated: while the database is away
     it is tried again, until the worker's lease runs out and stops the attempt."""
 
-    def __init__(self, pool: Pool, store: Store) -> None:
+    def __init__(self, pool: Pool, store: Store, explained: Explained = as_it_is) -> None:
         self._pool = pool
         self._store = store
+        self._explained = explained
         self._steps = Steps(store)
         self._events = Events(store)
         self._workflows = Workflows(store)
@@ -122,13 +130,15 @@ class Journal:
                     return await question()
             except Exception as error:
                 failures.raise_if_cancelled(error, cancels)
-                if told := stale(run, error) or refused(error):
-                    raise told from error
+                if known := stale(run, error) or refused(error):
+                    raise known from error
                 is_locked = failures.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= LOCKED_WAIT:
                     raise RuntimeError(HELD.format(job=run.attempt.id)) from error
                 is_passing = failures.is_lost(error) or failures.is_passing(error)
                 if not is_passing or run.stopped is not None:
+                    if (told := self._explained(error)) is not None:
+                        raise told from told.__cause__ or error
                     raise
                 if not is_locked and not failures.is_unavailable(error):
                     logger.warning("A step of %r could not be kept yet: %r", run, error)
