@@ -1,7 +1,10 @@
 """Outcomes on their way to the database: none is lost, none disturbs another."""
 
 import asyncio
+import contextlib
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import asyncpg
 import pytest
@@ -21,6 +24,41 @@ def note(app: Penstock):
         return text
 
     return note
+
+
+class Failing:
+    """Follows jobs, and fails when their outcomes are written."""
+
+    inside = "tests:nobody"
+
+    def active(self) -> "Failing":
+        return self
+
+    def sending(self, requests: Any) -> Any:
+        return contextlib.nullcontext(SimpleNamespace(requests=requests, stored=lambda _: None))
+
+    def running(self, _: Any) -> Any:
+        return self
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def concluded(self, _: Any) -> None: ...
+
+    def settled(self) -> None:
+        raise RuntimeError("no such luck")
+
+
+async def test_outcomes_are_written_although_who_follows_jobs_fails(
+    app: Penstock, note, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.trace_with(Failing())
+    async with worker_of(app, {"default": 1}):
+        jobs = [await app.enqueue(note, str(number)) for number in range(3)]
+        assert [await app.wait(job, timeout=30) for job in jobs] == ["0", "1", "2"]
+    assert "no such luck" in caplog.text
+    assert {(await app.get(job)).attempt for job in jobs} == {1}
 
 
 async def test_an_outcome_of_an_attempt_that_lost_its_job_is_refused_and_counted(

@@ -22,7 +22,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.insights import Unwritten
@@ -476,9 +476,9 @@ class Completer:
                 self._put_off(settlement, RowLocked())
             else:
                 self._is_over_for([settlement])
-                self._refused(settlement, answer)
+                _pass_on(self._refused, settlement, answer)
         self._note_written(settled if answers else batch)
-        self._settled(settled if answers else batch)
+        _pass_on(self._settled, settled if answers else batch)
 
     def _note_written(self, settled: Sequence[Settlement]) -> None:
         forms = set(map(_form, settled))
@@ -508,6 +508,14 @@ class Completer:
         again, self._busy = self._busy, []
         for settlement in again:
             self.submit(settlement)
+
+
+def _pass_on(call: Callable[..., None], *news: Any) -> None:
+    """Tell others what became of outcomes. Whoever follows jobs may fail; the next are written."""
+    try:
+        call(*news)
+    except Exception:
+        logger.exception("What follows the writing of outcomes has failed.")
 
 
 def _form(settlement: Settlement) -> bool:
