@@ -386,10 +386,15 @@ class Completer:
             self._since.setdefault(one.settlement.id, now)
             self._refusals.setdefault(one.settlement.id, False)
         open_ = [one for one in self._kept if self._may_concern_all(one)]
+        forms = [_form(one.settlement) for one in open_]
         is_claiming = not any(one.is_of_all for one in open_) and all(
-            sum(_form(one.settlement) == form for one in open_) < REFUSED_TO_STOP_AT
-            for form in (True, False)
+            forms.count(form) < REFUSED_TO_STOP_AT for form in (True, False)
         )
+        if self.is_refused and open_:
+            # Some may be on their way once more: only what was written since is news.
+            is_claiming &= any(
+                self._last_written.get(form, 0.0) > self._unwritten_since for form in forms
+            )
         # One odd row is told only once it has lasted: others will mostly show what it is.
         is_lasting = self._is_lasting(one.settlement.id for one in self._kept)
         if not is_claiming or is_lasting or self.unwritten is not None:
