@@ -78,12 +78,40 @@ def test_what_is_copied_is_there_and_sent_to_the_builder() -> None:
             assert source in allowed, source
 
 
-def test_the_extras_that_are_installed_are_there() -> None:
-    [line] = [rest for rest in instructions("RUN") if "pip install" in rest]
-    extras = set(re.findall(r"\.\[([\w,]+)\]", line)[0].split(","))
+def test_image_installs_what_penstock_and_its_extras_need(tmp_path: Path) -> None:
+    found = re.fullmatch(
+        r"""(python -c "[^"]*") > requirements\.txt\s+&&(.*)""", instructions("RUN")[0]
+    )
+    assert found
+    listing, rest = found.groups()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    listed = subprocess.run(
+        ["/bin/sh", "-c", listing],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert extras <= project["optional-dependencies"].keys()
-    assert "--constraint constraints.txt" in line
+    extras = project["optional-dependencies"]
+    assert listed == project["dependencies"] + extras["service"] + extras["otel"]
+    installs = [each for each in rest.split(" && ") if "pip install" in each]
+    assert all("--constraint constraints.txt" in each for each in installs)
+
+
+def test_image_installs_dependencies_before_the_code_is_copied() -> None:
+    lines = dockerfile()
+    code = lines.index(("COPY", "src ./src"))
+    before = " ".join(rest for _, rest in lines[:code])
+    assert "pip install --constraint constraints.txt --requirement requirements.txt" in before
+    copied = {name for word, rest in lines[:code] if word == "COPY" for name in rest.split()[:-1]}
+    assert copied == {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
+    [install] = [rest for word, rest in lines[code:] if word == "RUN" and "pip" in rest]
+    # All that it needs is there by then.
+    assert install.count("--no-deps") == 2
+    assert "--no-build-isolation" in install
 
 
 def test_nothing_that_is_not_needed_stays_in_the_image() -> None:
