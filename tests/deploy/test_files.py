@@ -163,9 +163,29 @@ def test_the_tables_are_there_before_anybody_works() -> None:
 
 def test_no_password_has_a_default() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
-    used = re.findall(r"\$\{POSTGRES_PASSWORD[^}]*\}", text)
-    assert len(used) == 2
-    assert all(each.startswith("${POSTGRES_PASSWORD:?") for each in used)
+    used = re.findall(r"\$\{(\w+)([^}]*)\}", text)
+    assert {name for name, _ in used} == {"POSTGRES_PASSWORD", "PENSTOCK_PASSWORD"}
+    assert all(rest.startswith(":?") for _, rest in used)
+
+
+def test_penstock_is_no_superuser_in_compose() -> None:
+    services = compose()["services"]
+    # The superuser is the image's own, postgres.
+    assert not {"POSTGRES_USER", "POSTGRES_DB"} & services["db"]["environment"].keys()
+    for name in ("migrate", "serve", "work"):
+        environment = services[name]["environment"]
+        url = environment["PENSTOCK_DATABASE_URL"]
+        assert url.startswith("postgresql://penstock:${PENSTOCK_PASSWORD:?")
+        assert not any("POSTGRES_PASSWORD" in value for value in environment.values())
+    [script] = [each for each in services["db"]["volumes"] if "initdb.d" in each]
+    source = DEPLOY / script.partition(":")[0]
+    assert os.access(source, os.X_OK)
+
+
+def test_database_is_healthy_only_once_the_role_is_there() -> None:
+    # While the scripts of its first start run, the server listens at its socket alone.
+    test = compose()["services"]["db"]["healthcheck"]["test"]
+    assert test[2:4] == ["--host", "127.0.0.1"]
 
 
 def test_the_service_is_published_on_this_machine_alone() -> None:

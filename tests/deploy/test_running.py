@@ -1,11 +1,14 @@
 """What the files of deploy/ run, run."""
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +16,17 @@ import asyncpg
 import pytest
 import yaml
 
-from tests.cli.command import Commands
+from penstock import Penstock
+from penstock.embedded import Server
+from tests.cli.command import Commands, psql_folder
 from tests.deploy.files import DEPLOY, as_list, command_of, compose, instructions
 from tests.fixtures.database import Database
 from tests.fixtures.pythons import pythons
+from tests.fixtures.server import _fast_folder
 from tests.fixtures.until import until
 from tests.insights.rows import lease, put, run
+
+RIGHTS = ("super", "createrole", "createdb", "replication", "bypassrls")
 
 
 @pytest.fixture
@@ -56,6 +64,40 @@ def test_the_migrations_of_compose_and_systemd_run(deployed: Commands) -> None:
         command_of(DEPLOY / "systemd" / "penstock-migrate.service"),
     ):
         assert deployed.run(*command).returncode == 0
+
+
+async def test_role_of_compose_is_no_superuser_and_can_do_all_that_penstock_needs() -> None:
+    [mount] = [each for each in compose()["services"]["db"]["volumes"] if "initdb.d" in each]
+    script = DEPLOY / mount.partition(":")[0]
+    folder = tempfile.TemporaryDirectory(prefix="penstock-test-role-", dir=_fast_folder())
+    with folder as place, (server := Server(Path(place, "server"))).hold() as url:
+        admin = await asyncpg.connect(server.admin_url())
+        # As the image of Postgres has it before.
+        await admin.execute("DROP DATABASE penstock")
+        await admin.execute("DROP ROLE penstock")
+        environment = {
+            "PATH": f"{psql_folder()}{os.pathsep}{os.environ['PATH']}",
+            "PGHOST": str(server.status().socket_dir),
+            "PENSTOCK_PASSWORD": "it's $ecret",
+        }
+        await asyncio.to_thread(subprocess.run, [script], env=environment, check=True)
+        role = await admin.fetchrow("SELECT * FROM pg_authid WHERE rolname = 'penstock'")
+        await admin.close()
+        assert role["rolpassword"].startswith("SCRAM-SHA-256$")
+        assert role["rolcanlogin"]
+        assert not any(role[f"rol{right}"] for right in RIGHTS)
+
+        app = Penstock(url)
+
+        @app.task
+        async def greet(name: str) -> str:
+            return f"Hello, {name}"
+
+        assert await app.migrate()
+        async with app:
+            job = await app.enqueue(greet, "Ada")
+            await app.worker().drain()
+            assert await app.wait(job, timeout=30) == "Hello, Ada"
 
 
 @pytest.mark.parametrize("kind", ["serve", "work"])
