@@ -31,6 +31,22 @@ WORKER_STOP = Stopping().finish + Stopping().cancel + Stopping().leave + 5
 SERVE_STOP = GRACE + 10
 PORT = 8420
 REQUIRED = "PENSTOCK_REQUIRE_DATABASE_URL=1"
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "ProtectKernelTunables": "yes",
+    "ProtectKernelModules": "yes",
+    "ProtectControlGroups": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "RestrictNamespaces": "yes",
+    "RestrictSUIDSGID": "yes",
+    "SystemCallArchitectures": "native",
+    "SystemCallFilter": "@system-service",
+}
 
 
 def test_nothing_deployed_starts_an_embedded_postgres() -> None:
@@ -242,6 +258,40 @@ def test_no_secret_is_in_a_unit(path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("name", ["penstock-serve", "penstock-work"])
+def test_migration_that_fails_or_is_repeated_stops_nothing(name: str) -> None:
+    settings = unit(DEPLOY / "systemd" / f"{name}.service")
+    migrate = "penstock-migrate.service"
+    assert migrate in settings["After"][0].split()
+    assert migrate in settings["Wants"][0].split()
+    assert (
+        not {"Requires", "Requisite", "BindsTo", "PartOf", "StopPropagatedFrom"} & settings.keys()
+    )
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_unit_is_hardened(path: Path) -> None:
+    settings = unit(path)
+    assert {name: settings[name] for name in HARDENED} == {
+        name: [value] for name, value in HARDENED.items()
+    }
+    # Units share their user: one that stops would remove what the other has in shared memory.
+    assert "RemoveIPC" not in settings
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_calls_a_unit_safe(path: Path) -> None:
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=40", path],
+        capture_output=True,
+        text=True,
+    )
+    if "unrecognized option" in done.stderr:
+        pytest.skip("needs systemd-analyze security --offline, of systemd 250 or newer")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     for path in UNITS:
         text = re.sub(
