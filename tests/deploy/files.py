@@ -42,6 +42,11 @@ def compose() -> dict[str, Any]:
     return found
 
 
+def keda() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "keda.yaml").read_text())
+    return found
+
+
 def unit(path: Path) -> dict[str, list[str]]:
     """The settings of a unit; one may be given several times."""
     found: dict[str, list[str]] = defaultdict(list)

@@ -21,6 +21,7 @@ from tests.deploy.files import (
     compose,
     dockerfile,
     instructions,
+    keda,
     seconds,
     understood,
     unit,
@@ -30,7 +31,6 @@ from tests.deploy.files import (
 WORKER_STOP = Stopping().finish + Stopping().cancel + Stopping().leave + 5
 SERVE_STOP = GRACE + 10
 PORT = 8420
-REQUIRED = "PENSTOCK_REQUIRE_DATABASE_URL=1"
 HARDENED = {
     "NoNewPrivileges": "yes",
     "CapabilityBoundingSet": "",
@@ -47,6 +47,7 @@ HARDENED = {
     "SystemCallArchitectures": "native",
     "SystemCallFilter": "@system-service",
 }
+REQUIRED = "PENSTOCK_REQUIRE_DATABASE_URL=1"
 
 
 def test_nothing_deployed_starts_an_embedded_postgres() -> None:
@@ -257,7 +258,6 @@ def test_no_secret_is_in_a_unit(path: Path) -> None:
     assert settings["User"] == ["penstock"]
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("name", ["penstock-serve", "penstock-work"])
 def test_migration_that_fails_or_is_repeated_stops_nothing(name: str) -> None:
     settings = unit(DEPLOY / "systemd" / f"{name}.service")
@@ -292,6 +292,7 @@ def test_systemd_calls_a_unit_safe(path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     for path in UNITS:
         text = re.sub(
@@ -307,3 +308,24 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     )
     ours = [line for line in done.stderr.splitlines() if "penstock-" in line]
     assert (done.returncode, ours) == (0, [])
+
+
+# KEDA
+
+
+def test_keda_settings_do_something() -> None:
+    spec = keda()["spec"]
+    [trigger] = spec["triggers"]
+    # Only the step to no pod at all waits for the cooldown.
+    assert spec["minReplicaCount"] >= 1
+    assert "cooldownPeriod" not in spec
+    # With a pod that is always there, only cached metrics are asked for at this interval.
+    assert spec["pollingInterval"] > 0
+    assert trigger["useCachedMetrics"] is True
+    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] > spec["pollingInterval"]
+    # The query counts as far as the most pods need.
+    most = int(trigger["metadata"]["targetQueryValue"]) * spec["maxReplicaCount"]
+    limits = re.findall(r"LIMIT (\d+)", trigger["metadata"]["query"])
+    assert limits
+    assert all(int(limit) >= most for limit in limits)
