@@ -266,7 +266,7 @@ class Penstock(Client):
         """
         await self._pools.close()
         loop = asyncio.get_running_loop()
-        ends = loop.time() + min(CLOSE_WAIT, self.database.call_timeout)
+        ends = loop.time() + min(CLOSE_WAIT, self._link.database.call_timeout)
         await self._wake.close(WAKE_WAIT)
         await self._link.close(max(ends - loop.time(), 0.0))
 
@@ -293,7 +293,7 @@ class Penstock(Client):
         with self._link.in_words(MIGRATE_AGAIN, is_sent=True):
             return await self._link.migrate()
 
-    def runnable_tasks(self) -> Registry:
+    def _runnable_tasks(self) -> Registry:
         """The tasks that a worker of this app runs."""
         return self.tasks
 
@@ -330,7 +330,7 @@ class Penstock(Client):
         """
         return Worker(
             self._link,
-            self.runnable_tasks(),
+            self._runnable_tasks(),
             self.events,
             self.resources,
             self.timetable,

@@ -48,6 +48,22 @@ def test_a_blocking_test_drains_and_asserts(app: Penstock) -> None:
     assert_nothing_enqueued(app)
 
 
+def test_drain_and_advance_leave_the_app_open_or_closed_as_it_was(
+    app: Penstock, database: Database
+) -> None:
+    with psycopg.connect(database.url) as connection:
+        app.sync.inside(connection).enqueue(charge, 21)
+    assert drain(app).completed == 1
+    assert app._link.loop is None
+    advance(app, seconds=1)
+    assert app._link.loop is None
+    app.sync.enqueue(charge, 21)
+    loop = app._link.loop
+    assert drain(app).completed == 1
+    advance(app, seconds=1)
+    assert app._link.loop is loop is not None
+
+
 def test_time_passes_for_a_blocking_test(app: Penstock) -> None:
     job = app.sync.enqueue(charge.options(delay=60), 1)
     advance(app, seconds=30)

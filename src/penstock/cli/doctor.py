@@ -145,7 +145,7 @@ def _code(target: str, where: Where) -> tuple[Code, Database]:
 
     app = find_app(target)
     where.lead(app)
-    tasks = app.runnable_tasks()
+    tasks = app._runnable_tasks()
     tasks.check()
     opened = frozenset(kind.__name__ for kind, _ in app.resources)
     return Code(target, tasks, opened), app.database

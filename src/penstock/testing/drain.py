@@ -103,7 +103,7 @@ class _Draining:
     ) -> None:
         self._app = app
         self._watch = watch
-        self._tasks = watch.over(app.runnable_tasks())
+        self._tasks = watch.over(app._runnable_tasks())
         self._queues = queues
         self._slots = slots
         self._raises = raises

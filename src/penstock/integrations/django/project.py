@@ -58,13 +58,13 @@ class DjangoPenstock(Penstock):
         """The calls for code that blocks, on Django's connection: part of its transaction."""
         return SyncProject(self, self._portal)
 
-    def runnable_tasks(self) -> Registry:
+    def _runnable_tasks(self) -> Registry:
         """The app's tasks, and those of django.tasks that have been imported by now."""
         if task_backends():
             from penstock.integrations.django.tasks.known import as_penstock, known_tasks
 
             self.tasks.add(*map(as_penstock, known_tasks()))
-        return super().runnable_tasks()
+        return super()._runnable_tasks()
 
     def _named_queues(self, children: int) -> dict[str, int]:
         """Those of PENSTOCK["QUEUES"], else those that tasks, schedules and backends name."""
