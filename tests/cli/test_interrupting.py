@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import Commands
 
 # On the first Ctrl-C it says so and takes its time: a generator, a task and a thread never end.
@@ -55,3 +57,74 @@ def test_a_second_ctrl_c_ends_at_once_and_quietly(tmp_path: Path) -> None:
             run.send_signal(signal.SIGINT)
         output, log = run.communicate(timeout=60)
     assert (run.returncode, output, log) == (130, "", "It goes on later.\n")
+
+
+# One Ctrl-C, or several, while something goes on that does not end by them.
+DEAF = """
+import asyncio, sys, threading, time
+from penstock.cli import interrupting
+from penstock.cli.commands import Command, group
+
+async def swallows():
+    print("begun", flush=True)
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            print("heard", flush=True)
+
+async def leaves_a_task():
+    task = asyncio.create_task(swallows())
+    await asyncio.sleep(600)
+
+async def leaves_a_thread():
+    threading.Thread(target=time.sleep, args=[600]).start()
+    print("begun", flush=True)
+    await asyncio.sleep(600)
+
+async def blocks():
+    print("begun", flush=True)
+    time.sleep(600)
+
+app = group("deaf")
+
+@app.callback()
+def root(traceback: bool = False):
+    ...
+
+@app.command("go", cls=Command)
+def go(main: str, stop_limit: float):
+    interrupting.STOP_LIMIT_S = stop_limit
+    interrupting.BLOCKED_LIMIT_S = stop_limit
+    interrupting.alone(globals()[main](), "It goes on later.")
+
+app(prog_name="deaf")
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "stop_limit", "presses"),
+    [
+        ("swallows", 0.5, 1),
+        ("leaves_a_task", 600.0, 1),
+        ("leaves_a_thread", 600.0, 1),
+        ("blocks", 0.5, 2),
+    ],
+)
+def test_ctrl_c_ends_a_command_whatever_still_runs(
+    tmp_path: Path, main: str, stop_limit: float, presses: int
+) -> None:
+    environment = Commands(tmp_path, None).environment
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF, "go", main, str(stop_limit)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "begun\n"
+        for _ in range(presses):
+            run.send_signal(signal.SIGINT)
+        _, log = run.communicate(timeout=60)
+    assert (run.returncode, log) == (130, "It goes on later.\n")

@@ -35,6 +35,8 @@ REPORT_WAIT = 2.0
 class HardEnd(threading.Thread):
     """`limit(n)` says how long the stop may take after the n-th signal, `report` what goes on."""
 
+    exit_code = EXIT_CUT_SHORT
+
     def __init__(self, limit: Callable[[int], float], report: Callable[[], object]) -> None:
         super().__init__(name="penstock hard end", daemon=True)
         self._limit = limit
@@ -100,13 +102,14 @@ class HardEnd(threading.Thread):
 
     def _end(self) -> None:
         # A log may be blocked, too: whoever reads it, or a lock that another thread has.
-        reporting = threading.Thread(target=self._last_words, name="penstock report", daemon=True)
+        reporting = threading.Thread(target=self.last_words, name="penstock report", daemon=True)
         with suppress(RuntimeError):
             reporting.start()
             reporting.join(REPORT_WAIT)
-        os._exit(EXIT_CUT_SHORT)
+        os._exit(self.exit_code)
 
-    def _last_words(self) -> None:
+    def last_words(self) -> None:
+        """Say that the process ends now, and what still runs."""
         logger.critical(
             "The stop exceeded its time limit, or a third signal arrived. The process exits now "
             "with code %d. Still running:",

@@ -33,7 +33,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return own.run(main)
     finally:
-        _end(own, threads)
+        end(own, threads)
 
 
 def runner() -> asyncio.Runner:
@@ -50,7 +50,7 @@ def runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-def _end(own: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
+def end(own: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
     """End the loop. `asyncio.Runner` waits for each task and thread, even for ever: this does not,
     and leaves a loop open on which something still runs."""
     own.get_loop().run_until_complete(_end_tasks())
