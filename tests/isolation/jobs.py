@@ -275,6 +275,15 @@ def signs_and_waits(note: str, gate: str) -> int:
     return os.getpid()
 
 
+@task(isolate=False)
+def forks_in_worker(note: str, gate: str) -> None:
+    """Leave a process that ends when the test says so."""
+    if os.fork() == 0:
+        sign(note)
+        wait_for(gate)
+        os._exit(0)
+
+
 @task(isolate=Process(grace=20))
 def stubborn(path: str) -> None:
     sign(path)

@@ -115,6 +115,24 @@ async def test_signals_to_all_of_a_service_let_jobs_finish(
     assert (found.state, found.result, found.attempt) == ("completed", child, 1)
 
 
+async def test_a_process_that_a_job_in_the_worker_has_forked_keeps_no_warden(
+    app: Penstock, start: Callable[..., Process], tmp_path: Path
+) -> None:
+    gate, note, forked = (tmp_path / name for name in ("gate", "note", "forked"))
+    worker = start("forking")
+    await worker.ready()
+    await app.enqueue(jobs.signs_and_waits, str(note), str(tmp_path / "never"))
+    child = await signed(note)
+    [warden] = children_of(worker.pid)
+    await app.enqueue(jobs.forks_in_worker, str(forked), str(gate))
+    other = await signed(forked)
+    os.kill(worker.pid, signal.SIGKILL)
+    await gone(child, warden)
+    assert is_alive(other)
+    gate.touch()
+    await gone(other)
+
+
 async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
     app: Penstock, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from multiprocessing import spawn
 from typing import Final, NamedTuple
 
+from penstock.forks import begins_anew
 from penstock.isolation.board import MOST, new_board
 from penstock.isolation.death import Death
 from penstock.isolation.messages import Died, Kill, Plan, Settled, Start, encode, read_news
@@ -79,6 +80,14 @@ class Nursery:
             undo.pop_all()
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._hear)
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """In what a job forks in the worker: the warden hears of the worker's end by this socket,
+        also while such a process lives on."""
+        if self._process is not None:
+            # A loop that reads from a socket puts off its `close`.
+            os.close(self._control.detach())
 
     def bear(self) -> Born:
         """Ask for a child; raises OSError if that cannot be."""
