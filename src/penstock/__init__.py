@@ -83,6 +83,7 @@ from penstock.config import (
 )
 from penstock.errors import (
     ArgumentsDoNotFit,
+    BadArgument,
     BatchClosed,
     BatchNotFound,
     BatchTimeout,
@@ -107,6 +108,7 @@ from penstock.errors import (
     KeyNotFound,
     LastAdmin,
     LeaseLost,
+    Misuse,
     NameTaken,
     NotAllowed,
     NotRetryable,
@@ -221,6 +223,7 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "Awaited",
+    "BadArgument",
     "Batch",
     "BatchClosed",
     "BatchContext",
@@ -288,6 +291,7 @@ __all__ = [
     "Liveness",
     "LocalPool",
     "LoggedIn",
+    "Misuse",
     "NameTaken",
     "NewKey",
     "NewLogin",

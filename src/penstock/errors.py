@@ -2,6 +2,8 @@
 
 PenstockError
 ├── ConfigError              a setting has a value that is not allowed
+│   ├── BadArgument          an argument of a call has
+│   └── Misuse               the code cannot work as it is written, such as a lambda without a name
 ├── EmbeddedError            the embedded Postgres could not be started or used
 ├── SchemaError              the database's schema is not the one this version needs
 │   ├── SchemaMissing
@@ -88,6 +90,22 @@ class ConfigError(PenstockError):
         self.value = value
         self.allowed = allowed
         super().__init__(f"The setting {setting} is {_shown(value)}; allowed is {allowed}.")
+
+
+class BadArgument(ConfigError):
+    """An argument of a call has a value that is not allowed."""
+
+    def __init__(self, setting: str, value: object, allowed: str) -> None:
+        super().__init__(setting, value, allowed)
+        self.args = (f"The argument {setting} is {_shown(value)}; it must be {allowed}.",)
+
+
+class Misuse(ConfigError):
+    """The code cannot work as it is written: the message says why, and what to write instead."""
+
+    def __init__(self, message: str, setting: str = "task") -> None:
+        super().__init__(setting, None, message)
+        self.args = (message,)
 
 
 class EmbeddedError(PenstockError):
@@ -271,7 +289,7 @@ class ArgumentsDoNotFit(PenstockError):
         self.problem = problem
         place = f" at {field}" if field else ""
         super().__init__(
-            f"The stored arguments do not fit the task {task!r}{place}: {problem}. "
+            f"The stored arguments do not fit the task {task!r}{place}: {problem.rstrip('.')}. "
             "Deploy the code that knows them, or raise args_version and add an upcaster."
         )
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.backoff import LONGEST, Policy
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.job import (
     BLOCKED,
     CANCELLED,
@@ -267,7 +267,7 @@ def _seconds(setting: str, value: float | timedelta) -> float:
     """Return seconds as a handler gave them: too many are cut, what is no number is refused."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if type(seconds) not in (int, float) or isnan(seconds):
-        raise ConfigError(setting, value, "a number of seconds or a timedelta")
+        raise BadArgument(setting, value, "a number of seconds or a timedelta")
     return _bounded(seconds)
 
 

@@ -85,7 +85,7 @@ async def test_an_app_refuses_what_its_worker_would(
         (["{}", "--max-attempts", "0"], 2, "The setting max_attempts is 0;"),
         (["{}", "--delay", "soon"], 2, "'soon' is no length of time"),
         (["{}", "--at", "noon"], 2, "'noon' is no point in time"),
-        (["{}", "--delay", "1s", "--at", "2026-07-18"], 2, "either delay or run_at"),
+        (["{}", "--delay", "1s", "--at", "2026-07-18"], 2, "either a delay or a run_at"),
         (["{}", "--wait-timeout", "5s"], 2, "--wait-timeout goes with --wait"),
         (["-", "--wait"], 2, "--wait and --idempotency-key are for a single job"),
     ],

@@ -53,7 +53,7 @@ async def test_pages_of_events_are_turned(penstock: Commands, shop: Shop) -> Non
     rest = json.loads(penstock.run("events", "list", "--after", page["after"], "--json").stdout)
     assert ([event["id"] for event in rest["events"]], rest["after"]) == ([ids[0]], None)
     refused = penstock.run("events", "list", "--after", "nonsense")
-    assert (refused.returncode, "allowed is the id of an event" in refused.stderr) == (2, True)
+    assert (refused.returncode, "it must be the id of an event" in refused.stderr) == (2, True)
 
 
 async def test_a_payload_that_is_no_json_is_refused(penstock: Commands, shop: Shop) -> None:

@@ -84,7 +84,7 @@ NONSENSE = (
     ("limits set lane:imports --slots 5", "allowed is lane:QUEUE:LANE"),
     ("limits set a*b --slots 5", "one *, at its end"),
     ("limits close openai", "--for"),
-    ("limits close openai --for 0s", "allowed is more than 0; `penstock limits open`"),
+    ("limits close openai --for 0s", "it must be more than 0; `penstock limits open`"),
     ("limits close account:* --for 5s", "each by itself"),
     ("queues set imports --late-after 0s", "allowed is more than 0 seconds, or none."),
     ("plans set gold --priority 101", "The setting priority is 101"),

@@ -187,7 +187,7 @@ async def test_what_is_no_request_is_not_enqueued_in_bulk(app: Penstock) -> None
     prepared = greet.prepare()
     async with (await app._link.pool()).acquire() as connection:
         for jobs in (app, app.inside(connection)):
-            with pytest.raises(TypeError, match=r"made with task\.prepare\(…\); not"):
+            with pytest.raises(TypeError, match=r"write greet\.prepare\(…\)"):
                 await jobs.enqueue_many([prepared, greet])  # type: ignore[list-item]
             with pytest.raises(TypeError, match="One request is not many"):
                 await jobs.enqueue_many(prepared)  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ async def test_a_page_has_its_limits(app: Penstock, limit: int) -> None:
 )
 async def test_a_filter_that_no_job_can_pass_is_named(app: Penstock, given) -> None:
     [name] = given
-    with pytest.raises(ConfigError, match=f"The setting {name} is"):
+    with pytest.raises(ConfigError, match=f"The argument {name} is"):
         await app.list(**given)
 
 

@@ -7,6 +7,7 @@ import pytest
 from penstock import errors
 from penstock.errors import (
     ArgumentsDoNotFit,
+    BadArgument,
     BatchClosed,
     BatchNotFound,
     BatchTimeout,
@@ -31,6 +32,7 @@ from penstock.errors import (
     KeyNotFound,
     LastAdmin,
     LeaseLost,
+    Misuse,
     NameTaken,
     NotAllowed,
     NotRetryable,
@@ -76,6 +78,8 @@ EXAMPLES = [
     PersonNotFound("ada"),
     TenantUnguarded("acme"),
     ConfigError("queue", "a b", "a name"),
+    BadArgument("limit", 5000, "1 to 1000"),
+    Misuse("A task needs a name, and a lambda has none."),
     EmbeddedError("The embedded Postgres did not start within 30 s."),
     SchemaMissing("penstock"),
     SchemaRenamed("jobs", "penstock"),

@@ -74,4 +74,5 @@ _CODES: dict[type[PenstockError], Exit] = {
 
 def exit_of(error: PenstockError) -> Exit:
     """The exit code that an error means."""
-    return _CODES.get(type(reason_of(error)), Exit.ERROR)
+    kinds = type(reason_of(error)).__mro__
+    return next((_CODES[kind] for kind in kinds if kind in _CODES), Exit.ERROR)

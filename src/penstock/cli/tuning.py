@@ -14,7 +14,7 @@ from penstock.cli.pausing import known_queues, warn_of_unknown
 from penstock.cli.screens import settings as told
 from penstock.cli.where import Where
 from penstock.cli.words import length
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.job import State
 
 Changes = dict[str, Any]
@@ -67,7 +67,7 @@ async def remove_limit(key: str, where: Where, output: Output) -> None:
 
 async def close_key(key: str, seconds: float, where: Where, output: Output) -> None:
     if not seconds:
-        raise ConfigError("--for", "0s", "more than 0; `penstock limits open` opens a key")
+        raise BadArgument("--for", "0s", "more than 0; `penstock limits open` opens a key")
     async with reached(where) as queue:
         await _expect_rate(key, queue)
         left = await queue.client.close_bucket(key, seconds)
@@ -165,7 +165,7 @@ def _expect(was_there: bool, otherwise: str) -> None:
 async def _expect_rate(key: str, queue: Reached) -> None:
     """Only starts that are counted can be stopped: closing anything else would change nothing."""
     if key.endswith("*"):
-        raise ConfigError("key", key, "one key: those of a pattern are closed each by itself")
+        raise BadArgument("key", key, "one key: those of a pattern are closed each by itself")
     found = (await queue.insights.limits([key], limit=1)).limits
     if not found:
         raise SettingNotFound(f"There is no limit {key} to close.{await _near(key, queue)}")

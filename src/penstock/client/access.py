@@ -15,9 +15,10 @@ from penstock.client.asking import Asking, in_transaction
 from penstock.client.scopes import SCOPES, Scope
 from penstock.client.secret import Secret
 from penstock.errors import (
-    ConfigError,
+    BadArgument,
     KeyNotFound,
     LastAdmin,
+    Misuse,
     NameTaken,
     RolesUnfit,
     TenantUnguarded,
@@ -221,9 +222,12 @@ def _scopes(scopes: Iterable[Scope], tenant: str | None) -> list[str]:
     chosen = list(dict.fromkeys([scopes] if isinstance(scopes, str) else scopes))
     known = ", ".join(SCOPES)
     if not chosen or any(each not in SCOPES for each in chosen):
-        raise ConfigError("scopes", chosen, f"one or more of {known}")
+        raise BadArgument("scopes", chosen, f"one or more of {known}")
     if tenant is not None and "admin" in chosen:
-        raise ConfigError("scopes", chosen, "no admin together with a tenant: it is about them all")
+        raise Misuse(
+            "A key for one tenant cannot have the scope admin, which is for all tenants.",
+            "scopes",
+        )
     return sorted(chosen, key=SCOPES.index)
 
 
@@ -231,7 +235,7 @@ def _length(setting: str, value: float | timedelta | None) -> float | None:
     if value is None:
         return None
     if not (length := seconds(setting, value)):
-        raise ConfigError(setting, value, "more than 0 seconds, or None")
+        raise BadArgument(setting, value, "more than 0 seconds, or None")
     return length
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from penstock.client import filters
 from penstock.client.asking import Asking
-from penstock.errors import ConfigError, JobNotFound
+from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.access import Access
 from penstock.tasks.options import whole
@@ -69,7 +69,7 @@ def _place(after: str | None) -> int | None:
     try:
         return key_of(after)
     except JobNotFound:
-        raise ConfigError("after", after, "the id of an entry") from None
+        raise BadArgument("after", after, "the id of an entry") from None
 
 
 def _entry(row: dict[str, Any]) -> AuditEntry:

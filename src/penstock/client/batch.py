@@ -12,11 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.client.enqueued import Enqueued
-from penstock.errors import BatchNotFound, ConfigError, JobNotFound
+from penstock.errors import BadArgument, BatchNotFound, JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
 from penstock.store.enqueue import Links
 from penstock.tasks import Request, Task
+from penstock.tasks.given import not_a_task
 
 if TYPE_CHECKING:
     from penstock.client.batches import BatchCalls
@@ -102,7 +103,7 @@ class BatchHandle:
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Add one job; BatchClosed once the batch is."""
         if not isinstance(task, Task):
-            raise TypeError(f"enqueue takes a task, not {task!r}: decorate it with @app.task.")
+            raise TypeError(not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
@@ -156,7 +157,7 @@ def batch_id_of(batch: BatchId) -> str:
     if isinstance(batch, Job):
         found = batch.batch or batch.meta.get("batch")
         if not isinstance(found, str):
-            raise ConfigError("batch", f"job {batch.id}", "a job of a batch, or a batch's callback")
+            raise BadArgument("batch", f"job {batch.id}", "a job of a batch, or a batch's callback")
         return found
     if isinstance(batch, BatchHandle | BatchStatus):
         return batch.id

@@ -25,7 +25,7 @@ from penstock.client.enqueuing import Enqueuing
 from penstock.client.letters import Redriven
 from penstock.client.opening import BatchOptions, Opening
 from penstock.client.waiting import seconds_of
-from penstock.errors import BatchNotFound, BatchTimeout, ConfigError
+from penstock.errors import BadArgument, BatchNotFound, BatchTimeout
 from penstock.job import Job
 from penstock.store.batches import Batches
 from penstock.tasks.options import whole
@@ -124,7 +124,7 @@ class BatchCalls(DeadCalls, Enqueuing):
         """Batches, newest first. Pass `page.after` as `after` for the next page."""
         whole("limit", limit, 1, LONGEST_PAGE)
         if state is not None and state not in STATES:
-            raise ConfigError("state", state, f"one of {', '.join(STATES)}")
+            raise BadArgument("state", state, f"one of {', '.join(STATES)}")
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
         filters.texts(tenant=tenant, name=name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from penstock.errors import ConfigError, TenantMismatch
+from penstock.errors import Misuse, TenantMismatch
 from penstock.store.enqueue import stored_form
 from penstock.tasks import Request, Task
+from penstock.tasks.given import not_a_task
 
 Callback: TypeAlias = Request[Any] | Task[..., Any]
 
@@ -27,15 +28,21 @@ def callbacks_of(tenant: str, given: Mapping[str, Callback | None]) -> dict[str,
 def _form(setting: str, what: Any, tenant: str) -> dict[str, Any]:
     request = what.prepare() if isinstance(what, Task) else what
     if not isinstance(request, Request):
-        raise ConfigError(setting, what, "a task, or a request made with task.prepare(…)")
+        raise Misuse(not_a_task(setting, what), setting)
     options = request.options
     for option in _NOT_CALLED:
         if (value := getattr(options, option)) is not None:
-            raise ConfigError(
-                option, value, f"nothing for {setting}: the batch says when, and once"
+            raise Misuse(
+                f"The request of {setting} has the option {option}, {value!r}: leave it out, since "
+                "the batch says when it runs, and once.",
+                option,
             )
     if options.unique is not None and options.unique.on_conflict == "raise":
-        raise ConfigError("on_conflict", "raise", f"skip, replace or supersede for {setting}")
+        raise Misuse(
+            f"The request of {setting} raises where its unique key is held, and nobody would hear "
+            "of it: choose skip, replace or supersede.",
+            "on_conflict",
+        )
     if tenant and options.tenant not in ("", tenant):
         raise TenantMismatch(options.tenant, tenant)
     own = {"tenant": options.tenant} if options.tenant else {}

@@ -31,9 +31,10 @@ from penstock.client.waiting import LOOK_GRACE, seconds_of, verdict
 from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.client.workflows import WorkflowCalls
 from penstock.errors import (
-    ConfigError,
+    BadArgument,
     JobConflict,
     JobNotFound,
+    Misuse,
     TenantMissing,
     WaitTimeout,
 )
@@ -147,7 +148,7 @@ class Client(
     async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
         """State and progress of up to 1,000 jobs in one call; those not found are left out."""
         if len(jobs) > STATES_AT_ONCE:
-            raise ConfigError("jobs", len(jobs), f"at most {STATES_AT_ONCE} ids in one call")
+            raise BadArgument("jobs", len(jobs), f"at most {STATES_AT_ONCE} ids in one call")
         keys = []
         for job in jobs:
             with suppress(JobNotFound):
@@ -176,7 +177,7 @@ class Client(
         most, so it may be short, or empty, and yet have a next one.
         """
         if not 1 <= limit <= LONGEST_PAGE:
-            raise ConfigError("limit", limit, f"1 to {LONGEST_PAGE}")
+            raise BadArgument("limit", limit, f"1 to {LONGEST_PAGE}")
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
         states = filters.states(state)
@@ -184,14 +185,14 @@ class Client(
         texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
         if batch is not None and workflow is not None:
-            raise ConfigError("workflow", workflow, "a workflow or a batch, not both")
+            raise Misuse("Jobs are listed of a workflow or of a batch, not of both.", "workflow")
         within = {
             "batch": None if batch is None else batch_key(batch_id_of(batch)),
             "workflow": None if workflow is None else workflow_key(workflow),
         }
         if text is not None:
             if within["batch"] is not None or within["workflow"] is not None:
-                raise ConfigError("text", text, "no text together with a batch or a workflow")
+                raise Misuse("Jobs of a batch or a workflow cannot be found by a text.", "text")
             return await self._holding(text, [states, *texts, start], limit)
         jobs = await self._ask(
             lambda on: self.store.list_jobs(on, states, *texts, start, limit, **within)

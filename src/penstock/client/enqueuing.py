@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from penstock.events import JobsEnqueued
 from penstock.store import Executor
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
+from penstock.tasks.given import not_a_task
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +53,7 @@ class Enqueuing(Asking):
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Store one job durably. Options go with the task: `task.options(delay=60)`."""
         if not isinstance(task, Task):
-            raise TypeError(f"enqueue takes a task, not {task!r}: decorate it with @app.task.")
+            raise TypeError(not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
@@ -139,10 +141,20 @@ def prepared(requests: Any) -> list[Request[Any]]:
     """Requests, all of them; what a slip gives instead is named."""
     if isinstance(requests, Request):
         raise TypeError("One request is not many: put it in a list, or enqueue its task.")
+    if not isinstance(requests, Iterable) or isinstance(requests, str | Task):
+        raise TypeError(_not_requests(requests))
     given = list(requests)
     for each in given:
         if not isinstance(each, Request):
-            raise TypeError(
-                f"Jobs are enqueued in bulk as requests, made with task.prepare(…); not {each!r}."
-            )
+            raise TypeError(_not_requests(each))
     return given
+
+
+def _not_requests(given: Any) -> str:
+    told = "Jobs are enqueued in bulk as requests, made with task.prepare(…)"
+    if isinstance(given, Task):
+        return f"{told}: write {given.__name__}.prepare(…) with the arguments of each job."
+    if inspect.iscoroutine(given):
+        given.close()  # Otherwise Python warns that nobody has awaited it.
+        return f"{told}; {given.__name__}(…) is called here: write {given.__name__}.prepare(…)."
+    return f"{told}; not {given!r}."

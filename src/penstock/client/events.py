@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.client.asking import Asking
-from penstock.errors import ConfigError, JobNotFound
+from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.events import Events
 from penstock.tasks.events import event_name
@@ -62,7 +62,7 @@ class EventCalls(Asking):
         """
         name, seconds_kept = event_name(name), seconds("keep", keep)
         if not seconds_kept:
-            raise ConfigError("keep", keep, "more than 0 seconds")
+            raise BadArgument("keep", keep, "more than 0 seconds")
         tenant = CHECKS["tenant"]("tenant", tenant)
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
@@ -99,7 +99,7 @@ def _place(after: Any) -> int:
     try:
         return key_of(after)
     except JobNotFound:
-        raise ConfigError("after", after, "the id of an event") from None
+        raise BadArgument("after", after, "the id of an event") from None
 
 
 def _kept(row: dict[str, Any]) -> KeptEvent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.job import STATES, UNSTORABLE, State
 
 
@@ -16,7 +16,7 @@ def states(given: State | Sequence[State] | None) -> list[State] | None:
     chosen: list[Any] = [given] if isinstance(given, str) else list(given)
     for state in chosen:
         if state not in STATES:
-            raise ConfigError("state", state, f"one of {', '.join(STATES)}")
+            raise BadArgument("state", state, f"one of {', '.join(STATES)}")
     return chosen or None
 
 
@@ -24,5 +24,5 @@ def texts(**given: Any) -> list[str | None]:
     """Filters by a text, checked: what cannot be stored is in no job."""
     for name, text in given.items():
         if text is not None and (not isinstance(text, str) or UNSTORABLE.search(text)):
-            raise ConfigError(name, text, "text without NUL or lone surrogates")
+            raise BadArgument(name, text, "text without NUL or lone surrogates")
     return list(given.values())

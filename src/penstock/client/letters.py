@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.client import filters
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.store import key_of
 from penstock.store.dead import Place
 from penstock.tasks import Task
@@ -85,10 +85,10 @@ class Which:
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and not _is_aware(moment):
-                raise ConfigError(name, moment, "a datetime with a time zone")
+                raise BadArgument(name, moment, "a datetime with a time zone")
         batch: Any = self.batch
         if batch is not None and not (isinstance(batch, str) and batch.isdigit()):
-            raise ConfigError("batch", batch, "the id of a batch, a text")
+            raise BadArgument("batch", batch, "the id of a batch, a text")
 
 
 class Redriven(Struct, frozen=True):
@@ -141,7 +141,7 @@ def place_of(after: str) -> Place:
     """The place that a page's `after` stands for."""
     moment, _, job = after.partition("-")
     if not (moment.isascii() and moment.isdigit() and job.isascii() and job.isdigit()):
-        raise ConfigError("after", after, "the `after` of a page of dead letters")
+        raise BadArgument("after", after, "the `after` of a page of dead letters")
     return Place(_EPOCH + timedelta(microseconds=int(moment)), int(job))
 
 

@@ -17,7 +17,7 @@ from penstock.client.present import (
     owner_now,
     queue_now,
 )
-from penstock.errors import ConfigError, JobNotFound
+from penstock.errors import BadArgument, JobNotFound
 from penstock.insights import COUNTED_OFTEN, Insights, QueueInsight
 from penstock.store import Executor, key_of
 from penstock.store.live import Row, Watches
@@ -37,9 +37,9 @@ class LiveCalls(Asking):
         counted within bounds: see `OwnerNow` and `Count`.
         """
         if len(ids) > PRESENT_AT_ONCE:
-            raise ConfigError("ids", len(ids), f"at most {PRESENT_AT_ONCE} in one call")
+            raise BadArgument("ids", len(ids), f"at most {PRESENT_AT_ONCE} in one call")
         if kind not in KINDS:
-            raise ConfigError("kind", kind, f"one of {', '.join(KINDS)}")
+            raise BadArgument("kind", kind, f"one of {', '.join(KINDS)}")
         if kind in ("job", "batch"):
             return await self._numbered(kind, ids)
         return await (self._queues(ids) if kind == "queue" else self._owners(kind, ids))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from penstock.client import filters
 from penstock.client.callbacks import Callback, callbacks_of
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.tasks.options import CHECKS
 
 if TYPE_CHECKING:
@@ -56,5 +56,5 @@ class Opening:
 def _name(name: Any) -> str | None:
     filters.texts(name=name)
     if name is not None and not 1 <= len(name) <= LONGEST_NAME:
-        raise ConfigError("name", name, f"1 to {LONGEST_NAME} characters")
+        raise BadArgument("name", name, f"1 to {LONGEST_NAME} characters")
     return None if name is None else str(name)

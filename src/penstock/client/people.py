@@ -15,7 +15,7 @@ from penstock.client import filters
 from penstock.client.asking import Asking
 from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import hash_of
-from penstock.errors import ConfigError, LastAdmin, NameTaken, PersonNotFound
+from penstock.errors import BadArgument, LastAdmin, NameTaken, PersonNotFound
 from penstock.store.access import Access
 from penstock.tasks.options import seconds
 
@@ -176,9 +176,9 @@ class PeopleCalls(Asking):
 
 def _check(name: str, role: str) -> None:
     if not NAME.fullmatch(name):
-        raise ConfigError("name", name, "1 to 100 letters, digits and . _ @ + -")
+        raise BadArgument("name", name, "1 to 100 letters, digits and . _ @ + -")
     if role not in ROLES:
-        raise ConfigError("role", role, f"one of {', '.join(ROLES)}")
+        raise BadArgument("role", role, f"one of {', '.join(ROLES)}")
 
 
 def _subjects(name: str, address: str) -> list[bytes]:

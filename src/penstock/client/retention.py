@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.client.asking import Asking
 from penstock.client.settings import Retention
-from penstock.errors import ConfigError, DatabaseBusy
+from penstock.errors import BadArgument, DatabaseBusy
 from penstock.job import FINAL, STATES, State
 from penstock.store import Executor
 from penstock.store.tuning import Tuning
@@ -110,7 +110,7 @@ class RetentionCalls(Asking):
 def _check(state: Any, queue: Any, tenant: Any) -> None:
     if state not in FINAL:
         final = [each for each in STATES if each in FINAL]
-        raise ConfigError("state", state, f"one of {', '.join(final)}")
+        raise BadArgument("state", state, f"one of {', '.join(final)}")
     if queue != "":
         matching("queue", queue, QUEUE_NAME)
     if tenant != "":

@@ -14,7 +14,7 @@ from msgspec import Struct
 from penstock.client import allowed
 from penstock.client.asking import Asking
 from penstock.client.enqueued import Enqueued
-from penstock.errors import ConfigError, ScheduleNotFound
+from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
 from penstock.job import State
 from penstock.store.enqueue import stored_form
 from penstock.store.schedules import Schedules
@@ -165,7 +165,7 @@ class ScheduleCalls(Asking):
     async def reset_schedule(self, name: str, *, by: str | None = None) -> Schedule:
         """Make a schedule what the code says again."""
         if not await self._expect(name, by, Schedules(self.store).reset):
-            raise ConfigError("schedule", name, "one that code declares; no code has declared it")
+            raise BadArgument("schedule", name, "one that code declares; no code has declared it")
         return await self.get_schedule(name)
 
     async def remove_schedule(self, name: str, *, by: str | None = None) -> bool:
@@ -211,7 +211,7 @@ def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
         request = checked.checked_request(what)
         changes |= {"request": stored_form(request), "tenant": request.options.tenant}
     if cron is not ... and every is not ...:
-        raise ConfigError("every", every, "either cron or every, and not both")
+        raise Misuse("A schedule has either cron or every, and both are given.", "every")
     if cron is not ...:
         changes |= {"cron": checked_cron(cron), "every": None}
     if every is not ...:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import TypeVar
 
-from penstock.errors import ConfigError, JobCancelled, JobFailed
+from penstock.errors import BadArgument, JobCancelled, JobFailed
 from penstock.job import CANCELLED, FAILED, Job
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ async def until(
 def seconds_of(timeout: float | timedelta | None) -> float | None:
     number = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if not isinstance(number, float | int | None):
-        raise ConfigError("timeout", timeout, "a number of seconds, a timedelta, or None")
+        raise BadArgument("timeout", timeout, "a number of seconds, a timedelta, or None")
     return number
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.errors import ConfigError, SchemaTooNew
+from penstock.errors import BadArgument, SchemaTooNew
 from penstock.sql import migration, migrations, quote
 
 
@@ -36,7 +36,7 @@ def plan(applied: Collection[int], to: int | None, schema: str) -> list[Step]:
     """The steps from what was applied to migration `to`, the newest unless given."""
     target = newest() if to is None else to
     if target != 0 and target not in dict(migrations()):
-        raise ConfigError("to", to, f"0 or the number of a migration, at most {newest()}")
+        raise BadArgument("to", to, f"0 or the number of a migration, at most {newest()}")
     found = max(applied, default=0)
     if found > newest():
         raise SchemaTooNew(schema, found, newest())

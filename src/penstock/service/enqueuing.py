@@ -9,6 +9,7 @@ from penstock.app import Penstock
 from penstock.errors import (
     ArgumentsDoNotFit,
     ConfigError,
+    Misuse,
     PayloadRefused,
     PayloadTooLarge,
     UnknownTask,
@@ -53,6 +54,8 @@ def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
 
 
 def _option(error: ConfigError | PayloadRefused) -> tuple[str, str]:
+    if isinstance(error, Misuse):
+        return f"options.{error.setting}", str(error)
     if isinstance(error, ConfigError):
         return f"options.{error.setting}", f"must be {error.allowed}"
     return f"options.{error.field}", error.problem

@@ -6,7 +6,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any, NamedTuple
 
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.outcome import Snooze
 from penstock.tasks.options import limit_key, seconds
 from penstock.tasks.retry_after import retry_after
@@ -74,5 +74,5 @@ def _refusal(error: BaseException | None) -> float | None:
 
 def _units(value: Any) -> float:
     if type(value) not in (int, float) or not (value >= 0 and isfinite(value)):
-        raise ConfigError("units", value, "a number of units, 0 or more")
+        raise BadArgument("units", value, "a number of units, 0 or more")
     return float(value)

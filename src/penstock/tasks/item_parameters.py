@@ -3,7 +3,7 @@
 from inspect import Parameter
 from typing import Any, Final, get_args, get_origin
 
-from penstock.errors import ConfigError
+from penstock.errors import Misuse
 from penstock.tasks.batch_context import BatchContext
 from penstock.tasks.item import Item
 from penstock.tasks.parameters import BY_POSITION, Parameters
@@ -21,7 +21,7 @@ class ItemParameters(Parameters):
     def _arguments(self, given: list[Parameter]) -> list[Parameter]:
         if len(given) != 1 or given[0].kind not in BY_POSITION:
             shown = ", ".join(str(one) for one in given)
-            raise ConfigError(f"{self.task}({shown})", "batch", SHAPE)
+            raise Misuse(f"{self.task}({shown}) has a batch, so it takes {SHAPE}.")
         self._items = given[0]
         return [Parameter(ITEM, Parameter.POSITIONAL_OR_KEYWORD)]
 
@@ -32,5 +32,5 @@ class ItemParameters(Parameters):
         kinds = get_args(hint)
         is_list = isinstance(get_origin(hint), type) and issubclass(list, get_origin(hint))
         if not is_list or len(kinds) != 1 or (get_origin(kinds[0]) or kinds[0]) is not Item:
-            raise ConfigError(f"{self.task}({self._items})", "batch", SHAPE)
+            raise Misuse(f"{self.task}({self._items}) has a batch, so it takes {SHAPE}.")
         return {ITEM: next(iter(get_args(kinds[0])), Any)}

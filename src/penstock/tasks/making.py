@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import ConfigError
 from penstock.tasks.arguments import Arguments
 from penstock.tasks.batch_task import BATCH_KINDS
+from penstock.tasks.functions import check_function
 from penstock.tasks.item_parameters import ItemParameters
 from penstock.tasks.limits import check_keys
 from penstock.tasks.parameters import Parameters
@@ -22,10 +22,7 @@ KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
 
 def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
     """Return the task of a function, of the class that says how it is called."""
-    if not inspect.isfunction(fn):
-        raise ConfigError("task", fn, "a function, def or async def")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise ConfigError("task", fn, "a function that returns; this one is a generator")
+    check_function(fn)
     settings = settings_of(fn, values)
     reads, kinds = (Parameters, KINDS) if settings.batch is None else (ItemParameters, BATCH_KINDS)
     parameters = reads(settings.name, fn)

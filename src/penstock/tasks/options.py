@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.backoff import LONGEST, Policy, dump_policy
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Misuse
 from penstock.job import UNIT_SEPARATOR, UNSTORABLE
 from penstock.tasks.payload import encode_object
 from penstock.tasks.unique import Unique, unique_of
@@ -114,7 +114,7 @@ def _choose_time(checked: dict[str, Any]) -> None:
     """Delay and run_at say the same thing in two ways: the one that is given clears the other."""
     delay, run_at = checked.get("delay"), checked.get("run_at")
     if delay is not None and run_at is not None:
-        raise ConfigError("run_at", run_at, "either delay or run_at, not both")
+        raise Misuse("A job has either a delay or a run_at, not both.", "run_at")
     if delay is not None:
         checked["run_at"] = None
     elif run_at is not None:

@@ -7,8 +7,9 @@ from inspect import Parameter, Signature
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from penstock.errors import ConfigError
+from penstock.errors import Misuse
 from penstock.tasks.context import Context
+from penstock.tasks.options import CHECKS
 
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -75,29 +76,33 @@ class Parameters:
         try:
             return _resolved(self.fn, parameter)
         except Exception as error:
-            raise ConfigError(
-                f"{self.task}({parameter.name})",
-                parameter.annotation,
-                "a type that can be looked up when the task is used: import it in the task's "
-                f"module, and not only under TYPE_CHECKING ({error})",
+            raise Misuse(
+                f"The annotation {parameter.annotation!r} of {parameter.name}, a parameter of the "
+                f"task {self.task}, cannot be looked up ({error}). Import it in the task's module, "
+                "and not only under TYPE_CHECKING."
             ) from None
 
     def _explain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         try:
             Signature(self.all).bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"The task {self.task!r} cannot be called so: {error}.") from None
+            told = f"The task {self.task!r} cannot be called so: {error}."
+            if options := [name for name in kwargs if name in CHECKS and name not in self.names]:
+                [first, *_] = options
+                told += (
+                    f" If you mean the option {first}, it goes with the task: "
+                    f"task.options({first}=…)."
+                )
+            raise TypeError(told) from None
         raise TypeError(f"The task {self.task!r} got two values for one name.")
 
     def _arguments(self, given: list[Parameter]) -> list[Parameter]:
         """The arguments of a job, of what the handler takes beside the context."""
         for one in given:
             if one.kind is Parameter.VAR_POSITIONAL:
-                raise ConfigError(
-                    f"{self.task}(*{one.name})",
-                    str(one),
-                    "parameters with a name, since arguments are stored by name; "
-                    "take a list instead",
+                raise Misuse(
+                    f"The task {self.task} takes *{one.name}, and the arguments of a job are "
+                    "stored by name. Take a list instead."
                 )
         return given
 
@@ -110,10 +115,10 @@ class Parameters:
             # A type that is defined later is no context; one that is not imported is a mistake.
             name = self.context.__name__
             if str(first.annotation).rpartition(".")[2] == name:
-                raise ConfigError(
-                    f"{self.task}({first.name})",
-                    first.annotation,
-                    f"the class {name}, imported at run time and not only under TYPE_CHECKING",
+                raise Misuse(
+                    f"The annotation {first.annotation!r} of {first.name}, the first parameter of "
+                    f"the task {self.task}, cannot be looked up. Import the class {name} in the "
+                    "task's module, and not only under TYPE_CHECKING."
                 ) from None
             return False
         return isinstance(hint, type) and issubclass(hint, self.context)

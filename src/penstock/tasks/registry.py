@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import ConfigError, DuplicateTask, UnknownTask
+from penstock.errors import DuplicateTask, Misuse, UnknownTask
 from penstock.tasks.task import Task
 
 AnyTask = Task[..., Any]
@@ -76,7 +76,7 @@ class Registry:
             case Iterable() if not isinstance(source, str):
                 self.include(*source)
             case _:
-                raise ConfigError("include", source, "modules, tasks, or lists of tasks")
+                raise Misuse(_not_included(source), "include")
 
     def __contains__(self, name: object) -> bool:
         return name in self._tasks
@@ -86,3 +86,12 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def _not_included(source: Any) -> str:
+    if isinstance(source, str):
+        return f"Modules are included as such, not by name: import {source}, and include that."
+    if callable(source):
+        name = getattr(source, "__qualname__", repr(source))
+        return f"{name} is no task, so it cannot be included. Put @task on it."
+    return f"Modules, tasks and lists of tasks can be included, not {source!r}."

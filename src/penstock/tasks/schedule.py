@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Misuse
+from penstock.tasks.given import not_a_task
 from penstock.tasks.options import matching, seconds
 from penstock.tasks.request import Request
 from penstock.tasks.task import Task
@@ -56,7 +57,8 @@ def declare(
 ) -> Declaration:
     """A declaration of these parts, each checked."""
     if (cron is None) == (every is None):
-        raise ConfigError("cron", cron, "either cron or every, and not both")
+        both = "both are given" if cron is not None else "neither is given"
+        raise Misuse(f"A schedule has either cron or every, and {both}.", "cron")
     rule = Rule(
         None if cron is None else checked_cron(cron),
         None if every is None else checked_every(every),
@@ -85,13 +87,21 @@ def checked_request(what: Any) -> Request[Any]:
     """A request that can be enqueued again and again; a task stands for one without arguments."""
     request = what.prepare() if isinstance(what, Task) else what
     if not isinstance(request, Request):
-        raise ConfigError("request", what, "a task, or a request made with task.prepare(…)")
+        raise Misuse(not_a_task("A schedule", what), "request")
     for option in _NOT_SCHEDULED:
         if (value := getattr(request.options, option)) is not None:
-            raise ConfigError(option, value, "nothing for a schedule: its ticks say when")
+            raise Misuse(
+                f"The request of a schedule has the option {option}, {value!r}: leave it out, for "
+                "its ticks say when it runs.",
+                option,
+            )
     unique = request.options.unique
     if unique is not None and unique.on_conflict == "raise":
-        raise ConfigError("unique", unique, "skip, replace or supersede: a tick has no caller")
+        raise Misuse(
+            "The request of a schedule raises where its unique key is held, and a tick has no "
+            "caller to hear of it: choose skip, replace or supersede.",
+            "unique",
+        )
     return request
 
 

@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.backoff import Exponential, Policy
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Misuse
 from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
 from penstock.tasks.batch import Batch
 from penstock.tasks.isolate import Process, isolation_of
-from penstock.tasks.name import TASK_NAME, default_name
+from penstock.tasks.name import TASK_NAME, default_name, place_of
 from penstock.tasks.options import Options, matching, whole
 from penstock.tasks.payload import ARGS_LIMIT
 from penstock.tasks.unique import Unique
@@ -88,7 +88,7 @@ def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
     if checked.get("batch") and checked.get("isolate"):
         raise ConfigError("isolate", given["isolate"], "None or False, where batch is set")
     return Settings(
-        name=matching("name", default_name(fn) if name is None else name, TASK_NAME),
+        name=_default_name(fn) if name is None else matching("name", name, TASK_NAME),
         defaults=Options().updated(defaults),
         **checked,
     )
@@ -103,6 +103,20 @@ def configured(settings: Settings, values: RunValues) -> Settings:
     if settings.batch is not None and checked.get("isolate"):
         raise ConfigError("isolate", values["isolate"], "None or False, where batch is set")
     return replace(settings, **checked)
+
+
+def _default_name(fn: Callable[..., Any]) -> str:
+    if TASK_NAME.fullmatch(name := default_name(fn)):
+        return name
+    if fn.__name__ == "<lambda>":
+        raise Misuse(
+            f"A task needs a name, and the lambda at {place_of(fn)} has none. Write a function, or "
+            'give it a name: @app.task(name="…").'
+        )
+    raise Misuse(
+        f"The task at {place_of(fn)} would be called {name!r}, and names are made of the letters A "
+        'to Z and a to z, digits and _ . : -, at most 200. Give it another: @app.task(name="…").'
+    )
 
 
 def _policy(setting: str, value: Any) -> Policy:

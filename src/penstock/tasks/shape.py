@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, inspect
 
-from penstock.errors import ConfigError
+from penstock.errors import Misuse
 from penstock.tasks.context import Context
 from penstock.tasks.models import is_model
 
@@ -20,11 +20,11 @@ class Shape(Struct, frozen=True):
 
 
 def shape_of(setting: str, hint: Any) -> Shape:
-    """Return the shape of a type, or raise ConfigError if it cannot come out of JSON."""
+    """Return the shape of a type, or raise Misuse if it cannot come out of JSON."""
     try:
         info = inspect.type_info(hint)
     except Exception as error:
-        raise ConfigError(setting, hint, f"a type that can be read from JSON ({error})") from None
+        raise Misuse(f"{setting} has a type that cannot be read from JSON ({error}).") from None
     parts = list(_parts(info, set()))
     for part in parts:
         if isinstance(part, inspect.CustomType):
@@ -58,12 +58,11 @@ def _check_class(setting: str, cls: type) -> None:
     if cls is object or is_model(cls):
         return
     if issubclass(cls, Context):
-        raise ConfigError(setting, cls, "Context on the first parameter alone")
-    raise ConfigError(
-        setting,
-        cls,
-        "a type that can be read from JSON: plain types, dataclasses, Structs, pydantic models, "
-        "enums, UUID, Decimal, bytes, dates and times, and lists, sets, tuples and dicts of these",
+        raise Misuse(f"{setting} is a {cls.__name__}: that can be the first parameter alone.")
+    raise Misuse(
+        f"{setting} has the type {cls.__qualname__}, which cannot be read from JSON. Arguments may "
+        "be plain types, dataclasses, Structs, pydantic models, enums, UUID, Decimal, bytes, dates "
+        "and times, and lists, sets, tuples and dicts of these."
     )
 
 

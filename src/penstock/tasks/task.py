@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -24,6 +24,17 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
+
+
+# What enqueues a job in Celery, Dramatiq, Procrastinate, taskiq, Django and others.
+ELSEWHERE: Final = frozenset(
+    {
+        *("delay", "apply_async", "apply", "s", "si", "signature"),
+        *("send", "send_with_options", "message", "defer", "defer_async", "configure"),
+        *("kiq", "kicker", "enqueue", "aenqueue", "using"),
+        *("perform_async", "spawn", "submit", "schedule", "push"),
+    }
+)
 
 
 class Task(Generic[P, T_co]):
@@ -124,6 +135,20 @@ class Task(Generic[P, T_co]):
             is_retryable(error, self.settings.retry_on, self.settings.discard_on),
             error.after if isinstance(error, Retryable) else None,
         )
+
+    if not TYPE_CHECKING:  # For a checker it has the attributes above, and no others.
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what takes the place of what tasks of other libraries have."""
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in ELSEWHERE:
+                task = self.__dict__.get("__name__", "task")
+                told = (
+                    f"A task of Penstock has no {name}: enqueue its job with `await "
+                    f"app.enqueue({task}, …)`, or `app.sync.enqueue({task}, …)` where you cannot "
+                    f"await. Options go with the task: `{task}.options(queue=…, delay=…)`."
+                )
+            raise AttributeError(told, name=name, obj=self)
 
     def is_same(self, other: "Task[..., Any]") -> bool:
         """Whether both are one task, perhaps with other options."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.errors import ConfigError
+from penstock.errors import Misuse
 from penstock.tasks.schedule import Declaration
 
 
@@ -16,7 +16,9 @@ class Timetable:
 
     def add(self, declared: Declaration) -> None:
         if declared.name in self._declared:
-            raise ConfigError("schedule", declared.name, "a name that no other schedule has")
+            raise Misuse(
+                f"Two schedules are called {declared.name!r}: give one another name.", "schedule"
+            )
         self._declared[declared.name] = declared
 
     def names(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from penstock.errors import ConfigError, WorkflowCycle, WorkflowRefused
+from penstock.errors import BadArgument, ConfigError, WorkflowCycle, WorkflowRefused
 from penstock.tasks.options import CHECKS
 from penstock.tasks.request import Request
 
@@ -147,7 +147,7 @@ class Workflow:
         for stage in stages:
             requests = [stage] if isinstance(stage, Request) else list(stage)
             if not requests:
-                raise ConfigError("stage", stage, "a request, or a list of at least one")
+                raise BadArgument("stage", stage, "a request, or a list of at least one")
             last = [self.add(each, after=place, on_failure=on_failure) for each in requests]
             place = list(last)
         return last

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from penstock.app import Penstock
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.testing.ground import expect_ground, left_as_it_was
 from penstock.testing.levers import Levers
 
@@ -36,7 +36,7 @@ async def advance(
     """
     whole = by + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if whole < timedelta(0):
-        raise ConfigError("advance", whole, "time that passes: 0 or more")
+        raise BadArgument("advance", whole, "time that passes: 0 or more")
     await _advance(app, whole.total_seconds(), None)
 
 
@@ -46,7 +46,7 @@ async def advance_to(app: Penstock, moment: datetime | None) -> None:
     await advance_to(app, (await app.get(job)).run_at)
     """
     if moment is None or moment.utcoffset() is None:
-        raise ConfigError("moment", moment, "a datetime with a time zone, such as job.run_at")
+        raise BadArgument("moment", moment, "a datetime with a time zone, such as job.run_at")
     await _advance(app, None, moment)
 
 

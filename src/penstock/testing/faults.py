@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, get_args
 
 from penstock.app import Penstock
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.store import key_of
 from penstock.tasks import Task
 from penstock.testing.errors import NotDrained
@@ -50,9 +50,9 @@ class Fault(ABC):
         if not isinstance(self.task, Task):
             raise TypeError(f"A fault strikes a task, not {self.task!r}.")
         if type(self.call) is not int or self.call < 1:
-            raise ConfigError("call", self.call, "the number of a call, from 1 on")
+            raise BadArgument("call", self.call, "the number of a call, from 1 on")
         if self.at not in get_args(Point):
-            raise ConfigError("at", self.at, " or ".join(get_args(Point)))
+            raise BadArgument("at", self.at, " or ".join(get_args(Point)))
 
     @abstractmethod
     async def strike(self, app: Penstock, call: Call) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.app import Penstock
 from penstock.config import Database
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.events import Events
 from penstock.job import AttemptError
 from penstock.lifecycle import Health
@@ -23,6 +23,7 @@ from penstock.store import Attempt, Settlement, Store
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.tasks import Task
+from penstock.tasks.given import not_a_task
 from penstock.tasks.parent import Parent
 from penstock.testing.errors import surprise
 from penstock.testing.ran import Ran, Told
@@ -58,7 +59,7 @@ class Inline:
 
     def __post_init__(self) -> None:
         if self.number < 1:
-            raise ConfigError("number", self.number, "the number of an attempt, from 1 on")
+            raise BadArgument("number", self.number, "the number of an attempt, from 1 on")
 
     async def run(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What the handler returns; raises what it raises. Needs no database.
@@ -80,7 +81,7 @@ class Inline:
         assert (ran.state, ran.delay) == ("scheduled", 30)
         """
         if not isinstance(task, Task):
-            raise TypeError(f"A task is run, not {task!r}: decorate it with @app.task.")
+            raise TypeError(not_a_task("run", task))
         stored = unstored(task.prepare(*args, **kwargs), self.number)
         watch = Watch()
         reported: list[Told] = []

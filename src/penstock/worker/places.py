@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.config import Database, JobLog
-from penstock.errors import ConfigError
+from penstock.errors import Misuse
 from penstock.isolation.child import find
 from penstock.isolation.messages import Plan
 from penstock.isolation.nursery import main_module
@@ -55,14 +55,16 @@ class Places:
         for task in tasks:
             if task.settings.isolate and task.name not in self.tasks:
                 lacks = self._lacks(task)
-                raise ConfigError(
-                    f"isolate of {task.name}",
-                    task.place,
-                    f"a task whose resources are opened by functions of a module ({lacks[0]} is "
-                    "not): a child process opens its own"
+                why = (
+                    f"a child process opens its own {lacks[0]}: let a function at the top level of "
+                    "a module do that, so that it can be imported"
                     if lacks
-                    else "a function of a module, at its top level and under its own name, so that "
-                    "a child process can import it",
+                    else "a child process imports its task: put it at the top level of a module, "
+                    "under its own name"
+                )
+                raise Misuse(
+                    f"The task {task.name} at {task.place} cannot run isolated, since {why}.",
+                    "isolate",
                 )
 
     @property

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from penstock.config import Database
-from penstock.errors import ConfigError, ResourceMissing
+from penstock.errors import Misuse, ResourceMissing
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
 
@@ -55,7 +55,7 @@ class Resources:
     def add(self, kind: type[Any], opener: Opener) -> None:
         """Say what opens a kind: a function that gives an async context manager."""
         if kind in self._openers:
-            raise ConfigError("resource", kind.__name__, "a type that has no opener yet")
+            raise Misuse(f"The resource {kind.__name__} has two openers: keep one.", "resource")
         self._openers[kind] = opener
 
     def decorator(self, kind: type[Any] | Opener | None) -> Any:
@@ -159,13 +159,13 @@ def _told(error: Exception) -> str:
 
 def _kind_opened_by(opener: Any) -> type[Any]:
     """The type that an opener yields, from its annotation."""
-    hinted = get_type_hints(opener).get("return")
+    hinted = get_type_hints(opener).get("return") if callable(opener) else None
     kinds = get_args(hinted)
     if kinds and isinstance(kinds[0], type):
         return kinds[0]
-    raise ConfigError(
+    name = getattr(opener, "__name__", opener)
+    raise Misuse(
+        f"What {name} opens is not known: annotate what it yields, such as "
+        "AsyncIterator[HttpClient], or name it with @app.resource(HttpClient).",
         "resource",
-        getattr(opener, "__name__", opener),
-        "a function whose annotation names what it yields, such as AsyncIterator[HttpClient], "
-        "or app.resource(HttpClient)",
     )

@@ -373,12 +373,12 @@ def test_arguments_over_the_limit_are_refused_with_the_largest_field() -> None:
 
 @pytest.mark.parametrize("kind", [TextIO, Callable[[], int], Opaque, list[Opaque], int | Opaque])
 def test_a_type_that_cannot_come_out_of_json_is_refused(kind: Any) -> None:
-    with pytest.raises(ConfigError, match=r"handler\(value\) is .* can be read from JSON"):
+    with pytest.raises(ConfigError, match=r"handler\(value\) has .* cannot be read from JSON"):
         taking(kind).check()
 
 
 def test_a_job_of_such_a_task_is_put_back_and_does_not_stop_the_worker() -> None:
-    with pytest.raises(ArgumentsDoNotFit, match="can be read from JSON"):
+    with pytest.raises(ArgumentsDoNotFit, match="cannot be read from JSON"):
         taking(TextIO).decode('{"value": 1}', 1)
 
 

@@ -72,7 +72,7 @@ def test_of_delay_and_run_at_the_later_given_one_counts() -> None:
     assert send.options(delay=5).options(run_at=LATER).defaults.delay is None
     assert send.options(run_at=LATER).options(delay=5).defaults.run_at is None
     assert send.options(delay=5).options(run_at=None).defaults.delay == 5
-    with pytest.raises(ConfigError, match="either delay or run_at, not both"):
+    with pytest.raises(ConfigError, match="either a delay or a run_at, not both"):
         send.options(delay=5, run_at=LATER)
 
 
