@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from penstock import errors
 from penstock.service.wording import said
+from penstock.store.database_errors import database_error
 
 logger = logging.getLogger("penstock.service")
 
@@ -195,6 +196,12 @@ def from_error(error: errors.PenstockError) -> Problem:
     fields = [(str(field), str(error))] if field and status == 422 else []
     plain = {name: value for name, value in vars(error).items() if isinstance(value, PLAIN)}
     return Problem(status, _kind(type(error).__name__), str(error), fields=fields, about=plain)
+
+
+def from_driver(error: Exception, place: str) -> Problem | None:
+    """What an application's tables refuse, told as for the queue's; None if nobody answered."""
+    refused = database_error(error, place)
+    return None if refused is None else from_error(refused)
 
 
 def _of_database(error: errors.DatabaseError, status: int) -> Problem:

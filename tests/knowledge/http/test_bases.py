@@ -3,6 +3,9 @@
 from typing import Any
 
 import httpx
+import pytest
+
+from tests.fixtures.database import Database, connected
 
 LAW: dict[str, Any] = {"name": "law", "language": "german", "chunking": {"size": 128}}
 
@@ -14,6 +17,31 @@ async def test_a_base_that_is_there_is_answered_as_it_is(http: httpx.AsyncClient
     for settings in ({}, LAW, {"chunking": {}, "embedding": {}}):
         again = await http.post("/knowledge-bases", json={"name": "law", **settings})
         assert (again.status_code, again.json()) == (200, made.json())
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("25006", "database-read-only"),
+        ("53100", "database-exhausted"),
+        ("57014", "database-busy"),
+        ("57P01", "database-lost"),
+    ],
+)
+async def test_what_the_database_refuses_is_told_as_for_the_queue(
+    http: httpx.AsyncClient, knowledge_database: Database, state: str, kind: str
+) -> None:
+    refuse = f"""
+        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'no such luck' USING ERRCODE = '{state}'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON penstock_knowledge.base
+            FOR EACH ROW EXECUTE FUNCTION public.refuse();
+    """
+    async with connected(knowledge_database.admin_url) as admin:
+        await admin.execute(refuse)
+    answer = await http.post("/knowledge-bases", json=LAW)
+    assert (answer.status_code, answer.json()["type"]) == (503, f"urn:penstock:{kind}")
+    assert "no such luck" not in answer.text
 
 
 async def test_a_base_that_is_there_with_other_settings_is_a_conflict(

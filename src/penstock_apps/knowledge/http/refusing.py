@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from penstock import PenstockError, Retryable
-from penstock.service.problem import Problem, from_error
+from penstock.service.problem import Problem, from_driver, from_error
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import (
     KnowledgeError,
@@ -58,12 +58,6 @@ FAULTS: Final = {
     "cut_off": 400,
     "disk": 503,
 }
-UNREACHABLE: Final = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InterfaceError,
-)
 # Of an address with several numbers, asyncio tells all that went wrong, and no number of it.
 OF_NETWORK: Final = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 OF_FILES: Final = (
@@ -139,7 +133,10 @@ class Refusing(APIRoute):
                     "There are no tables of knowledge: run `penstock migrate --with knowledge`."
                 )
                 raise Problem(503, "schema-missing", detail) from error
-            except UNREACHABLE as error:
+            except asyncpg.PostgresError as error:
+                refused = from_driver(error, workshop_of(request).app.database.place)
+                raise (refused or lost()) from error
+            except asyncpg.InterfaceError as error:
                 raise lost() from error
             except OSError as error:
                 raise told_of_system(error) from error
