@@ -21,6 +21,7 @@ import sys
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Final, NoReturn
 
@@ -46,6 +47,8 @@ from penstock.isolation.wire import READ, Frames, framed
 # How often the children are looked at, while one works and while none does.
 LOOK: Final = 0.02 if HAS_PROC else 0.25
 IDLE: Final = 0.1
+# A look that comes so much too late was kept waiting: the processes were stopped or suspended.
+LATE_LOOK: Final = 1.0
 # How long a condemned child has to say where it is: on a busy machine its turn may be late. And how
 # many times the memory that it is allowed it may hold meanwhile, should it not hear.
 LAST_WORDS: Final = 1.0
@@ -70,12 +73,21 @@ class Ward:
     began: float = 0.0
     dies_at: float = 0.0
     said: int = 0
+    # When what it does began or was given, and how long it has stood still since.
+    since: float = 0.0
+    stood_still: float = 0.0
 
 
 class Warden:
     """Starts children, watches them, kills them, tells of their ends."""
 
-    def __init__(self, control: socket.socket, board: int, plan: int) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        board: int,
+        plan: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._control = control
         self._board_file = board
         self._board: Board = board_of(board)
@@ -90,6 +102,8 @@ class Warden:
         woken.setblocking(False)
         self._woken = woken
         self._pid = os.getpid()
+        self._clock = clock
+        self._look_due = float("inf")
 
     def run(self) -> NoReturn:
         """Serve until the worker is gone."""
@@ -233,7 +247,10 @@ class Warden:
 
     def _watch(self) -> float:
         """Look at every child; in how many seconds to look again."""
-        now, pause = time.monotonic(), IDLE
+        now, pause = self._clock(), IDLE
+        # After a pause of all (SIGSTOP, a suspended laptop) children get their time first.
+        late = now - self._look_due
+        late = late if late > LATE_LOOK else 0.0
         for ward in self._wards.values():
             if ward.cause is not None:
                 if now >= ward.dies_at or _has_spoken(ward) or _goes_too_far(ward):
@@ -242,11 +259,16 @@ class Warden:
             elif (allowed := self._board.read(ward.row)) is not None:
                 pause = min(pause, LOOK)
                 ward.began = allowed.began
-                if allowed.is_late(now):
+                if allowed.since != ward.since:
+                    ward.since, ward.stood_still = allowed.since, 0.0
+                if allowed.since <= now - late:
+                    ward.stood_still += late
+                if allowed.is_late(now - ward.stood_still):
                     self._condemn(ward, LATE[allowed.state], allowed.seconds)
                 elif allowed.memory and (held := resident(ward.pid)) > allowed.memory:
                     ward.resident = held
                     self._condemn(ward, "memory", allowed.memory)
+        self._look_due = now + pause
         return pause
 
     def _condemn(self, ward: Ward, cause: Cause, limit: float) -> None:
@@ -256,7 +278,7 @@ class Warden:
         ward.cause, ward.limit = cause, limit
         with contextlib.suppress(ProcessLookupError):
             os.kill(ward.pid, child.WHERE)
-        ward.dies_at = time.monotonic() + LAST_WORDS
+        ward.dies_at = self._clock() + LAST_WORDS
 
     def _bury(self) -> None:
         """Tell of all children that have died."""

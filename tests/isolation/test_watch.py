@@ -1,0 +1,89 @@
+"""How a warden judges the time that its children take, by a clock of the test's."""
+
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.isolation.board import BUSY, Allowed, new_board
+from penstock.isolation.messages import Plan, encode
+from penstock.isolation.scratch import scratch
+from penstock.isolation.warden import Ward, Warden
+
+
+class Watch:
+    """A warden with one child, whose job may take three seconds."""
+
+    def __init__(self, warden: Warden, ward: Ward) -> None:
+        self._warden = warden
+        self._ward = ward
+        self.now = 100.0
+
+    def begins(self, since: float) -> None:
+        self._warden._board.begin(self._ward.row, Allowed(since, 3.0, 0, BUSY))
+
+    def look(self, at: float) -> bool:
+        """Look once; whether the child is condemned."""
+        self.now = at
+        self._due = at + self._warden._watch()
+        return self._ward.cause is not None
+
+    def looks(self, until: float) -> bool:
+        """Look as often as a warden does."""
+        is_condemned = self.look(self.now)
+        while self._due < until:
+            is_condemned = self.look(self._due)
+        return is_condemned
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    control, other = socket.socketpair()
+    file, board = new_board()
+    with (
+        subprocess.Popen(["/bin/sleep", "600"]) as process,
+        tempfile.TemporaryFile() as trace,
+        scratch() as plan,
+        control,
+        other,
+    ):
+        plan.write(encode(Plan("nothing:at_all", None)))
+        warden = Warden(control, file, plan.fileno(), clock=lambda: watch.now)
+        ward = warden._wards[1] = Ward(1, process.pid, 0, trace)
+        watch = Watch(warden, ward)
+        yield watch
+        process.kill()
+        warden._wake.close()
+        warden._woken.close()
+        warden._board.close()
+    board.close()
+    os.close(file)
+
+
+def test_a_child_that_takes_too_long_is_condemned(watch: Watch) -> None:
+    watch.begins(100.0)
+    assert not watch.looks(102.9)
+    assert watch.looks(103.1)
+
+
+@pytest.mark.parametrize("since", [100.0, 102.0])
+def test_time_in_which_all_stood_still_is_not_counted(watch: Watch, since: float) -> None:
+    watch.begins(100.0)
+    assert not watch.looks(102.0)
+    watch.begins(since)  # Perhaps just before the pause, where no look has seen it.
+    left = since + 3.0 - 102.0
+    assert not watch.look(400.0)
+    assert not watch.looks(400.0 + left - 0.2)
+    assert watch.looks(400.0 + left + 0.2)
+
+
+def test_a_job_that_begins_after_a_pause_has_no_more_time_than_others(watch: Watch) -> None:
+    watch.begins(100.0)
+    assert not watch.looks(102.0)
+    watch.begins(400.0)
+    assert not watch.look(400.1)
+    assert not watch.looks(402.9)
+    assert watch.looks(403.1)
