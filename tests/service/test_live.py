@@ -1,6 +1,7 @@
 """Who watches a subject is told its whole state, whenever it changes, over server-sent events."""
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -8,6 +9,7 @@ import httpx
 import pytest
 
 from penstock import ConfigError, Penstock, task
+from penstock.service.bounds import Bounds
 from penstock.service.caller import Caller
 from penstock.service.live import Subject, sse, watch
 from penstock.service.live.tickets import LASTS, Tickets
@@ -250,7 +252,8 @@ async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
             proxy.refuse()
             async with Penstock(database.url) as beside:
                 await beside.cancel(job)
-            assert (await first(server, f"job/{job.id}")).status == 503
+            refused = await first(server, f"job/{job.id}")
+            assert (refused.events, refused.retries) == ([], 1)
             assert not listening.done()
             proxy.heal()
             await listening
@@ -284,6 +287,80 @@ async def test_a_silent_stream_shows_that_it_lives_and_ends_some_day_for_the_cli
     assert heard.states == ["ready"]
 
 
+EVENTS = {"accept": "text/event-stream", "x-caller": "ada"}
+
+
+async def is_told_to_come_back(http: httpx.AsyncClient, url: str) -> httpx.Response:
+    """What an `EventSource` has to be answered so that it asks again."""
+    answer = await http.get(url, headers=EVENTS)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert re.fullmatch(r"retry: \d+\n\n", answer.text), answer.text
+    return answer
+
+
+async def test_streams_are_opened_beside_the_requests_that_fill_a_server(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, has_begun = asyncio.Event(), asyncio.Event()
+    get = app.store.get
+
+    async def slow(*args: Any) -> Any:
+        has_begun.set()
+        await let_go.wait()
+        return await get(*args)
+
+    monkeypatch.setattr(app.store, "get", slow)
+    job = await app.enqueue(work)
+    async with (
+        listened_to(app, bounds=Bounds(requests=1, openings=1)) as server,
+        httpx.AsyncClient(timeout=30) as http,
+    ):
+        url = f"{server.live}/job/{job.id}"
+        first_request = asyncio.create_task(
+            http.get(f"{server.url}/api/v1/jobs/{job.id}", headers={"x-caller": "ada"})
+        )
+        await has_begun.wait()
+        assert (await http.get(f"{server.url}/api/v1/jobs")).status_code == 503
+        async with http.stream("GET", url, headers=EVENTS) as stream:
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("retry: ")
+            assert await anext(lines) == ""
+            assert (await anext(lines)).startswith("id: ")
+        let_go.set()
+        assert (await first_request).status_code == 200
+
+
+async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.client.asking.AGAIN", (0.05,))
+    async with Penstock(proxy.url) as app:
+        app.include(work)
+        job = await app.enqueue(work)
+        async with (
+            listened_to(app, bounds=Bounds(openings=1)) as server,
+            httpx.AsyncClient(timeout=60) as http,
+        ):
+            url = f"{server.live}/job/{job.id}"
+            ticket = server.service.asgi.state.wiring.tickets.issue(
+                Caller(name="ada", scopes=frozenset()), [Subject("job", job.id)]
+            )
+            proxy.refuse()
+            await is_told_to_come_back(http, url)
+            by_ticket = await is_told_to_come_back(http, f"{url}?ticket={ticket.ticket}")
+            assert by_ticket.headers["access-control-allow-origin"] == "*"
+            proxy.heal()
+            proxy.swallow()
+            waiting = asyncio.create_task(http.get(url, headers=EVENTS))
+            await until(lambda: server.service.crowd.is_full_of_openings)
+            await is_told_to_come_back(http, url)
+            proxy.heal()
+            server.service.ask_to_stop()
+            await waiting
+            await is_told_to_come_back(http, url)
+
+
 async def test_a_server_that_has_enough_listeners_takes_no_more(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,7 +371,10 @@ async def test_a_server_that_has_enough_listeners_takes_no_more(
         listening = asyncio.create_task(hear(f"{server.live}/job/{job.id}", heard))
         await until(lambda: heard.events)
         refused = await first(server, f"job/{job.id}")
-        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert (refused.events, refused.retries) == ([], 1)
+        async with httpx.AsyncClient(timeout=30) as http:
+            once = await http.get(f"{server.live}/job/{job.id}", headers={"x-caller": "ada"})
+            assert (once.status_code, once.headers["retry-after"]) == (503, "1")
     await listening
 
 

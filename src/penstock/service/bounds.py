@@ -26,12 +26,14 @@ CLOSE: Final = {"connection": "close"}
 class Bounds(Struct, frozen=True, kw_only=True):
     """How much is let in.
 
-    `requests` are answered at once, `body` is the size of one in bytes and `bodies` that of all
-    together; `seconds` are what a client has to send its body. More is refused: a body with 413, a
-    slow one with 408, the rest with 503 and `retry-after`.
+    `requests` are answered at once, and `openings` of streams beside them. `body` is the size of
+    one in bytes and `bodies` that of all together; `seconds` are what a client has to send its
+    body. More is refused: a body with 413, a slow one with 408, a stream with an empty one that
+    says when to come back, the rest with 503 and `retry-after`.
     """
 
     requests: int = 256
+    openings: int = 1024
     body: int = 4 * MIB
     bodies: int = 64 * MIB
     seconds: float = 20.0

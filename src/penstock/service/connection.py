@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from penstock.service.crowd import Crowd
+from penstock.service.crowd import Crowd, opens_stream
 from penstock.service.problem import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
@@ -162,6 +162,8 @@ class Connection(HttpToolsProtocol):
     def _is_one_too_many(self) -> bool:
         """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
         if not self._crowd.is_full:
+            return False
+        if opens_stream(self.parser.get_method().decode("latin-1"), self.headers):
             return False
         is_plain = self.parser.should_keep_alive() and not self.parser.should_upgrade()
         before: Any = self.cycle

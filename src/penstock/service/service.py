@@ -113,7 +113,7 @@ class Service:
         logins = Logins(app, entry)
         door = door or Guard(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
-        self.crowd = Crowd(bounds.requests, PREFIX)
+        self.crowd = Crowd(bounds.requests, bounds.openings, PREFIX)
         self.asgi = FastAPI(
             title="Penstock",
             docs_url=None,

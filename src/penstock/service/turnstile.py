@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.bounds import path_below
-from penstock.service.crowd import Crowd
+from penstock.service.crowd import Crowd, come_back, opens_stream
 from penstock.service.problem import answer
+
+# The server is full, stops, or has no database: a stream may be opened later.
+UNAVAILABLE = 503
 
 
 class Turnstile:
@@ -20,6 +24,8 @@ class Turnstile:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
             await self._app(scope, receive, send)
+        elif opens_stream(scope["method"], scope["headers"]):
+            await self._opened(scope, receive, send)
         elif self._crowd.is_full:
             await self._refusal(scope, receive, send)
         else:
@@ -42,3 +48,31 @@ class Turnstile:
         finally:
             if not is_begun:
                 self._crowd.under_way -= 1
+
+    async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a stream; one that cannot be opened now is an empty one, to be asked for again."""
+        # Who has a ticket needs no login of the browser's: any page may read the answer.
+        has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
+        empty = come_back(is_for_any_page=has_ticket)
+        if self._crowd.is_full_of_openings:
+            await empty(scope, receive, send)
+            return
+        self._crowd.openings += 1
+        is_begun = is_refused = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_begun, is_refused
+            if not is_begun:
+                is_begun = True
+                self._crowd.openings -= 1
+                is_refused = message["status"] == UNAVAILABLE
+                if is_refused:
+                    await empty(scope, receive, send)
+            if not is_refused:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            if not is_begun:
+                self._crowd.openings -= 1
