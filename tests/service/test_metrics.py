@@ -150,6 +150,32 @@ async def test_while_the_database_is_away_anybody_is_told_that_alone(
             assert (await http.get("/api/v1/health")).status_code == 401
 
 
+async def test_queues_beyond_a_bound_are_summed(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    @app.task(name="greet", queue="zz-declared")
+    async def greet() -> None: ...
+
+    async with service_of(app) as service:
+        await app.enqueue(greet)
+        await app.enqueue_many(
+            greet.options(queue=f"free-{number:03}").prepare() for number in range(250)
+        )
+        await app.worker([f"free-{number:03}" for number in range(2)]).drain()
+        await app.enqueue_many(
+            greet.options(queue=f"free-{number:03}").prepare() for number in range(250)
+        )
+        samples = await scraped(service)
+
+    for name in ("penstock_queue_depth", "penstock_jobs_enqueued_total"):
+        series = {label: value for (metric, label), value in samples.items() if metric == name}
+        queues = {dict(label)["queue"] for label in series}
+        assert len(queues) == 201
+        assert {"zz-declared", "(other)", "free-000"} <= queues
+        # Nothing is lost in the sum.
+        assert sum(series.values()) == (499 if name == "penstock_queue_depth" else 501)
+
+
 async def test_metrics_are_for_those_who_may_read_all(app: Penstock) -> None:
     async with Service(app, door=OpenDoor()) as service:
         for headers in ({"scopes": "enqueue"}, {"tenant": "acme"}):

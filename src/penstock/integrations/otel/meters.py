@@ -7,6 +7,7 @@ from typing import Final
 from opentelemetry import metrics
 
 from penstock.events import Events, JobFinished, JobsEnqueued
+from penstock.labels import QueueLabels
 
 SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 
@@ -18,6 +19,7 @@ class Meters:
         self._events = events
         self._provider = provider
         self._listens = False
+        self._labels = QueueLabels()
 
     def listen(self) -> None:
         """Begin, if anybody collects metrics: the program may set its SDK up at any time."""
@@ -55,10 +57,10 @@ class Meters:
         )
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
-        self._enqueued.add(event.count, {"queue": event.queue, "task": event.task})
+        self._enqueued.add(event.count, {"queue": self._labels.of(event.queue), "task": event.task})
 
     def _on_finished(self, event: JobFinished) -> None:
-        of = {"queue": event.queue, "task": event.task}
+        of = {"queue": self._labels.of(event.queue), "task": event.task}
         self._finished.add(1, {**of, "outcome": event.outcome})
         self._duration.record(event.seconds, of)
         self._wait.record(event.waited, of)

@@ -7,6 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 
 from penstock.events import Events, JobFinished, JobsEnqueued
+from penstock.labels import QueueLabels
 
 SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 
@@ -16,6 +17,7 @@ class ProcessMetrics:
 
     def __init__(self, events: Events, registry: CollectorRegistry) -> None:
         of = ("queue", "task")
+        self._labels = QueueLabels()
         self._enqueued = Counter(
             "penstock_jobs_enqueued_total",
             "Jobs that this process has enqueued.",
@@ -55,9 +57,10 @@ class ProcessMetrics:
         self._ends.clear()
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
-        self._enqueued.labels(event.queue, event.task).inc(event.count)
+        self._enqueued.labels(self._labels.of(event.queue), event.task).inc(event.count)
 
     def _on_finished(self, event: JobFinished) -> None:
-        self._finished.labels(event.queue, event.task, event.outcome).inc()
-        self._duration.labels(event.queue, event.task).observe(event.seconds)
-        self._wait.labels(event.queue, event.task).observe(event.waited)
+        of = self._labels.of(event.queue), event.task
+        self._finished.labels(*of, event.outcome).inc()
+        self._duration.labels(*of).observe(event.seconds)
+        self._wait.labels(*of).observe(event.waited)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -14,7 +15,8 @@ from prometheus_client.registry import Collector
 from penstock.app import Penstock
 from penstock.insights.depths import Depth
 from penstock.insights.insights import QUEUES
-from penstock.job import READY
+from penstock.job import READY, State
+from penstock.labels import OTHER, labelled
 from penstock.service.fresh import Fresh
 
 logger = logging.getLogger("penstock.service")
@@ -77,12 +79,26 @@ class QueueMetrics(Collector):
             "For how long the oldest ready job has been ready.",
             labels=("queue",),
         )
-        for each in seen.depths:
+        for each in self._bounded(seen.depths):
             depth.add_metric((each.queue, each.state), each.jobs)
             if each.waited is not None:
                 oldest.add_metric((each.queue,), max(each.waited, 0.0))
         yield depth
         yield oldest
+
+    def _bounded(self, depths: Sequence[Depth]) -> list[Depth]:
+        """The depths, those of queues beyond the bound together as one."""
+        declared = (task.settings.defaults.queue for task in self._app.tasks)
+        named = labelled((each.queue for each in depths), declared)
+        others: dict[State, Depth] = {}
+        for each in (each for each in depths if each.queue not in named):
+            sum_so_far = others.get(each.state)
+            others[each.state] = replace(each, queue=OTHER) if sum_so_far is None else replace(
+                sum_so_far,
+                jobs=sum_so_far.jobs + each.jobs,
+                waited=max((sum_so_far.waited, each.waited), key=lambda age: age or 0.0),
+            )  # fmt: skip
+        return [each for each in depths if each.queue in named] + list(others.values())
 
 
 class DatabaseDown(Collector):
