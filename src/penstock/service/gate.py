@@ -25,6 +25,10 @@ OPEN: Final = frozenset(
         ("GET", "/metrics"),
         ("GET", "/api/v1/health"),
         ("GET", "/static/penstock-live.js"),
+        # The page says nothing itself: what it shows it asks for, with a key or a login.
+        ("GET", "/docs"),
+        ("GET", "/static/docs.js"),
+        ("GET", "/static/rapidoc.js"),
         ("POST", "/api/v1/login"),
     }
 )

@@ -10,9 +10,10 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-router = APIRouter(prefix="/static", include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
 LIVE: Final = "penstock-live.js"
+RAPIDOC: Final = "vendor/rapidoc-9.3.8.min.js"
 # A page of any origin may import a module, and looks for a newer one after an hour.
 _HEADERS: Final = {
     "cache-control": "public, max-age=3600",
@@ -22,17 +23,48 @@ _HEADERS: Final = {
 }
 
 
-@router.get(f"/{LIVE}")
+# RapiDoc writes styles into its elements. It is kept from fetching anything from elsewhere.
+_DOCS_HEADERS: Final = {
+    "cache-control": "no-cache",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+
+
+@router.get(f"/static/{LIVE}")
 async def live_module(request: Request) -> Response:
     """The module that watches subjects from a page."""
-    body, tag = _module()
-    headers = {**_HEADERS, "etag": tag}
+    return _file(request, LIVE, "text/javascript", _HEADERS)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    """A page that shows what OpenAPI says, to who has a key or is logged in."""
+    return _file(request, "docs.html", "text/html", _DOCS_HEADERS)
+
+
+@router.get("/static/docs.js")
+async def docs_module(request: Request) -> Response:
+    return _file(request, "docs.js", "text/javascript", {"cache-control": "no-cache"})
+
+
+@router.get("/static/rapidoc.js")
+async def rapidoc(request: Request) -> Response:
+    """RapiDoc, as its authors have built it; its licence stands beside it."""
+    return _file(request, RAPIDOC, "text/javascript", {"cache-control": "no-cache"})
+
+
+def _file(request: Request, name: str, kind: str, headers: dict[str, str]) -> Response:
+    body, tag = _read(name)
+    headers = {**headers, "etag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, "text/javascript")
+    return Response(body, 200, headers, kind)
 
 
 @cache
-def _module() -> tuple[bytes, str]:
-    body = (files("penstock.service") / "static" / LIVE).read_bytes()
+def _read(name: str) -> tuple[bytes, str]:
+    body = (files("penstock.service") / "static" / name).read_bytes()
     return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
