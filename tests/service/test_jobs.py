@@ -11,8 +11,9 @@ from starlette.routing import Mount
 
 from penstock import Penstock
 from penstock.service import Service
+from penstock.service.bounds import Bounds
 from tests.fixtures.dead import dead
-from tests.fixtures.service import asked
+from tests.fixtures.service import OpenDoor, asked
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +176,26 @@ async def test_an_idempotency_key_that_is_not_kept_is_refused(http: httpx.AsyncC
         answer = await http.post("/jobs", json=body, headers={"idempotency-key": value})
         assert fields(answer) == ["header.idempotency-key"], value
     assert (await http.get("/jobs", headers=key)).status_code == 200
+
+
+async def test_callers_name_a_bounded_number_of_queues(app: Penstock) -> None:
+    def job(queue: str) -> dict[str, Any]:
+        return {"task": "greet", "args": {"name": "A"}, "options": {"queue": queue}}
+
+    async with (
+        Service(app, door=OpenDoor(), bounds=Bounds(queues=3)) as service,
+        asked(service.asgi) as http,
+    ):
+        for queue in ("a", "b", "a", "default"):
+            assert (await http.post("/jobs", json=job(queue))).status_code == 202
+        many = await http.post("/bulk/jobs", json={"jobs": [job("c"), job("d")]})
+        assert (many.status_code, many.json()["type"]) == (422, "urn:penstock:too-many-queues")
+        assert (await http.post("/jobs", json=job("c"))).status_code == 202
+        assert fields(await http.post("/jobs", json=job("d"))) == ["options.queue"]
+        schedule = await http.put("/schedule?name=x", json={**job("d"), "cron": "0 6 * * *"})
+        assert fields(schedule) == ["options.queue"]
+        for queue in ("a", "default"):
+            assert (await http.post("/jobs", json=job(queue))).status_code == 202
 
 
 async def test_lists_filter_and_page_from_the_newest_on(http: httpx.AsyncClient) -> None:

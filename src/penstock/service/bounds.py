@@ -28,8 +28,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     `requests` are answered at once, and `openings` of streams beside them. `body` is the size of
     one in bytes and `bodies` that of all together; `seconds` are what a client has to send its
-    body. More is refused: a body with 413, a slow one with 408, a stream with an empty one that
-    says when to come back, the rest with 503 and `retry-after`.
+    body; `queues` are the names that callers may use within an hour beside the queues of tasks.
+    More is refused: a body with 413, a slow one with 408, a stream with an empty one that
+    says when to come back, a queue with 422, the rest with 503 and `retry-after`.
     """
 
     requests: int = 256
@@ -37,6 +38,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     body: int = 4 * MIB
     bodies: int = 64 * MIB
     seconds: float = 20.0
+    queues: int = 1000
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -23,6 +23,7 @@ from penstock.service.entry import Entry
 from penstock.service.gate import Gate
 from penstock.service.logins import Logins
 from penstock.service.operations import Operations
+from penstock.service.queue_names import QueueNames
 from penstock.service.routes import (
     audit,
     batches,
@@ -123,8 +124,9 @@ class Service:
             routes=_routes(),
         )
         self.asgi.state.wiring = Wiring(
-            app, door, self._operations, logins=logins, ticket_secret=ticket_secret
-        )
+            app, door, self._operations, logins=logins, ticket_secret=ticket_secret,
+            queue_names=QueueNames(app.tasks, bounds.queues),
+        )  # fmt: skip
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
         problem.install(self.asgi)
         installed = [application.router() for application in app.applications]

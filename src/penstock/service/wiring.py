@@ -20,6 +20,7 @@ from penstock.service.live.tickets import Tickets
 from penstock.service.logins import Logins
 from penstock.service.operations import Operations
 from penstock.service.problem import Problem
+from penstock.service.queue_names import QueueNames
 
 
 class Wiring:
@@ -32,10 +33,12 @@ class Wiring:
         operations: Operations,
         *,
         logins: Logins,
+        queue_names: QueueNames,
         ticket_secret: str | None = None,
     ) -> None:
         self.app = app
         self.logins = logins
+        self.queue_names = queue_names
         self.door = door
         self.operations = operations
         self.inlet = Inlet(self.client_as)

@@ -32,6 +32,7 @@ async def enqueue_many(
         request_from(wiring.app, one, caller, f"jobs.{place}.")
         for place, one in enumerate(given.jobs)
     ]
+    wiring.queue_names.expect_room(wanted, caller)
     wanted = keyed(wanted, idempotency_key, given)
     return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
 

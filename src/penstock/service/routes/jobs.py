@@ -37,6 +37,7 @@ async def enqueue(
     """Enqueue a job. It is durably stored when this answers."""
     wiring = wiring_of(request)
     [wanted] = keyed([request_from(wiring.app, given, caller)], idempotency_key, given)
+    wiring.queue_names.expect_room([wanted], caller)
     made = await wiring.inlet.enqueue(wanted, caller.tenant)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 

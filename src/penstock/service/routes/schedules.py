@@ -99,7 +99,10 @@ def _wanted(request: Request, given: ScheduleBody, caller: Caller) -> Any:
     assert given.task is not None
     options = given.options or OptionsBody()
     job = NewJob(task=given.task, args=given.args or {}, options=options)
-    return request_from(wiring_of(request).app, job, caller)
+    wiring = wiring_of(request)
+    wanted = request_from(wiring.app, job, caller)
+    wiring.queue_names.expect_room([wanted], caller)
+    return wanted
 
 
 @router.post("/schedule/pause", status_code=204, responses=READ)
