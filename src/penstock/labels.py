@@ -12,7 +12,7 @@ OTHER: Final = "(other)"
 
 
 class QueueLabels:
-    """The labels of one process: the first queues that it meets have their names, later ones share one label.
+    """The labels of one process: the first queues have their names, later ones share one label.
 
     A counter must not lose what it has counted, so a queue keeps its label.
     """

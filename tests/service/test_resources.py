@@ -143,6 +143,31 @@ async def test_queues_and_lanes_are_set_and_listed(http: httpx.AsyncClient) -> N
     assert removed.json() == {"removed": True}
 
 
+async def test_queues_are_listed_page_by_page(app: Penstock, http: httpx.AsyncClient) -> None:
+    greet = app.tasks.get("greet")
+    for number in range(3):
+        await app.enqueue(greet.options(queue=f"ready-{number}"), "A")
+        await app.enqueue(greet.options(queue=f"scheduled-{number}", delay=3600), "A")
+        await app.set_queue(f"set-{number}", fair=True)
+    async with worker_of(app, ["idle", "ready-0"]):
+        whole = await asked_for(http, "/queues")
+        names = [each["name"] for each in whole["queues"]]
+        assert names == sorted(names)
+        assert (len(names), whole["after"]) == (10, None)
+        paged: list[str] = []
+        after: dict[str, str] = {}
+        settings = 0
+        for _ in range(10):
+            page = await asked_for(http, "/queues", limit="2", **after)
+            paged += [each["name"] for each in page["queues"]]
+            assert {each["name"] for each in page["settings"]} <= set(paged)
+            settings += len(page["settings"])
+            if page["after"] is None:
+                break
+            after = {"after": page["after"]}
+        assert (paged, settings) == (names, 3)
+
+
 async def test_a_change_of_a_queue_writes_what_was_said_and_nothing_else(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:

@@ -100,6 +100,15 @@ class Insights:
         rows = await self._looks.queues(self._on, count_to, limit, among)
         return page_from(rows, await self.workers(), count_to, among)
 
+    async def next_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
+        """So many queues of any kind, by name, behind the last of the page before."""
+        rows = await self._looks.queues(
+            self._on, COUNTED, limit, QUEUES_COUNTED, after=after, page=limit
+        )
+        last = rows[-1]["name"] if len(rows) == limit else None
+        workers = await self.workers()
+        return page_from(rows, workers, COUNTED, QUEUES_COUNTED, after=after or "", until=last)
+
     async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
         """The lanes of a queue with ready or running jobs or settings, the largest first.
 

@@ -51,17 +51,33 @@ class QueuePage(Struct, frozen=True, kw_only=True):
 
     queues: tuple[QueueInsight, ...]
     left_out: Count
+    after: str | None = None
+    """Where the next page begins; None on the last, and where pages were not asked for."""
 
 
 def page_from(
-    rows: Sequence[Row], workers: Sequence[WorkerInsight], most: int, counted: int
+    rows: Sequence[Row],
+    workers: Sequence[WorkerInsight],
+    most: int,
+    counted: int,
+    *,
+    after: str = "",
+    until: str | None = None,
 ) -> QueuePage:
-    """The page of the rows of `look_at_queues.sql`, which counted queues only so far."""
+    """The page of the rows of `look_at_queues.sql`, which counted queues only so far.
+
+    Queues that only a worker knows belong to the page that has their names.
+    """
     ready = rows[0]["ready_queues"] if rows else 0
     shown = sum(1 for row in rows if row["ready"])
     return QueuePage(
-        queues=tuple(queues_from(rows, workers, most)),
+        queues=tuple(
+            queue
+            for queue in queues_from(rows, workers, most)
+            if queue.name > after and (until is None or queue.name <= until)
+        ),
         left_out=Count(max(ready - shown, 0), ready < counted),
+        after=until,
     )
 
 

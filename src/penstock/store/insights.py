@@ -18,9 +18,18 @@ class Looks:
         self._store = store
 
     async def queues(
-        self, on: Executor, most: int, shown: int, counted: int, names: Sequence[str] = ()
+        self,
+        on: Executor,
+        most: int,
+        shown: int,
+        counted: int,
+        names: Sequence[str] = (),
+        *,
+        after: str | None = None,
+        page: int | None = None,
     ) -> list[Row]:
-        return await self._rows(on, "look_at_queues", most, shown, counted, list(names))
+        given = most, shown, counted, list(names), after, page
+        return await self._rows(on, "look_at_queues", *given)
 
     async def workers(self, on: Executor, most: int, shown: int) -> list[Row]:
         return await self._rows(on, "look_at_workers", most, shown)

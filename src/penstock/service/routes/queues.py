@@ -26,12 +26,13 @@ Lane = Annotated[str, Query(max_length=200)]
 
 
 class Queues(Struct, frozen=True):
-    """The queues in use, and the settings that some have."""
+    """The queues in use, by name, and the settings that some have; `after` is for the next page."""
 
     queues: tuple[QueueInsight, ...]
     settings: list[QueueSettings]
     left_out: Count
     """How many more queues have ready jobs."""
+    after: str | None
 
 
 class Settings(Struct, frozen=True):
@@ -43,12 +44,17 @@ class Settings(Struct, frozen=True):
 
 @router.get("", responses={**gives(Queues), **READ})
 async def list_queues(
-    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=100_000)] = 1000
+    request: Request,
+    caller: Overseer,
+    after: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
-    """The queues that have jobs, workers or settings."""
+    """The queues that have jobs, workers or settings, by name."""
     wiring = wiring_of(request)
-    page = await (await wiring.insights()).queue_page(limit=limit)
-    return as_json(Queues(page.queues, list(await wiring.app.queue_settings()), page.left_out))
+    page = await (await wiring.insights()).next_queues(after=after, limit=limit)
+    shown = {queue.name for queue in page.queues}
+    settings = [each for each in await wiring.app.queue_settings() if each.name in shown]
+    return as_json(Queues(page.queues, settings, page.left_out, page.after))
 
 
 @router.patch("/{queue}", responses={**gives(QueueSettings), **CHANGE})

@@ -1,19 +1,24 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
--- name are shown, and those of $4; up to $3 are counted.
+-- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
-    (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
+    (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue > coalesce($5::text, '')
+      ORDER BY j.queue LIMIT 1)
     UNION ALL
     SELECT (SELECT j.queue FROM :"schema".job AS j
              WHERE j.state = 'ready' AND j.queue > n.queue ORDER BY j.queue LIMIT 1)
       FROM name AS n WHERE n.queue IS NOT NULL
-), ready AS (
-    SELECT n.queue, c.jobs, c.late, l.oldest
+), page AS (
+    SELECT p.queue
       FROM ((SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer)
             UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
             UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue
-            UNION SELECT unnest($4::text[])) AS n
+            UNION SELECT unnest($4::text[])) AS p
+     WHERE p.queue > coalesce($5::text, '') ORDER BY p.queue LIMIT $6::integer
+), ready AS (
+    SELECT n.queue, c.jobs, c.late, l.oldest
+      FROM page AS n
      CROSS JOIN LATERAL (
            SELECT count(*) AS jobs, count(d.late) AS late
              FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
