@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.extract import too_much_text
 from penstock_apps.knowledge.extract.kinds import SUFFIXES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
+
+DEEPEST = 100
 
 
 def read(path: Path, name: str, limits: Limits) -> Extracted:
@@ -20,7 +23,20 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         values = [json.loads(line) for line in text.splitlines() if line.strip()]
     else:
         values = parsed(text)
-    return Extracted((Section("\n\n".join(map(record, values))),), kind=kind)
+    return Extracted((Section("\n\n".join(records(values, limits))),), kind=kind)
+
+
+def records(values: list[Any], limits: Limits) -> Iterator[str]:
+    """A name may be repeated on each line, so what comes of a file is counted as it comes."""
+    characters = 0
+    for value in values:
+        said = []
+        for line in lines(value, ""):
+            said.append(line)
+            characters += len(line)
+            if characters > limits.characters:
+                raise too_much_text(limits)
+        yield "\n".join(said)
 
 
 def parsed(text: str) -> list[Any]:
@@ -32,20 +48,18 @@ def parsed(text: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def record(value: Any) -> str:
-    return "\n".join(lines(value, ""))
-
-
-def lines(value: Any, name: str) -> Iterator[str]:
+def lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+    if depth > DEEPEST:
+        raise ValueError("too deep")
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from lines(inner, f"{name}.{key}" if name else str(key))
+            yield from lines(inner, f"{name}.{key}" if name else str(key), depth + 1)
     elif isinstance(value, list):
         if all(not isinstance(inner, dict | list) for inner in value):
             yield from lines(", ".join(map(said, value)), name)
         else:
             for inner in value:
-                yield from lines(inner, name)
+                yield from lines(inner, name, depth + 1)
     elif value not in (None, ""):
         yield f"{name}: {said(value)}" if name else said(value)
 

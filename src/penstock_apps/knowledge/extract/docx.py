@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 from penstock_apps.knowledge.extract.archive import Archive, properties
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
+from penstock_apps.knowledge.extract.tree import outermost
 from penstock_apps.knowledge.text import Extracted, Section
 
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
@@ -71,9 +72,8 @@ def blocks_of(parent: Element, levels: dict[str, int]) -> Iterator[str]:
 
 
 def rows(element: Element, levels: dict[str, int]) -> Iterator[list[str]]:
-    for row in element.iter("tr"):
-        cells = [cell for cell in row.iter("tc")]
-        yield [" ".join(blocks_of(cell, {})) for cell in cells]
+    for row in outermost(element, "tr"):
+        yield [" ".join(blocks_of(cell, {})) for cell in outermost(row, "tc")]
 
 
 def paragraph(element: Element, levels: dict[str, int]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def paragraph(element: Element, levels: dict[str, int]) -> Iterator[str]:
     if text:
         yield styled(text, element, levels)
     # The text of boxes, which stand within a paragraph.
-    for box in element.iter("txbxContent"):
+    for box in outermost(element, "txbxContent"):
         yield from blocks_of(box, levels)
 
 

@@ -30,7 +30,8 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
             if item.get("media-type") in PAGES and item.get("properties") != "nav"
         }
         order = [parts.get(entry.get("idref")) for entry in package.iter("itemref")]
-        chapters = [part for part in order if part in archive.names]
+        # A chapter is read once, however often a book leads to it.
+        chapters = [part for part in dict.fromkeys(order) if part in archive.names]
         if not {*chapters}.isdisjoint(protected(archive)):
             raise Unreadable(
                 "encrypted",

@@ -31,7 +31,7 @@ MAIN = "main, [role=main]"
 BOXES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
 BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
 
-HEADING = re.compile(r"^(#{2,6}) +(.+?) *#*$", re.MULTILINE)
+HEADING = re.compile(r"^(#{2,6}) +(\S.*)$", re.MULTILINE)
 MARKS = re.compile(r"[\\*`]")
 HIGHEST = re.compile(r"^# ", re.MULTILINE)
 PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL | re.IGNORECASE)
@@ -43,7 +43,19 @@ NESTED = re.compile(
     re.IGNORECASE,
 )
 DEPTH = 1000
-MANY_TAGS = 20_000
+MANY_TAGS = 8_000
+# A tag with more attributes than any page needs: each is compared with all before it. What cannot
+# go on as an attribute is given up at once, so that a page is looked through in one go.
+ATTRIBUTES = 500
+NAME = r"<[a-z][^\s/>]*+"
+ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]++))?+"""
+CROWDED = re.compile(f"{NAME}(?:{ATTRIBUTE}){{{ATTRIBUTES + 1}}}", re.IGNORECASE)
+MARKUP = re.compile(f"<!--|{NAME}(?:{ATTRIBUTE})*+", re.IGNORECASE)
+COMMENT_END = re.compile(r"--!?>")
+RAW_END = re.compile(r"</(?:script|style)\b", re.IGNORECASE)
+RAW = ("<script", "<style")
+# A cell that is said to be wider or higher would be written out as many empty ones.
+SPAN = re.compile("1?[0-9]")
 
 OPTIONS = ConversionOptions(
     # What is dropped, is dropped here.
@@ -68,6 +80,12 @@ def page(source: str) -> tuple[str, str | None, dict[str, str]]:
     """The Markdown, the title and what the head says of a page."""
     if source.count("<") > MANY_TAGS and depth(source) > DEPTH:
         raise Unreadable("broken", "The page is nested without end. Save its text and send that.")
+    if crowded(source):
+        raise Unreadable(
+            "broken",
+            f"A tag of the page has more than {ATTRIBUTES} attributes. Save the text of the page "
+            "and send that.",
+        )
     tree = LexborHTMLParser(source)
     title = tree.css_first("title")
     metadata = named(tree)
@@ -92,7 +110,7 @@ def headed(text: str, title: str | None) -> str:
     first = HEADING.search(text)
     if first is None or not title or HIGHEST.search(text):
         return text
-    words = " ".join(MARKS.sub("", first[2]).split())
+    words = " ".join(MARKS.sub("", first[2].rstrip(" #")).split())
     if words.casefold() not in " ".join(title.split()).casefold():
         return text
     return f"{text[: first.start(1)]}#{text[first.end(1) :]}"
@@ -102,6 +120,25 @@ def depth(source: str) -> int:
     """How deep tags stand within each other: the time to parse them grows with its square."""
     steps = (-1 if closing else 1 for closing in NESTED.findall(source))
     return max(accumulate(steps), default=0)
+
+
+def crowded(source: str) -> bool:
+    """Whether a tag has too many attributes; comments and scripts may look like one."""
+    found = CROWDED.search(source)
+    at = 0
+    while found and (markup := MARKUP.search(source, at)):
+        if markup[0] == "<!--":
+            end = COMMENT_END.search(source, markup.end() - 2)
+        elif CROWDED.match(source, markup.start()):
+            return True
+        elif markup[0].lower().startswith(RAW):
+            end = RAW_END.search(source, markup.end())
+        else:
+            end = markup
+        if end is None:
+            return False
+        at = end.end()
+    return False
 
 
 def named(tree: LexborHTMLParser) -> dict[str, str]:
@@ -134,6 +171,10 @@ def markdown(part: LexborHTMLParser | LexborNode) -> str:
         heading.replace_with(bold)
     for link in part.css("a"):
         link.unwrap()
+    for span in ("colspan", "rowspan"):
+        for cell in part.css(f"[{span}]"):
+            if not SPAN.fullmatch(cell.attributes.get(span) or ""):
+                del cell.attrs[span]
     # Where a paragraph's lines end in the source means nothing; it would only change its hash.
     pieces = PRE.split(part.html or "")
     pieces[::2] = [BLANKS.sub(" ", piece) for piece in pieces[::2]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from email import message_from_binary_file
 from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
-from email.policy import default
+from email.policy import EmailPolicy
 from pathlib import Path
 
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
@@ -14,11 +14,25 @@ from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
 HEADERS = ("From", "To", "Cc", "Date")
+# To read a header takes the square of its length.
+LONGEST_HEADER = 4_000
+
+
+class Bounded(EmailPolicy):
+    """Cuts headers that nobody reads to the end, of a mail and of its parts."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:LONGEST_HEADER]
+
+
+POLICY = Bounded()
 
 
 def read(path: Path, name: str, limits: Limits) -> Extracted:
     with path.open("rb") as file:
-        message = message_from_binary_file(file, policy=default)
+        message = message_from_binary_file(file, policy=POLICY)
+    assert isinstance(message, EmailMessage)
     headers = {name: said for name in HEADERS if (said := header(message, name))}
     subject = header(message, "Subject")
     text = "\n\n".join(

@@ -10,9 +10,9 @@ from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
 FRONT = re.compile(r"\A---[ \t]*\n(?=[A-Za-z][\w-]*:)(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
-ENTRY = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+ENTRY = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*)$", re.MULTILINE)
 FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
-ATX = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+ATX = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
 SETEXT = re.compile(r"^(\S.*)\n=+[ \t]*$", re.MULTILINE)
 
 
@@ -20,7 +20,8 @@ def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> E
     text = decode(path.read_bytes(), charset).replace("\r\n", "\n")
     metadata = {}
     if front := FRONT.match(text):
-        metadata = {key.lower(): value.strip("'\"") for key, value in ENTRY.findall(front[1])}
+        entries = ENTRY.findall(front[1])
+        metadata = {key.lower(): value.rstrip(" \t").strip("'\"") for key, value in entries}
         text = text[front.end() :]
     title = metadata.pop("title", None) or heading(text)
     return Extracted((Section(text),), kind="markdown", title=title, metadata=metadata)
@@ -30,4 +31,4 @@ def heading(text: str) -> str | None:
     """The first heading of the first level; a comment in a block of code is none."""
     prose = FENCED.sub("", text[:50_000])
     found = ATX.search(prose) or SETEXT.search(prose)
-    return found[1] if found else None
+    return found[1].rstrip(" \t#") if found else None

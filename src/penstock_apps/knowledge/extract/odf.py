@@ -11,6 +11,7 @@ from penstock_apps.knowledge.extract.kinds import MIMETYPES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.pptx import too_many
 from penstock_apps.knowledge.extract.tables import records, table
+from penstock_apps.knowledge.extract.tree import outermost
 from penstock_apps.knowledge.text import Extracted, Section
 
 UNREAD = frozenset(
@@ -43,7 +44,7 @@ def sections_of(body: Element, kind: str, limits: Limits) -> Iterator[Section]:
         for number, page in enumerate(pages, start=1):
             yield Section("\n".join(blocks_of(page)), page=number)
     elif kind == "ods":
-        for number, sheet in enumerate(body.iter("table"), start=1):
+        for number, sheet in enumerate(outermost(body, "table"), start=1):
             if said := records(rows(sheet)):
                 yield Section(f"# {sheet.get(':name', '')}\n\n{said}", page=number)
     else:
@@ -66,12 +67,12 @@ def blocks_of(parent: Element, depth: int = -1) -> Iterator[str]:
 def paragraph(element: Element, depth: int) -> Iterator[str]:
     if said := text(element):
         yield f"{'  ' * depth}- {said}" if depth >= 0 else f"\n{said}\n"
-    for box in element.iter("text-box"):
+    for box in outermost(element, "text-box"):
         yield from blocks_of(box)
 
 
 def rows(element: Element) -> Iterator[list[str]]:
-    for row in element.iter("table-row"):
+    for row in outermost(element, "table-row"):
         cells = []
         for cell in row:
             if cell.tag in ("table-cell", "covered-table-cell"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import pypdfium2
@@ -40,23 +41,30 @@ def marked(text: str, headings: Sequence[Heading]) -> str:
     if not headings:
         return text
     lines = text.split("\n")
-    said = plain(text).split("\n")
+    places = places_of(plain(text).split("\n"))
     start = 0
     for title, level in headings:
-        at = position(title, said, start)
+        at = position(title, places, start)
         if at is not None:
             lines[at] = f"\n{'#' * level} {lines[at].strip()}\n"
             start = at + 1
     return "\n".join(lines)
 
 
-def position(title: str, lines: list[str], start: int) -> int | None:
-    bare = NUMBERED.sub("", title)
-    for at in range(start, len(lines)):
-        line = lines[at]
-        if line and (line == title or NUMBERED.sub("", line) == bare):
-            return at
-    return None
+def places_of(lines: list[str]) -> dict[str, list[int]]:
+    """Where each line stands, by its words; once, since a page may have many lines and headings."""
+    places: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        for words in {line, NUMBERED.sub("", line)} - {""}:
+            places.setdefault(words, []).append(at)
+    return places
+
+
+def position(title: str, places: dict[str, list[int]], start: int) -> int | None:
+    """The first line from `start` on with the words of a title, whatever their numbers are."""
+    ats = [places.get(words, []) for words in (title, NUMBERED.sub("", title))]
+    found = [some[at] for some in ats if (at := bisect_left(some, start)) < len(some)]
+    return min(found, default=None)
 
 
 def plain(text: str) -> str:

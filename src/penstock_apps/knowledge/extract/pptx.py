@@ -10,6 +10,7 @@ from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.archive import Archive, properties
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
+from penstock_apps.knowledge.extract.tree import outermost
 from penstock_apps.knowledge.text import Extracted, Section
 
 TITLES = ("title", "ctrTitle")
@@ -42,7 +43,8 @@ def slides(archive: Archive) -> list[str]:
     main = archive.part("officeDocument") or "ppt/presentation.xml"
     related = archive.related(main)
     shown = (entry.get(":id", "") for entry in archive.xml(main).iter("sldId"))
-    return [related[entry][1] for entry in shown if entry in related]
+    # A slide is read once, however often it is shown.
+    return [*dict.fromkeys(related[entry][1] for entry in shown if entry in related)]
 
 
 def slide(archive: Archive, part: str) -> str:
@@ -59,8 +61,10 @@ def blocks_of(parent: Element) -> Iterator[str]:
         if element.tag == "sp":
             yield shape(element)
         elif element.tag == "tbl":
-            rows = element.iter("tr")
-            yield table([" ".join(paragraphs(cell)) for cell in row.iter("tc")] for row in rows)
+            rows = outermost(element, "tr")
+            yield table(
+                [" ".join(paragraphs(cell)) for cell in outermost(row, "tc")] for row in rows
+            )
         elif element.tag != "Fallback":
             yield from blocks_of(element)
 
@@ -78,7 +82,7 @@ def shape(element: Element) -> str:
 
 
 def paragraphs(element: Element) -> Iterator[str]:
-    for paragraph in element.iter("p"):
+    for paragraph in outermost(element, "p"):
         pieces = (
             " " if piece.tag == "br" else piece.text or ""
             for piece in paragraph.iter()

@@ -16,7 +16,8 @@ def table(rows: Iterable[Row]) -> str:
     width = max(map(len, filled))
     if width == 1:
         return "\n\n".join(row[0] for row in filled)
-    lines = [f"| {' | '.join([*row, *[''] * (width - len(row))])} |" for row in filled]
+    # A row ends with its last value: filled up to the widest, few long rows would make many large.
+    lines = [f"| {' | '.join(row)} |" for row in filled]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
 
@@ -36,7 +37,7 @@ def records(rows: Iterable[Row]) -> str:
 
 
 def record(names: Row, row: Row) -> str:
-    named = [*names, *[""] * (len(row) - len(names))]
+    named = names if len(row) <= len(names) else [*names, *[""] * (len(row) - len(names))]
     pairs = zip(named, row, strict=False)
     return "; ".join(f"{name}: {value}" if name else value for name, value in pairs if value)
 

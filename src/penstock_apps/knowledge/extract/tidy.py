@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from unicodedata import normalize
+from functools import cache
+from unicodedata import combining, normalize
 
 # What Postgres refuses (NUL), and what nobody sees.
 INVISIBLE = "\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff"
@@ -16,6 +17,7 @@ SPACES = "\xa0\u2000-\u200a\u202f\u205f\u3000"
 COMPOSED = "\u0300-\u036f\u1100-\u11ff\u2126\u212a\u212b"
 
 # Most text has none of them: one look is all it costs.
+MOST_MARKS = 30
 ODD = re.compile(f"[{INVISIBLE}{SURROGATES}{BREAKS}{SPACES}{COMPOSED}]")
 REPLACED = (
     (re.compile(f"\r\n|[{BREAKS}]"), "\n"),
@@ -27,11 +29,18 @@ TRAILING = re.compile("[ \t]+\n")
 EMPTY_LINES = re.compile("\n{3,}")
 
 
+@cache
+def marks() -> re.Pattern[str]:
+    """More marks on one letter than any script has: to put them in order takes their square."""
+    mark = "".join(chr(code) for code in range(0x300, 0x20000) if combining(chr(code)))
+    return re.compile(f"([{mark}]{{{MOST_MARKS}}})[{mark}]+")
+
+
 def tidied(text: str) -> str:
     if ODD.search(text):
         for pattern, instead in REPLACED:
             text = pattern.sub(instead, text)
-        text = normalize("NFC", text)
+        text = normalize("NFC", marks().sub(r"\1", text))
     if " \n" in text or "\t\n" in text:
         text = TRAILING.sub("\n", text)
     if "\n\n\n" in text:

@@ -81,6 +81,18 @@ def each(blocks: Blocks, name: str | None) -> Generator[Element, None, None]:
     yield from trees.done
 
 
+def outermost(parent: Element, name: str) -> Generator[Element, None, None]:
+    """The elements of that name that stand within no other of it: what is in one is read with it.
+
+    Read for itself as well, it would be read twice as often with each level.
+    """
+    for element in parent:
+        if element.tag == name:
+            yield element
+        elif element.tag != "Fallback":
+            yield from outermost(element, name)
+
+
 def parse(blocks: Blocks) -> Element:
     with closing(each(blocks, None)) as found:
         return next(found)

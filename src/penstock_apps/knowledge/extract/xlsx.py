@@ -44,8 +44,12 @@ class Book:
 
     def sections(self) -> Iterator[Section]:
         related = self.archive.related(self.main)
+        read = set[str]()
         for number, sheet in enumerate(self.sheets, start=1):
             kind, part = related.get(sheet.get(":id", ""), ("", ""))
+            if part in read:
+                continue
+            read.add(part)
             if kind == "worksheet" and (said := records(self.rows(part))):
                 yield Section(f"# {sheet.get('name', '')}\n\n{said}", page=number)
 
