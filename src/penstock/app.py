@@ -33,12 +33,15 @@ from penstock.tasks import (
     declare,
 )
 from penstock.worker import Resources, Worker
+from penstock.worker.isolation import children_of
 from penstock.worker.slots import slots_of
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
 # How long closing an app waits for the last notification to be sent.
 WAKE_WAIT = 0.5
+# With an application, so many child processes at least.
+LEAST_CHILDREN = 3
 
 R = TypeVar("R")
 Opener: TypeAlias = (
@@ -326,7 +329,7 @@ class Penstock(Client):
 
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
         whose lanes are tenants. `children` is how many processes it may have for isolated jobs: as
-        many as there are processors, if nobody says.
+        many as there are processors, if nobody says, and three at least with an application.
         """
         return Worker(
             self._link,
@@ -343,8 +346,17 @@ class Penstock(Client):
             stopping=stopping or Stopping(),
             upkeep=upkeep or Upkeep(),
             log=log,
-            children=children,
+            children=self._children_for(children),
         )
+
+    def _children_for(self, given: int | None) -> int | None:
+        """How many child processes; with an application at least three.
+
+        Its two slow jobs then leave a process for the others.
+        """
+        if given is not None or not self.applications:
+            return given
+        return max(LEAST_CHILDREN, children_of(None))
 
     def _named_queues(self, children: int) -> dict[str, int]:
         """The queues that tasks, schedules and applications name, with their slots.

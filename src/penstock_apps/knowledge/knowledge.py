@@ -66,10 +66,13 @@ class Knowledge:
         return await schema.renamed(database)
 
     def queues(self, children: int) -> dict[str, int]:
-        """The queues and their slots, for a worker with so many processes for isolated jobs."""
+        """The queues and their slots, for a worker with so many processes for isolated jobs.
+
+        Two large files at least are read at once, so that one that takes long does not hold up all.
+        """
         return {
             tasks.SMALL: children,
-            tasks.LARGE: max(1, children // 2),
+            tasks.LARGE: max(2, children // 2),
             EMBED: 4,
             CARE: 4,
         }

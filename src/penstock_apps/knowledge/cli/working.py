@@ -25,8 +25,8 @@ LONGEST = 1800.0
 
 
 def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Worker:
-    """A worker with so many child processes; two for each processor if nobody says."""
-    number = children or 2 * (os.cpu_count() or 1)
+    """A worker with so many child processes; if nobody says, two a processor and three at least."""
+    number = children or max(3, 2 * (os.cpu_count() or 1))
     return app.worker(knowledge.queues(number), children=number)
 
 
