@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from zipfile import ZipFile
+
 import pytest
 
 from tests.knowledge.extract.conftest import FILES, Read
@@ -94,3 +97,64 @@ def test_a_book_is_a_section_a_chapter_without_its_contents(read: Read) -> None:
 )
 def test_a_document_is_known_whatever_its_name(read: Read, name: str, kind: str) -> None:
     assert read("upload.zip", (FILES / name).read_bytes()).kind == kind
+
+
+def test_titles_and_values_of_charts_are_read(read: Read) -> None:
+    (slide,) = read("charts.pptx").sections
+    assert slide.text == (
+        "# Flow\n\nWater by season\n\ncubic metres\n\n"
+        "Litres: Spring 1.5; Summer 2\n\nPumps: Spring 3; Summer 4"
+    )
+
+
+def test_headers_footers_and_comments_of_a_document_are_read_once(read: Read) -> None:
+    (text,) = read("headers.docx").sections
+    assert text.text == "Body.\n\nPump works\n\nConfidential 7\n\nCheck this."
+
+
+def test_comments_of_a_sheet_are_read_with_their_cells(read: Read) -> None:
+    (sheet,) = read("comments.xlsx").sections
+    assert sheet.text == "# Stock\n\nName: Small; Litres: 3\n\nB2: Measured in May"
+
+
+def packed(**parts: str) -> bytes:
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def test_headers_and_comments_of_an_open_document_are_read_once(read: Read) -> None:
+    header = "<m><header><p>Pump works</p></header><header-left><p>Pump works</p></header-left></m>"
+    note = "<annotation><creator>Ada</creator><p>Check this.</p></annotation>"
+    content = packed(
+        mimetype="application/vnd.oasis.opendocument.text",
+        **{
+            "content.xml": f"<d><body><p>Body.{note}</p></body></d>",
+            "styles.xml": header,
+        },
+    )
+    (text,) = read("a.odt", content).sections
+    assert text.text == "Body.\n\nPump works\n\nCheck this."
+
+
+def test_diagrams_and_comments_of_slides_are_read(read: Read) -> None:
+    root = '<r><Relationship Id="r1" Type="x/{}" Target="{}"/>{}</r>'
+    content = packed(
+        **{
+            "_rels/.rels": root.format("officeDocument", "ppt/p.xml", ""),
+            "ppt/p.xml": '<p xmlns:r="r"><sldId r:id="r1"/></p>',
+            "ppt/_rels/p.xml.rels": root.format("slide", "s.xml", ""),
+            "ppt/s.xml": '<s xmlns:r="r"><relIds r:dm="r1"/></s>',
+            "ppt/_rels/s.xml.rels": root.format(
+                "diagramData",
+                "d.xml",
+                '<Relationship Id="r2" Type="x/comments" Target="c.xml"/>',
+            ),
+            "ppt/d.xml": "<d><pt><t><p><r><t>Drain</t></r></p></t></pt><pt/></d>",
+            "ppt/c.xml": "<c><cm><text>Check this.</text></cm></c>",
+        }
+    )
+    (slide,) = read("a.pptx", content).sections
+    assert slide.text == "- Drain\n\n**Comments**\n\nCheck this."

@@ -85,8 +85,12 @@ class Archive:
 
     def part(self, kind: str, name: str = "") -> str | None:
         """The first part of that kind that `name`, or the whole document, needs."""
+        return next(iter(self.parts(kind, name)), None)
+
+    def parts(self, kind: str, name: str) -> list[str]:
+        """All parts of that kind that `name` needs, each once."""
         parts = (part for of, part in self.related(name).values() if of == kind)
-        return next((part for part in parts if part in self.names), None)
+        return [part for part in dict.fromkeys(parts) if part in self.names]
 
 
 def properties(archive: Archive) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from penstock_apps.knowledge.extract.archive import Archive, properties
+from penstock_apps.knowledge.extract.chart import charts
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
 from penstock_apps.knowledge.extract.tree import outermost
@@ -17,14 +18,23 @@ HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 # What was deleted, what stands twice, and codes of fields.
 UNREAD = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "pPr", "rPr", "fldChar"})
 DEEPEST = 6
+# What stands beside the text, after it.
+BESIDE = ("footnotes", "endnotes", "header", "footer", "comments")
 
 
 def read(path: Path, name: str, limits: Limits) -> Extracted:
     with Archive(path, limits) as archive:
         main = archive.part("officeDocument") or "word/document.xml"
         levels = headings(archive, main)
-        parts = [main, archive.part("footnotes", main), archive.part("endnotes", main)]
-        blocks = [block for part in parts if part for block in blocks_of(archive.xml(part), levels)]
+        body = archive.xml(main)
+        blocks = [*blocks_of(body, levels), *charts(archive, body, main)]
+        for kind in BESIDE:
+            # Each kind of page may have its own header, and most say the same.
+            blocks += dict.fromkeys(
+                block
+                for part in archive.parts(kind, main)
+                for block in blocks_of(archive.xml(part), levels)
+            )
         metadata = properties(archive)
     title = metadata.pop("title", None)
     return Extracted((Section("\n".join(blocks)),), kind="docx", title=title, metadata=metadata)

@@ -32,7 +32,11 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         kind = MIMETYPES.get(archive.read("mimetype").strip().removesuffix(b"-template"), "odt")
         body = archive.xml("content.xml").find("body")
         meta = told(archive.xml("meta.xml")) if "meta.xml" in archive.names else {}
+        around = archive.xml("styles.xml") if "styles.xml" in archive.names else None
     sections = tuple(sections_of(body, kind, limits)) if body is not None else ()
+    if kind == "odt" and sections and body is not None:
+        beside = "\n".join(beside_of(body, around))
+        sections = (Section(f"{sections[0].text}\n{beside}"),)
     return Extracted(sections, kind=kind, title=meta.pop("title", None), metadata=meta)
 
 
@@ -49,6 +53,15 @@ def sections_of(body: Element, kind: str, limits: Limits) -> Iterator[Section]:
                 yield Section(f"# {sheet.get(':name', '')}\n\n{said}", page=number)
     else:
         yield Section("\n".join(blocks_of(body)))
+
+
+def beside_of(body: Element, styles: Element | None) -> Iterator[str]:
+    """Headers and footers, and what was noted beside the text; each once."""
+    pages = styles.iter() if styles is not None else ()
+    found = [page for page in pages if page.tag.startswith(("header", "footer"))]
+    yield from dict.fromkeys(
+        block for element in [*found, *body.iter("annotation")] for block in blocks_of(element)
+    )
 
 
 def blocks_of(parent: Element, depth: int = -1) -> Iterator[str]:

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.archive import Archive, properties
+from penstock_apps.knowledge.extract.chart import charts
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
 from penstock_apps.knowledge.extract.tree import outermost
@@ -48,11 +49,15 @@ def slides(archive: Archive) -> list[str]:
 
 
 def slide(archive: Archive, part: str) -> str:
-    blocks = [*blocks_of(archive.xml(part))]
+    shapes = archive.xml(part)
+    blocks = [*blocks_of(shapes), *charts(archive, shapes, part)]
     notes = archive.part("notesSlide", part)
     said = [*blocks_of(archive.xml(notes))] if notes else []
     if said:
         blocks += ["**Notes**", *said]
+    comments = archive.part("comments", part)
+    if comments and (texts := [*archive.xml(comments).iter("text")]):
+        blocks += ["**Comments**", *(text.text or "" for text in texts)]
     return "\n\n".join(block for block in blocks if block.strip())
 
 

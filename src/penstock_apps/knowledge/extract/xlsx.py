@@ -50,8 +50,21 @@ class Book:
             if part in read:
                 continue
             read.add(part)
-            if kind == "worksheet" and (said := records(self.rows(part))):
+            if kind != "worksheet":
+                continue
+            if said := "\n\n".join(filter(None, [records(self.rows(part)), *self.comments(part)])):
                 yield Section(f"# {sheet.get('name', '')}\n\n{said}", page=number)
+
+    def comments(self, part: str) -> Iterator[str]:
+        """What was noted beside cells, with the cell's name."""
+        for kind, name in (("comments", "comment"), ("threadedComment", "threadedComment")):
+            for noted in self.archive.parts(kind, part):
+                for comment in each(self.archive.blocks(noted), name):
+                    inner = comment.find("text")
+                    said = "" if inner is None else (inner.text or "").strip() or text(inner)
+                    # A copy for programs that know no threads, which tells them to know some.
+                    if said and not said.startswith("[Threaded comment]"):
+                        yield f"{comment.get('ref', '')}: {said}"
 
     def rows(self, part: str) -> Iterator[list[str]]:
         """The rows of a sheet, without the columns that are empty in all of them."""
