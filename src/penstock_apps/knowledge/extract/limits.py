@@ -19,6 +19,9 @@ class Limits:
     ratio: int = 400
     # Pages without text that are read by OCR, which takes seconds each.
     scanned: int = 50
+    # Attachments of a mail that are read, and how deep mails may stand within mails.
+    attachments: int = 20
+    nested: int = 2
 
     def __post_init__(self) -> None:
         for field in fields(self):

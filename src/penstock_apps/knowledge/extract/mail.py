@@ -1,15 +1,19 @@
-"""E-mail: who wrote what to whom, and the names of what was attached."""
+"""E-mail: who wrote what to whom, and what was attached."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from email import message_from_binary_file
 from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
+from penstock_apps.knowledge.extract.extract import extract, too_much_text
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -35,33 +39,35 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     assert isinstance(message, EmailMessage)
     headers = {name: said for name in HEADERS if (said := header(message, name))}
     subject = header(message, "Subject")
+    words = body(message)
+    names, sections = attached(message, limits, len(words))
     text = "\n\n".join(
         filter(
             None,
             [
                 f"# {subject}" if subject else "",
                 "\n".join(f"{name}: {said}" for name, said in headers.items()),
-                body(message),
-                attached(message),
+                words,
+                names,
             ],
         )
     )
     metadata = {name.lower(): said for name, said in headers.items()}
-    return Extracted((Section(text),), kind="email", title=subject, metadata=metadata)
+    return Extracted((Section(text), *sections), kind="email", title=subject, metadata=metadata)
 
 
 def header(message: EmailMessage, name: str) -> str:
     try:
         said = str(message.get(name, ""))
         if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in said):
-            said = "".join(words(message, name))
+            said = "".join(decoded(message, name))
         return " ".join(said.split())
     # Headers of spam are made to break who reads them.
     except Exception:
         return ""
 
 
-def words(message: EmailMessage, name: str) -> Iterator[str]:
+def decoded(message: EmailMessage, name: str) -> Iterator[str]:
     """A header in bytes beyond ASCII, or in an encoding that holds more than it is declared to."""
     raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
     data, charset = main(message) if not raw.isascii() else (b"", None)
@@ -106,12 +112,72 @@ def content(part: MIMEPart) -> tuple[bytes, str | None]:
     return data if isinstance(data, bytes) else b"", part.get_content_charset()
 
 
-def attached(message: EmailMessage) -> str:
-    names = [*names_of(message)]
-    return "Attachments: " + ", ".join(names) if names else ""
+def attached(
+    message: EmailMessage, limits: Limits, characters: int
+) -> tuple[str, tuple[Section, ...]]:
+    """A line that names the attachments, and why some were not read; and the text of the others."""
+    names: list[str] = []
+    sections: list[Section] = []
+    for number, part in enumerate(attachments(message)):
+        name = name_of(part)
+        if number >= limits.attachments:
+            why = f"only {limits.attachments} attachments of a mail are read."
+        elif limits.nested == 0:
+            why = "it stands in too many mails within each other."
+        elif characters > limits.characters:
+            raise too_much_text(limits)
+        else:
+            try:
+                texts = [section.text for section in inside(part, name, limits).sections]
+            except Unreadable as error:
+                why = str(error)
+            else:
+                names.append(name)
+                # Its pages are not those of the mail.
+                sections += [Section(f"# {name}\n\n{texts[0]}"), *map(Section, texts[1:])]
+                characters += sum(map(len, texts))
+                continue
+        names.append(f"{name} (not read: {why.rstrip('.')})")
+    return ("Attachments: " + ", ".join(names) if names else ""), tuple(sections)
 
 
-def names_of(message: EmailMessage) -> Iterator[str]:
-    for part in message.iter_attachments():
-        if name := part.get_filename():
-            yield " ".join(name.split())
+def attachments(message: EmailMessage) -> Iterator[MIMEPart]:
+    body = message.get_body(preferencelist=("plain", "html"))
+    for part in leaves(message):
+        is_mail = part.get_content_type() == "message/rfc822"
+        # A picture that is shown within the text is part of its looks.
+        is_shown = part.get_content_maintype() == "image" and part["Content-ID"] is not None
+        if part is not body and not is_shown and (is_mail or part.get_filename()):
+            yield part
+
+
+def leaves(part: MIMEPart) -> Iterator[MIMEPart]:
+    if part.get_content_maintype() == "multipart":
+        for inner in part.iter_parts():
+            yield from leaves(inner)
+    else:
+        yield part
+
+
+def name_of(part: MIMEPart) -> str:
+    return " ".join((part.get_filename() or "mail.eml").split())
+
+
+def inside(part: MIMEPart, name: str, limits: Limits) -> Extracted:
+    """What an attachment is read as; all of them together may not inflate more than one file."""
+    if part.get_content_type() == "message/rfc822":
+        [inner] = part.iter_parts()
+        data, media_type = inner.as_bytes(), "message/rfc822"
+    else:
+        data, charset = content(part)
+        media_type = part.get_content_type() + (f"; charset={charset}" if charset else "")
+    smaller = replace(
+        limits,
+        nested=limits.nested - 1,
+        inflated=limits.inflated // max(1, limits.attachments),
+        scanned=limits.scanned // max(1, limits.attachments),
+    )
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "attached"
+        file.write_bytes(data)
+        return extract(file, name, limits=smaller, media_type=media_type)
