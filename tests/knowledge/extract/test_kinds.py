@@ -44,6 +44,37 @@ def test_content_counts_more_than_names(
     assert sniff(path, name, media_type) == kind
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("book.xlsb", {"xl/workbook.bin": "\x00"}),
+        ("drawing.odg", {"mimetype": "application/vnd.oasis.opendocument.graphics"}),
+        ("folder.zip", {"a.md": "# Words"}),
+    ],
+)
+def test_what_is_packed_and_not_read_is_skipped(
+    read: Read, name: str, content: dict[str, str]
+) -> None:
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for part, text in content.items():
+            archive.writestr(part, text)
+    with pytest.raises(Skipped, match=rf"such as \.{name[-3:]}|such as \.{name[-4:]}"):
+        read(name, packed.getvalue())
+
+
+@pytest.mark.parametrize("name", ["a.ps", "a.eps", "print.txt"])
+def test_postscript_is_not_read_as_text(read: Read, name: str) -> None:
+    with pytest.raises(Unreadable):
+        read(name, b"%!PS-Adobe-3.0\n/Times findfont 12 scalefont setfont (Hello) show")
+
+
+def test_a_saved_web_page_is_read_as_a_page(read: Read) -> None:
+    head = "MIME-Version: 1.0\nContent-Type: multipart/related; boundary=a\n\n"
+    page = "--a\nContent-Type: text/html\n\n<h1>Frost</h1><p>Drain it.\n--a--"
+    assert "# Frost\n\nDrain it." in read("a.mht", head + page).sections[0].text
+
+
 def test_what_nobody_reads_is_skipped_with_a_way_out(read: Read) -> None:
     with pytest.raises(Skipped, match=r"such as \.exe are not read. Save it as PDF") as skipped:
         read("setup.exe", b"MZ\x00\x01")

@@ -24,6 +24,8 @@ SIGNATURES = (
 
 # What is in a zip tells which document it is.
 FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+# A workbook that is no XML.
+BINARY_WORKBOOK = "xl/workbook.bin"
 MIMETYPES = {
     b"application/epub+zip": "epub",
     b"application/vnd.oasis.opendocument.text": "odt",
@@ -46,6 +48,8 @@ SUFFIXES = {
     "jsonl": "jsonl",
     "markdown": "markdown",
     "md": "markdown",
+    "mht": "email",
+    "mhtml": "email",
     "mdx": "markdown",
     "ndjson": "jsonl",
     "odp": "odp",
@@ -81,7 +85,8 @@ TEXTS = frozenset(
 # Names of plain text, which what the sender says may still make more of.
 PLAIN = frozenset({"log", "rst", "text", "txt"})
 
-# Text to a machine, nothing to a reader.
+# Text to a machine, nothing to a reader; so is PostScript, whatever its name.
+PRINTED = (b"%!PS", b"\x1b%-12345X")
 NO_PROSE = frozenset({"css", "lock", "map", "svg"})
 
 HTML = re.compile(
@@ -126,12 +131,14 @@ def inside_zip(path: Path) -> str | None:
                     return MIMETYPES.get(file.read(100).strip().removesuffix(b"-template"))
     except (BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError):
         return None
+    if BINARY_WORKBOOK in names:
+        return None
     found = (FOLDERS.get(name[: name.find("/") + 1]) for name in names)
     return next((kind for kind in found if kind), None)
 
 
 def by_name(head: bytes, suffix: str, named: str | None, media_type: str | None) -> str | None:
-    if suffix in NO_PROSE:
+    if suffix in NO_PROSE or head.startswith(PRINTED):
         return None
     if named not in ("code", "email", "markdown") and HTML.match(head):
         return "html"
