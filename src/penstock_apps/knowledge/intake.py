@@ -52,10 +52,11 @@ class Intake:
     """Adds documents to a source, as many calls as it takes, in one batch of jobs."""
 
     def __init__(
-        self, library: Library, source: Source, batch: BatchHandle, labels: Labels
+        self, library: Library, source: Source, batch: BatchHandle, labels: Labels, priority: int
     ) -> None:
         self._library = library
         self._labels = labels
+        self._priority = priority
         self.source = source
         self.batch = batch
         self._wanted: list[Wanted] = []
@@ -140,7 +141,8 @@ class Intake:
         jobs = await batch.enqueue_many(self._request(each) for each in wanted)
         ids = [each.id for each in jobs]
         note = self._library.shop.documents.note_jobs
-        await note(on, self._library.tenant, [each.id for each in wanted], ids)
+        documents = [each.id for each in wanted]
+        await note(on, self._library.tenant, documents, ids, self._library.requested_by)
         self._wanted += wanted
 
     def _request(self, wanted: Wanted) -> Request[Any]:
@@ -149,6 +151,8 @@ class Intake:
         request: Request[Any] = task.options(
             tenant=self._library.tenant,
             subject=f"document:{wanted.id}",
+            priority=self._priority,
+            requested_by=self._library.requested_by,
         ).prepare(wanted.id, wanted.version)
         return request
 

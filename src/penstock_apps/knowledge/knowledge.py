@@ -101,6 +101,13 @@ class Knowledge:
         async with workshop(self._app, self._app.opened_database) as shop:
             yield shop
 
-    def of(self, shop: Workshop, tenant: str = ALONE, *, confined: bool = False) -> Library:
-        """The knowledge of one tenant."""
-        return Library(shop, tenant, confined=confined)
+    def of(
+        self,
+        shop: Workshop,
+        tenant: str = ALONE,
+        *,
+        confined: bool = False,
+        requested_by: str | None = None,
+    ) -> Library:
+        """The knowledge of one tenant, used for a person."""
+        return Library(shop, tenant, confined=confined, requested_by=requested_by)

@@ -32,10 +32,21 @@ AT_ONCE = 500
 
 
 class Library:
-    """One tenant's knowledge. `confined`: with the rights of the role of apps alone."""
+    """One tenant's knowledge. `confined`: with the rights of the role of apps alone.
 
-    def __init__(self, shop: Workshop, tenant: str, *, confined: bool = False) -> None:
+    `requested_by` is the person for whom it is used: the jobs that it enqueues say so.
+    """
+
+    def __init__(
+        self,
+        shop: Workshop,
+        tenant: str,
+        *,
+        confined: bool = False,
+        requested_by: str | None = None,
+    ) -> None:
         self.shop = shop
+        self.requested_by = requested_by
         self.tenant = tenant
         self.confined = confined
         self.client: Client = shop.app.for_tenant(tenant, confined=confined)
@@ -88,7 +99,12 @@ class Library:
 
     @asynccontextmanager
     async def intake(
-        self, base: Base, source: NewSource | int, labels: Labels = UNLABELLED
+        self,
+        base: Base,
+        source: NewSource | int,
+        labels: Labels = UNLABELLED,
+        *,
+        priority: int = 0,
     ) -> AsyncIterator[Intake]:
         """Take documents into a source; at the end of the block no more are added to its batch.
 
@@ -96,24 +112,32 @@ class Library:
                 await intake.add(files)
 
         What was added stays, whatever happens after it. Documents that are added get the labels in
-        place of those that they had; without any, they keep theirs.
+        place of those that they had; without any, they keep theirs. Those of a higher `priority`
+        come before others of the tenant.
         """
-        async with self.intakes(base, [source], labels) as [intake]:
+        async with self.intakes(base, [source], labels, priority=priority) as [intake]:
             yield intake
 
     @asynccontextmanager
     async def intakes(
-        self, base: Base, sources: Sequence[NewSource | int], labels: Labels = UNLABELLED
+        self,
+        base: Base,
+        sources: Sequence[NewSource | int],
+        labels: Labels = UNLABELLED,
+        *,
+        priority: int = 0,
     ) -> AsyncIterator[list[Intake]]:
         """Take documents into several sources, as one batch."""
         found = [await self._source_for(base, each) for each in sources]
-        callback = tasks.ended.options(tenant=self.tenant).prepare([each.id for each in found])
+        ended = tasks.ended.options(tenant=self.tenant, requested_by=self.requested_by)
+        callback = ended.prepare([each.id for each in found])
         batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
         async with self.transaction() as on:
             for each in found:
-                await self.shop.sources.begin(on, self.tenant, each.id, batch.id)
+                begin = self.shop.sources.begin
+                await begin(on, self.tenant, each.id, batch.id, self.requested_by)
         try:
-            yield [Intake(self, each, batch, labels) for each in found]
+            yield [Intake(self, each, batch, labels, priority) for each in found]
         finally:
             await batch.close()
 
@@ -251,7 +275,7 @@ class Library:
             await self._remove(on, "tenant", None)
 
     async def _remove(self, on: Connection, what: Deleted, *which: int | None) -> None:
-        task = remove.options(tenant=self.tenant)
+        task = remove.options(tenant=self.tenant, requested_by=self.requested_by)
         await self.client.inside(on).enqueue_many([task.prepare(what, each) for each in which])
 
     async def finish_removals(self) -> None:
@@ -300,7 +324,7 @@ class Library:
             return None
         embedder = self.shop.embedder(recipe.embedding)
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
-        return await editions.begin(self.shop, self.client, base, new)
+        return await editions.begin(self.shop, self.client, base, new, self.requested_by)
 
     # The tenant itself: an administrator's calls
 

@@ -149,7 +149,11 @@ BOGUS = [
     ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
     ("GET", "/knowledge-bases?bogus=", "tenant"),
     ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),
-    ("POST", "/upload/documents?bogus=1", "base, metadata, name, source, tags, tenant"),
+    (
+        "POST",
+        "/upload/documents?bogus=1",
+        "base, metadata, name, priority, requested_by, source, tags, tenant",
+    ),
 ]
 
 

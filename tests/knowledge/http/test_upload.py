@@ -259,3 +259,66 @@ def test_a_share_of_tenants_is_always_the_same() -> None:
     places = [share_of(f"tenant {each}") for each in range(1000)]
     assert places == [share_of(f"tenant {each}") for each in range(1000)]
     assert 200 < sum(place < 0.25 for place in places) < 300
+
+
+@pytest.mark.usefixtures("quick")
+async def test_person_travels_from_upload_to_jobs_and_streams(
+    scene: Scene, http: httpx.AsyncClient
+) -> None:
+    ada = {"x-name": "ada", "x-scopes": "enqueue"}
+    sent = await http.post("/upload/documents", files=files(1), headers=ada)
+    [source] = sent.json()["knowledgeSourceIds"]
+    named = {"x-name": "key:web", "x-scopes": "enqueue,on_behalf"}
+    text = {"name": "a", "text": "Pumps lift water."}
+    assert (
+        await http.post("/upload/text?requested_by=grace", json=text, headers=named)
+    ).status_code == 202
+    refused = await http.post("/upload/text?requested_by=grace", json=text, headers=ada)
+    assert (refused.status_code, refused.json()["fields"][0]["field"]) == (403, "requested_by")
+
+    documents = (await http.get("/documents")).json()["documents"]
+    assert [each["requested_by"] for each in documents] == ["grace", "ada"]
+    jobs = [await scene.app.get(each["job"]) for each in documents]
+    assert [each.requested_by for each in jobs] == ["grace", "ada"]
+    assert (await http.get(f"/knowledge-sources/{source}")).json()["requested_by"] == "ada"
+    await scene.drain()
+    events = {"accept": "text/event-stream"}
+    for path in (f"/documents/{documents[1]['id']}", f"/knowledge-sources/{source}/progress"):
+        assert '"requested_by":"ada"' in (await http.get(path, headers=events)).text
+    # Whoever retries or deletes asks for what that takes.
+    await http.delete(f"/knowledge-sources/{source}", headers={"x-name": "alan"})
+    [removing] = (await scene.app.list(task="knowledge.remove")).jobs
+    assert removing.requested_by == "alan"
+
+
+def form_of(**fields: str) -> bytes:
+    parts = [part(f'form-data; name="{name}"', value.encode()) for name, value in fields.items()]
+    return form(*parts, file("x.txt", b"x"))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_uploads_take_a_priority(scene: Scene, http: httpx.AsyncClient) -> None:
+    text = {"name": "a", "text": "Pumps lift water.", "priority": 7}
+    form = form_of(priority="-3", base="other")
+    answers = [
+        await http.post("/upload/documents?priority=5", files=files(1)),
+        await http.post("/upload/documents", content=form, headers=FORM),
+        await http.post("/upload/text", json=text),
+        await http.post(
+            "/upload/url",
+            json={"url": "https://example.org/", "priority": 9},
+            headers={"accept": "application/json"},
+        ),
+    ]
+    assert [each.status_code for each in answers] == [202] * 4
+    jobs = (await scene.app.list(task="knowledge.ingest")).jobs
+    assert [each.priority for each in reversed(jobs)] == [5, -3, 7, 9]
+    for wrong in ("101", "high"):
+        answer = await http.post(f"/upload/documents?priority={wrong}", files=files(1))
+        assert answer.status_code == 422
+        form = form_of(priority=wrong)
+        answer = await http.post("/upload/documents", content=form, headers=FORM)
+        assert answer.status_code == 422
+    for wrong in (101, "5", True):
+        answer = await http.post("/upload/text", json=text | {"priority": wrong})
+        assert answer.status_code == 422

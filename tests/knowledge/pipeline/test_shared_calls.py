@@ -4,6 +4,7 @@ from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
 from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import edited, manual
@@ -45,6 +46,19 @@ async def test_a_text_that_is_there_is_not_embedded_again(
     assert sorted(models.texts) == sorted(fresh)
     [row] = await scene.rows("SELECT embedded FROM k.document WHERE path = 'manual.md'")
     assert row["embedded"] == len(fresh)
+
+
+async def test_calls_to_a_model_know_who_asked_and_how_urgent_it_is(
+    scene: Scene, knowledge: Knowledge, shop: Workshop, models: Models, recipe: Recipe
+) -> None:
+    library = knowledge.of(shop, "acme", requested_by="ada")
+    base = await library.make_base("handbook", recipe)
+    source = NewSource("files", "folder")
+    async with library.intake(base, source, priority=7) as intake:
+        await intake.add(scene.files({"a.txt": "page 1"}))
+    await scene.drain(queues=SMALL)
+    [job] = (await scene.app.list(task="knowledge.embed")).jobs
+    assert (job.requested_by, job.priority) == ("ada", 7)
 
 
 async def chunks(scene: Scene) -> list[str]:

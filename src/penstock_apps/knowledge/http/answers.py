@@ -42,11 +42,15 @@ class KnowledgeProgress(Struct, frozen=True, kw_only=True):
 
 
 class SourceProgress(KnowledgeProgress, frozen=True, kw_only=True):
-    """How far a source is; `batch` is the newest that brings documents into it."""
+    """How far a source is; `batch` is the newest that brings documents into it.
+
+    `requested_by` is the person who asked for that, or the key: `key:deploy`.
+    """
 
     source: str
     name: str
     batch: str | None
+    requested_by: str | None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -136,6 +140,7 @@ class SourceShown(Struct, frozen=True, kw_only=True):
     kind: Kind
     name: str
     batch: str | None
+    requested_by: str | None
     created_at: datetime
     ended_at: datetime | None
 
@@ -147,6 +152,7 @@ class SourceShown(Struct, frozen=True, kw_only=True):
             kind=source.kind,
             name=source.name,
             batch=source.batch,
+            requested_by=source.requested_by,
             created_at=source.created_at,
             ended_at=source.ended_at,
         )
@@ -220,6 +226,7 @@ class DocumentShown(Struct, frozen=True, kw_only=True):
     url: str | None
     job: str | None
     batch: str | None
+    requested_by: str | None
     kind: str | None
     title: str | None
     pages: int | None

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
-from penstock.service.caller import Caller
+from penstock.service.caller import Caller, requester
 from penstock.service.problem import Problem
 from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
 from penstock_apps.knowledge.http.wishes import PLAIN
@@ -25,6 +25,16 @@ Tenant = Annotated[
     ),
 ]
 
+Person = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+        description="The person who asks, for a key with the scope `on_behalf`.",
+    ),
+]
+
 
 def workshop_of(connection: HTTPConnection) -> Workshop:
     """What the service has opened for us."""
@@ -32,27 +42,37 @@ def workshop_of(connection: HTTPConnection) -> Workshop:
     return shop
 
 
-def library_of(connection: HTTPConnection, caller: Caller, tenant: str | None) -> Library:
-    """The knowledge of the caller's tenant, or of the one that an unbound caller names."""
+def library_of(
+    connection: HTTPConnection, caller: Caller, tenant: str | None, person: str | None = None
+) -> Library:
+    """The knowledge of the caller's tenant, or of the one that an unbound caller names.
+
+    It is used for the caller, or for the person whom a trusted key names.
+    """
     shop = workshop_of(connection)
     if caller.tenant is None:
-        return Library(shop, tenant or ALONE)
+        return Library(shop, tenant or ALONE, requested_by=requester(caller, person))
     if tenant not in (None, caller.tenant):
         told = f"{caller.name} is bound to another tenant than {tenant!r}."
         raise Problem(403, "not-allowed", told)
-    return Library(shop, caller.tenant, confined=True)
+    asked = requester(caller, person)
+    return Library(shop, caller.tenant, confined=True, requested_by=asked)
 
 
 async def _to_read(request: Request, caller: Reader, tenant: Tenant = None) -> Library:
     return library_of(request, caller, tenant)
 
 
-async def _to_add(request: Request, caller: Enqueuer, tenant: Tenant = None) -> Library:
-    return library_of(request, caller, tenant)
+async def _to_add(
+    request: Request, caller: Enqueuer, tenant: Tenant = None, requested_by: Person = None
+) -> Library:
+    return library_of(request, caller, tenant, requested_by)
 
 
-async def _to_change(request: Request, caller: Operator, tenant: Tenant = None) -> Library:
-    return library_of(request, caller, tenant)
+async def _to_change(
+    request: Request, caller: Operator, tenant: Tenant = None, requested_by: Person = None
+) -> Library:
+    return library_of(request, caller, tenant, requested_by)
 
 
 Read = Annotated[Library, Depends(_to_read)]

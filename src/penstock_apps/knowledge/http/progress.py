@@ -105,7 +105,14 @@ async def progress_of(library: Library, id: int) -> SourceProgress:
     source = await library.source(id)
     counts = await library.progress(source=id)
     eta = await _eta(library, source.batch) if counts.state == "processing" else None
-    return SourceProgress.of(counts, eta, source=str(id), name=source.name, batch=source.batch)
+    return SourceProgress.of(
+        counts,
+        eta,
+        source=str(id),
+        name=source.name,
+        batch=source.batch,
+        requested_by=source.requested_by,
+    )
 
 
 async def _eta(library: Library, batch: str | None) -> float | None:

@@ -85,7 +85,7 @@ class Upload:
         wish = files_wish(self._given)
         self.base = base = await self._library.make_base(wish.base)
         await stack.enter_async_context(needing(self._library, base))
-        intake = self._library.intake(base, wish.target, wish.labels)
+        intake = self._library.intake(base, wish.target, wish.labels, priority=wish.priority)
         self.intake = await stack.enter_async_context(intake)
         return self.intake
 

@@ -80,6 +80,7 @@ async def upload_documents(
     name: Annotated[Named | None, Query()] = None,
     tags: Annotated[list[Tag] | None, Query(max_length=32)] = None,
     metadata: Annotated[str | None, Query(max_length=16_384)] = None,
+    priority: Annotated[int | None, Query(ge=-100, le=100)] = None,
     idempotency_key: Annotated[Named | None, Header()] = None,
 ) -> Response:
     """Take files into a source of a knowledge base, which are made if they are not there.
@@ -87,8 +88,8 @@ async def upload_documents(
     Sent again to the same source (by its id, its name or an `Idempotency-Key`) a file that is
     there adds nothing. What arrived whole before a connection broke stays.
     """
-    given = {"base": base, "source": source, "name": name, "tags": tags, "metadata": metadata}
-    given["key"] = idempotency_key
+    given: dict[str, Any] = {"base": base, "source": source, "name": name, "tags": tags}
+    given |= {"metadata": metadata, "priority": priority, "key": idempotency_key}
     upload = Upload(library, {name: value for name, value in given.items() if value is not None})
     stream = request.stream()
     try:
@@ -120,7 +121,9 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
             here = Path(file.name)
             await asyncio.to_thread(here.write_bytes, content)
             given = Incoming(path, here, len(content), sha256(content).digest(), "text/plain")
-            async with library.intake(base, wish.target, wish.labels) as intake:
+            async with library.intake(
+                base, wish.target, wish.labels, priority=wish.priority
+            ) as intake:
                 await intake.add([given])
         return await _answer(request, library, intake.receipt, [path], len(content))
 
@@ -135,7 +138,7 @@ async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
     _expect_fetchable(wish.url)
     base = await library.make_base(wish.base)
     async with needing(library, base):
-        async with library.intake(base, wish.target, wish.labels) as intake:
+        async with library.intake(base, wish.target, wish.labels, priority=wish.priority) as intake:
             [wanted] = await intake.add_url(wish.url)
         accept = request.headers.get("accept", "")
         if "application/json" in accept and not wants_events(request):

@@ -59,7 +59,12 @@ async def _sources(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> di
         batch = batches.get(str(each.batch))
         eta = cast(BatchStatus, batch.state).eta if batch else None
         progress = SourceProgress.of(
-            each.counts, eta, source=str(each.id), name=each.name, batch=each.batch
+            each.counts,
+            eta,
+            source=str(each.id),
+            name=each.name,
+            batch=each.batch,
+            requested_by=each.requested_by,
         )
         is_final = each.ended_at is not None and progress.state != "processing"
         told[str(each.id)] = _present(progress, replace(progress, eta=None), is_final)

@@ -36,6 +36,7 @@ class Wish(Closed):
     base: Named = "default"
     tags: Tags = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
 
     @property
     def labels(self) -> Labels:
@@ -129,6 +130,8 @@ class FilesWish(Wish):
     One that is sent again to the same source, by its id, its key or its name, adds nothing twice.
     """
 
+    # In a form it is written.
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
     source: Id | None = None
     name: Named = "uploads"
     key: Named | None = None

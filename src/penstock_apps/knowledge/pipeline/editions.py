@@ -65,7 +65,7 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
         if found[1] == "building" and not left:
             await shop.bases.make_live(on, base, edition)
     if left:
-        return await _go_on(shop, tenant, edition, batch)
+        return await _go_on(shop, tenant, edition, batch, ctx.job.requested_by)
     await remove_retired(shop, EDITIONS)
     return "live"
 
@@ -77,7 +77,9 @@ async def _awaits_index(ctx: Context, edition: int) -> bool:
     return await ask_for_index(ctx.resource(Workshop), ctx.job.tenant, edition) is not None
 
 
-async def _go_on(shop: Workshop, tenant: str, edition: int, batch: str) -> str:
+async def _go_on(
+    shop: Workshop, tenant: str, edition: int, batch: str, requested_by: str | None
+) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
     status = await shop.app.get_batch(batch)
     if status.failed:
@@ -89,7 +91,8 @@ async def _go_on(shop: Workshop, tenant: str, edition: int, batch: str) -> str:
             await shop.editions.note(on, tenant, edition, None, told)
         return told
     async with shop.shelves.of(tenant) as on:
-        return await have_built(shop.app.for_tenant(tenant), shop, on, tenant, edition)
+        client = shop.app.for_tenant(tenant)
+        return await have_built(client, shop, on, tenant, edition, requested_by)
 
 
 @task(name="knowledge.build", queue=CARE, resources=[Workshop], max_attempts=20)
@@ -112,6 +115,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                     tenant=tenant,
                     subject=f"document:{each.id}",
                     idempotency_key=f"knowledge:{batch}:{each.id}",
+                    requested_by=ctx.job.requested_by,
                 ).prepare(each.id, each.version, edition)
                 for each in some
             )
@@ -123,23 +127,31 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
 
 
 async def have_built(
-    client: Client, shop: Workshop, on: Connection, tenant: str, edition: int
+    client: Client,
+    shop: Workshop,
+    on: Connection,
+    tenant: str,
+    edition: int,
+    requested_by: str | None,
 ) -> str:
     """Have an edition built, with the commit of this transaction; the batch that does it."""
     inside = client.inside(on)
-    callback = switch.options(tenant=tenant).prepare(edition)
+    callback = switch.options(tenant=tenant, requested_by=requested_by).prepare(edition)
     batch = await inside.open_batch("knowledge edition", tenant=tenant, on_end=callback)
-    await inside.enqueue_many([build.options(tenant=tenant).prepare(edition, batch.id)])
+    job = build.options(tenant=tenant, requested_by=requested_by).prepare(edition, batch.id)
+    await inside.enqueue_many([job])
     await shop.editions.note(on, tenant, edition, batch.id, None)
     return batch.id
 
 
-async def begin(shop: Workshop, client: Client, base: Base, new: NewEdition) -> str:
+async def begin(
+    shop: Workshop, client: Client, base: Base, new: NewEdition, requested_by: str | None = None
+) -> str:
     """Have a base built with other settings; the batch that does it."""
     async with shop.shelves.of(base.tenant) as on:
         await shop.editions.lock(on, base.id)
         edition = await shop.editions.begin(on, base.tenant, base.id, new)
-        return await have_built(client, shop, on, base.tenant, edition)
+        return await have_built(client, shop, on, base.tenant, edition, requested_by)
 
 
 async def stay(shop: Workshop, base: Base) -> None:

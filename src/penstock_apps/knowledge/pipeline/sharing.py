@@ -169,7 +169,11 @@ class Sharing(Bringing):
     def _request(self, edition: Edition, part: Part) -> Request[Any]:
         embedding = edition.recipe.embedding
         return embed.options(
-            tenant=self._tenant, subject=self._subject, limits=budget(embedding)
+            tenant=self._tenant,
+            subject=self._subject,
+            limits=budget(embedding),
+            priority=self._ctx.job.priority,
+            requested_by=self._ctx.job.requested_by,
         ).prepare(Share(self._ctx.job.id, part, edition.embedder, embedding))
 
     def _stretches(

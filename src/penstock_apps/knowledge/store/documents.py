@@ -107,6 +107,7 @@ class Document(Struct, frozen=True):
     url: str | None
     job: str | None
     batch: str | None
+    requested_by: str | None
     kind: str | None
     title: str | None
     pages: int | None
@@ -156,9 +157,15 @@ class Documents:
         return [Wanted(*row) for row in rows]
 
     async def note_jobs(
-        self, on: Connection, tenant: str, documents: Sequence[int], jobs: Sequence[str]
+        self,
+        on: Connection,
+        tenant: str,
+        documents: Sequence[int],
+        jobs: Sequence[str],
+        requested_by: str | None,
     ) -> None:
-        await on.execute(self._sql("note_jobs"), tenant, list(documents), list(jobs))
+        sql = self._sql("note_jobs")
+        await on.execute(sql, tenant, list(documents), list(jobs), requested_by)
 
     async def held(self, on: Connection, tenant: str, source: int) -> dict[str, Held]:
         """What a source holds, by path."""

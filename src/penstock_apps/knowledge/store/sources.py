@@ -32,6 +32,7 @@ class Source(Struct, frozen=True):
     name: str
     key: str | None
     batch: str | None
+    requested_by: str | None
     created_at: datetime
     ended_at: datetime | None
 
@@ -89,9 +90,11 @@ class Sources:
         rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit, named)
         return [Source(**row) for row in rows]
 
-    async def begin(self, on: Connection, tenant: str, source: int, batch: str) -> None:
-        """Note the batch that brings documents into it."""
-        await on.execute(self._sql("begin_batch"), tenant, source, batch)
+    async def begin(
+        self, on: Connection, tenant: str, source: int, batch: str, requested_by: str | None
+    ) -> None:
+        """Note the batch that brings documents into it, and who asked for that."""
+        await on.execute(self._sql("begin_batch"), tenant, source, batch, requested_by)
 
     async def end(self, on: Connection, tenant: str, source: int, batch: str) -> None:
         """Note that all of a batch have ended, if there is none after it."""

@@ -19,6 +19,7 @@ class SourceNow(Struct, frozen=True):
     tenant: str
     name: str
     batch: str | None
+    requested_by: str | None
     ended_at: datetime | None
     counts: Counts
 
@@ -40,6 +41,7 @@ class Watches:
                 row["tenant"],
                 row["name"],
                 row["batch"],
+                row["requested_by"],
                 row["ended_at"],
                 Counts(**{name: row[name] for name in names}),
             )

@@ -60,6 +60,7 @@ CREATE TABLE :"schema".source (
     name        text        NOT NULL,
     key         text,                   -- what finds it again: a folder, a URL
     batch       text,                   -- the newest one
+    requested_by text,                  -- who asked for that
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,
     deleted_at  timestamptz,
@@ -102,6 +103,7 @@ CREATE TABLE :"schema".document (
     url          text,                            -- where it is fetched from
     job          text,
     batch        text,
+    requested_by text,                            -- who asked for this version
     kind         text,
     title        text,
     pages        integer,

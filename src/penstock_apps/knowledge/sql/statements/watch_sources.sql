@@ -1,5 +1,5 @@
 -- How far sources are, by their ids ($2), of one tenant ($1) or of any.
-SELECT s.id, s.tenant, s.name, s.batch, s.ended_at, c.*
+SELECT s.id, s.tenant, s.name, s.batch, s.requested_by, s.ended_at, c.*
   FROM :"schema".source AS s
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(t.number), 0)::bigint AS total,
