@@ -6,10 +6,12 @@ from subprocess import run
 
 import pytest
 
-from penstock import ConfigError, Penstock, Process
+from penstock import ConfigError, Exponential, Penstock, Process
 from penstock_apps.knowledge.knowledge import Knowledge
+from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.settings import PREFIX
+from tests.knowledge.scene import Scene
 
 NOWHERE = "postgresql://nowhere/x"
 MB = 1024 * 1024
@@ -53,3 +55,27 @@ def test_each_app_has_the_limits_that_are_set_when_it_is_made(
     assert {(each.memory, each.seconds) for each in reading_of(first).values()} == {
         (1024 * MB, 600)
     }
+
+
+def test_retries_of_documents_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}RETRY_SECONDS", "2")
+    monkeypatch.setenv(f"{PREFIX}RETRY_MOST_SECONDS", "9")
+    monkeypatch.setenv(f"{PREFIX}DEATHS", "3")
+    Knowledge(app := Penstock(NOWHERE))
+    policies = {app.tasks.get(each.name).settings.retry for each in tasks.READING}
+    assert policies == {Exponential(base=2, cap=9)}
+    assert {each.deaths for each in reading_of(app).values()} == {3}
+
+
+@pytest.fixture
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}ATTEMPTS", "1")
+
+
+@pytest.mark.usefixtures("one_attempt")
+async def test_document_is_tried_as_often_as_is_set(scene: Scene, library: Library) -> None:
+    await scene.add(library, {"a.txt": "A weir holds water back."})
+    await scene.rows('UPDATE k.edition SET settings = \'{"embedding": {"provider": 1}}\'')
+    await scene.drain(scheduled=True)
+    [job] = (await scene.app.list(task=tasks.ingest)).jobs
+    assert (job.state, job.failures, job.max_attempts) == ("failed", 1, 1)

@@ -21,12 +21,12 @@ def test_what_the_environment_says_comes_before_the_defaults() -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_below_zero_is_refused_by_its_name(name: str) -> None:
     setting = PREFIX + name.upper()
-    with pytest.raises(ConfigError, match=rf"{setting} is '-1'; allowed is .* >= 0") as refused:
+    with pytest.raises(ConfigError, match=rf"{setting} is '-1'; allowed is .* >= [01]") as refused:
         Settings.of({setting: "-1"})
     assert (refused.value.setting, refused.value.value) == (setting, "-1")
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", sorted(set(NUMBERS) - {"attempts", "deaths"}))
 def test_nothing_is_a_number_that_may_be_set(name: str) -> None:
     assert getattr(Settings.of({PREFIX + name.upper(): "0"}), name) == 0
 

@@ -152,6 +152,7 @@ class Intake:
             tenant=self._library.tenant,
             subject=f"document:{wanted.id}",
             priority=self._priority,
+            max_attempts=self._library.shop.settings.attempts,
             requested_by=self._library.requested_by,
         ).prepare(wanted.id, wanted.version)
         return request

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, StructType, type_info
 from msgspec.structs import asdict
 
-from penstock import ConfigError, Database, Process
+from penstock import ConfigError, Database, Exponential, Process
 
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
@@ -50,6 +50,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     characters: Count = 50_000_000
     extract_memory: str = "1GB"
     extract_seconds: Amount = 600.0
+    # A document whose job fails is tried again after `retry_seconds`, then after twice as long each
+    # time, up to `retry_most_seconds`, until `attempts` have failed.
+    attempts: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    retry_seconds: Amount = 30.0
+    retry_most_seconds: Amount = 600.0
+    # A file whose child process has died so often is not tried again.
+    deaths: Annotated[int, Meta(ge=1, le=100)] = 2
     # More chunks than these are searched by an index, which is made with so much memory at most.
     index_from: Count = 10_000
     index_bytes: Count = 512 * MB
@@ -95,7 +102,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def apart(self) -> Process:
         """The child processes in which files are read; no time is no limit."""
-        return Process(memory=self.extract_memory, time=self.extract_seconds or None, deaths=2)
+        return Process(
+            memory=self.extract_memory, time=self.extract_seconds or None, deaths=self.deaths
+        )
+
+    @property
+    def retry(self) -> Exponential:
+        """How long a document waits after a failure."""
+        return Exponential(base=self.retry_seconds, cap=self.retry_most_seconds)
 
     def storage_at(self, database: Database) -> str:
         """Where files are stored: as it is set, else beside an embedded database's own."""

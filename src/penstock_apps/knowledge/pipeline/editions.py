@@ -114,6 +114,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                 rebuild.options(
                     tenant=tenant,
                     subject=f"document:{each.id}",
+                    max_attempts=shop.settings.attempts,
                     idempotency_key=f"knowledge:{batch}:{each.id}",
                     requested_by=ctx.job.requested_by,
                 ).prepare(each.id, each.version, edition)

@@ -117,4 +117,5 @@ OTHERS = (embed, ended, remove, sweep, sweep_storage, build, switch, index)
 
 def configured(settings: Settings) -> list[Task[..., Any]]:
     """The tasks as an app includes them, with what its installation has set."""
-    return [*(each.configured(isolate=settings.apart) for each in READING), *OTHERS]
+    isolate, retry = settings.apart, settings.retry
+    return [*(each.configured(isolate=isolate, retry=retry) for each in READING), *OTHERS]
