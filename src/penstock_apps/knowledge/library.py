@@ -334,7 +334,9 @@ class Library:
             return await self.shop.tenants.get(on, self.tenant)
 
     async def set_tenant(self, *, active: bool | None = None, **settings: Any) -> None:
-        """Switch it on or off, and set quotas, raw_days or inline; what is not named stays.
+        """Switch it on or off, and set quotas, raw_days, inline, background or plan.
+
+        What is not named stays.
 
         await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
         """

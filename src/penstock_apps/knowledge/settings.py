@@ -42,6 +42,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     inline_files: Count = 5
     inline_bytes: Count = 5 * MB
     inline_seconds: Amount = 20.0
+    # Other uploads are answered at once, and come in in the background. Where that is switched off,
+    # or a tenant is not among those for whom it is on, they are waited for as well.
+    background: bool = True
+    background_share: Share = 1.0
+    background_plans: str = ""
+    background_least_documents: Count = 0
+    background_most_documents: Count = 0
+    wait_seconds: Amount = 50.0
     raw_days: Amount = 7.0
     file_bytes: Count = 512 * MB
     request_files: Count = 20_000
@@ -105,6 +113,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return Process(
             memory=self.extract_memory, time=self.extract_seconds or None, deaths=self.deaths
         )
+
+    @property
+    def plans(self) -> frozenset[str]:
+        """The plans whose tenants have the background; none: all have it."""
+        return frozenset(filter(None, map(str.strip, self.background_plans.split(","))))
 
     @property
     def retry(self) -> Exponential:

@@ -322,3 +322,43 @@ async def test_uploads_take_a_priority(scene: Scene, http: httpx.AsyncClient) ->
     for wrong in (101, "5", True):
         answer = await http.post("/upload/text", json=text | {"priority": wrong})
         assert answer.status_code == 422
+
+
+@pytest.fixture
+def without_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads of any size are waited for."""
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_BACKGROUND", "false")
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_WAIT_SECONDS", "100")
+
+
+@pytest.mark.usefixtures("without_background")
+async def test_without_background_an_upload_of_any_size_is_waited_for(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    async with worker_of(app):
+        answer = await http.post("/upload/documents", files=files(30))
+        # What is there, or on its way, has ended as well.
+        again = await http.post("/upload/documents", files=files(30))
+    assert (answer.status_code, answer.json()["jobCount"]) == (200, 30)
+    assert answer.json()["documents"] is None
+    assert (again.status_code, again.json()["unchanged"]) == (200, 30)
+    progress = (await http.get("/knowledge-progress")).json()
+    assert (progress["completed"], progress["state"]) == (30, "completed")
+
+
+@pytest.fixture
+def short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_WAIT_SECONDS", "0.2")
+
+
+@pytest.mark.usefixtures("short_of_time")
+async def test_upload_that_is_waited_for_in_vain_is_answered_with_202(
+    http: httpx.AsyncClient,
+) -> None:
+    off = {"background": False, "plan": "free"}
+    told = (await http.patch("/knowledge-tenant?tenant=default", json=off)).json()
+    assert (told["background"], told["plan"]) == (False, "free")
+    answer = await http.post("/upload/documents", files=files(30))
+    assert (answer.status_code, answer.json()["jobCount"]) == (202, 30)
+    few = await http.post("/upload/documents", files=files(2, "Another pump."))
+    assert (few.status_code, len(few.json()["documents"])) == (202, 2)

@@ -184,6 +184,8 @@ class TenantShown(Struct, frozen=True, kw_only=True):
     active: bool
     quotas: Quotas
     inline: bool | None
+    background: bool | None
+    plan: str | None
     raw_days: float | None
     documents: int
     bytes: int
@@ -197,6 +199,8 @@ class TenantShown(Struct, frozen=True, kw_only=True):
             active=tenant.active,
             quotas=tenant.settings.quotas,
             inline=tenant.settings.inline,
+            background=tenant.settings.background,
+            plan=tenant.settings.plan,
             raw_days=tenant.settings.raw_days,
             documents=tenant.documents,
             bytes=tenant.bytes,

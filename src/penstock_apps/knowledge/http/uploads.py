@@ -22,7 +22,7 @@ from penstock.service.wiring import wiring_of
 from penstock_apps.knowledge.fetch import FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Uploaded, outcomes
 from penstock_apps.knowledge.http.calling import Add
-from penstock_apps.knowledge.http.inline import awaited, is_inline
+from penstock_apps.knowledge.http.inline import documents_awaited, receipt_awaited, seconds_to_wait
 from penstock_apps.knowledge.http.needing import needing
 from penstock_apps.knowledge.http.refusing import Refusing, told
 from penstock_apps.knowledge.http.upload import Upload
@@ -154,12 +154,18 @@ async def _answer(
     size: int,
     upload: Upload | None = None,
 ) -> Response:
-    """At once, or for a small upload once its documents have ended."""
+    """At once, or once the documents have ended of an upload that is waited for."""
     documents, ended = None, False
-    if paths is not None and await is_inline(library, len(paths), size):
+    number = None if paths is None else len(paths)
+    if seconds := await seconds_to_wait(library, number, size):
         stopping = wiring_of(request).stopping
-        found, ended = await awaited(library, receipt.source, paths, stopping)
-        documents = outcomes(found, receipt.batch)
+        if paths is None:
+            ended = await receipt_awaited(library, receipt, seconds, stopping)
+        else:
+            found, ended = await documents_awaited(
+                library, receipt.source, paths, seconds, stopping
+            )
+            documents = outcomes(found, receipt.batch)
     source = await library.source(receipt.source)
     uploaded = Uploaded(
         batch=receipt.batch,

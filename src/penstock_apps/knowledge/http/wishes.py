@@ -121,6 +121,8 @@ class TenantWish(Closed):
     active: StrictBool | None = None
     quotas: QuotasWish | None = None
     inline: StrictBool | None = None
+    background: StrictBool | None = None
+    plan: Named | None = None
     raw_days: Annotated[float, Field(strict=True, gt=0, le=36_500)] | None = None
 
 

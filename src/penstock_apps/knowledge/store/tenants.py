@@ -26,6 +26,8 @@ class TenantSettings(Struct, frozen=True):
 
     quotas: Quotas = Quotas()
     inline: bool | None = None
+    background: bool | None = None
+    plan: str | None = None
     raw_days: float | None = None
 
 
@@ -46,6 +48,23 @@ class Tenant(Struct, frozen=True):
             own = getattr(self.settings.quotas, what)
             found[what] = getattr(settings, f"quota_{what}") if own is None else own
         return Quotas(**found) if any(found.values()) else None
+
+    def has_background(self, settings: Settings, place: float) -> bool:
+        """Whether its uploads, unless they are small, are answered before they are in.
+
+        As is set for it; else if it has a plan, a size and a place among all tenants, from 0 to 1,
+        for which background processing is on.
+        """
+        if self.settings.background is not None:
+            return self.settings.background
+        most = settings.background_most_documents
+        return (
+            settings.background
+            and (not settings.plans or self.settings.plan in settings.plans)
+            and self.documents >= settings.background_least_documents
+            and (not most or self.documents <= most)
+            and place < settings.background_share
+        )
 
     def check(self, limits: Quotas, documents: int = 0, size: int = 0) -> None:
         """QuotaExceeded if it has more than it may, with so much more than there is now.
