@@ -4,10 +4,9 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import obstore
 import pytest
 
 from penstock_apps.knowledge.storage import (
@@ -89,24 +88,13 @@ async def test_a_damaged_file_is_found_out_and_leaves_no_copy(
     storage: Storage, shared: S3Server, tmp_path: Path
 ) -> None:
     name = await storage.put("acme", *a_file(tmp_path, b"hello"))
-    signed = await storage.signed_url(name, "PUT")
-    assert signed is not None
-    async with httpx.AsyncClient(timeout=60) as client:
-        (await client.put(signed, content=b"jello")).raise_for_status()
+    await obstore.put_async(storage._store, name, b"jello")
     with pytest.raises(ObjectDamaged):
         await storage.to_file(name, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
-async def test_a_signed_link_opens_one_file_to_one_method(storage: Storage, tmp_path: Path) -> None:
-    signed = await storage.signed_url(await storage.put("acme", *a_file(tmp_path, b"hello")))
-    assert signed is not None
-    async with httpx.AsyncClient(timeout=60) as client:
-        assert (await client.get(signed)).content == b"hello"
-        assert (await client.delete(signed)).status_code == 403
-
-
-async def test_files_are_deleted_and_tenants_with_theirs(storage: Storage, tmp_path: Path) -> None:
+async def test_files_are_deleted_and_no_others(storage: Storage, tmp_path: Path) -> None:
     stored = [
         await storage.put("acme", *a_file(tmp_path, text.encode())) for text in ("a", "b", "c")
     ]
@@ -114,9 +102,6 @@ async def test_files_are_deleted_and_tenants_with_theirs(storage: Storage, tmp_p
     await storage.delete([object_name("acme", bytes(32)), stored[0]])
     with pytest.raises(ObjectMissing):
         await storage.read(stored[0], 1)
-    assert [batch async for batch in storage.walk()] == []
-    assert await storage.delete_tenant("acme") == 2
-    assert await storage.delete_tenant("acme") == 0
     assert await storage.read(kept, 1) == b"a"
 
 
@@ -182,4 +167,4 @@ async def test_a_server_that_stops_in_a_download_is_too_slow(
 
 async def test_no_file_is_old_that_was_stored_just_now(storage: Storage, tmp_path: Path) -> None:
     await storage.put("acme", *a_file(tmp_path, b"hello"))
-    assert [batch async for batch in storage.walk(older_than=timedelta(0))] == []
+    assert [batch async for batch in storage.walk()] == []

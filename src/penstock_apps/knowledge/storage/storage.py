@@ -19,8 +19,7 @@ from penstock_apps.knowledge.storage import local, remote
 from penstock_apps.knowledge.storage.answering import answering, number_of
 from penstock_apps.knowledge.storage.copying import Copying
 from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
-from penstock_apps.knowledge.storage.links import HOUR, Method
-from penstock_apps.knowledge.storage.names import digest_of, folder_of, object_name
+from penstock_apps.knowledge.storage.names import digest_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
 from penstock_apps.knowledge.storage.options import STORAGE, Options
 from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
@@ -180,46 +179,17 @@ class Storage:
                 except FileNotFoundError:  # Some stores stop at the first that is gone.
                     await self._delete_one_by_one(batch)
 
-    async def walk(
-        self, prefix: str | None = None, older_than: timedelta = GRACE
-    ) -> AsyncIterator[list[Stored]]:
-        """All files of an age, in batches; young ones never: their documents may be under way."""
-        async for batch in self._list(prefix, max(older_than, GRACE)):
-            yield batch
-
-    async def delete_tenant(self, tenant: str) -> int:
-        """Remove all files of a tenant, of any age; how many there were."""
-        removed = 0
-        async for batch in self._list(folder_of(tenant), None):
-            await self.delete([each.name for each in batch])
-            removed += len(batch)
-        return removed
-
-    async def signed_url(
-        self, name: str, method: Method = "GET", expires: int = HOUR
-    ) -> str | None:
-        """A link to the bucket itself, so that a large file goes past us; a folder has none."""
-        if isinstance(self._store, LocalStore):
-            return None
-        async with answering(f"sign a link to {name}", self._time_for(0)):
-            return await obstore.sign_async(
-                self._store, method, name, timedelta(seconds=min(expires, HOUR))
-            )
-
-    async def _list(
-        self, prefix: str | None, older_than: timedelta | None
-    ) -> AsyncIterator[list[Stored]]:
-        before = None if older_than is None else datetime.now(UTC) - older_than
-        pages = obstore.list(self._store, prefix, chunk_size=BATCH)
+    async def walk(self) -> AsyncIterator[list[Stored]]:
+        """All files that are not young, in batches: the documents of those may be under way."""
+        before = datetime.now(UTC) - GRACE
+        pages = obstore.list(self._store, chunk_size=BATCH)
         while True:
             async with answering("list the files", self._time_for(0)):
                 page = await anext(pages, None)
             if page is None:
                 return
-            batch = [Stored(each["path"], each["size"], each["last_modified"]) for each in page]
-            if before is not None:
-                batch = [each for each in batch if each.modified < before]
-            if batch:
+            found = [Stored(each["path"], each["size"], each["last_modified"]) for each in page]
+            if batch := [each for each in found if each.modified < before]:
                 yield batch
 
     async def _delete_one_by_one(self, names: Sequence[str]) -> None:
