@@ -1,7 +1,10 @@
 """A document that is edited while it is being brought in."""
 
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
@@ -38,3 +41,32 @@ async def test_no_call_asks_for_a_text_that_another_is_at(
     await scene.drain()
     assert (await library.progress()).completed == 2
     assert len(models.texts) == len(set(models.texts))
+
+
+async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
+    scene: Scene, library: Library, shop: Workshop
+) -> None:
+    await scene.bring(library, {"a.txt": "A weir holds water back.", "b.txt": "A gate lets it go."})
+    receipt = await scene.bring(library, {"a.txt": ""})
+    document = await library.document(receipt.documents[0].id)
+    assert (document.state, document.published, document.chunks) == ("skipped", None, 0)
+    assert [hit.path for hit in await library.search(Query("weir", mode="words"))] == []
+    about = await library.about()
+    assert (about.documents, about.chunks) == (2, 1)
+    await Sweeping(shop).rows()
+    assert await scene.value("SELECT count(*) FROM k.chunk") == 1
+
+    await scene.bring(library, {"a.txt": "A weir holds water back."})
+    document = await library.document(document.id)
+    assert (document.state, document.published, document.chunks) == ("completed", 3, 1)
+    assert (await library.about()).chunks == 2
+
+
+async def test_what_was_in_a_document_whose_new_version_fails_is_found_still(
+    scene: Scene, library: Library
+) -> None:
+    await scene.bring(library, {"a.txt": "A weir holds water back."})
+    await scene.bring(library, {"a.txt": b"%PDF-1.4"})
+    [hit] = await library.search(Query("weir", mode="words"))
+    assert hit.path == "a.txt"
+    assert (await library.progress()).failed == 1

@@ -91,6 +91,10 @@ async def _end(
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
     async with shop.shelves.of(tenant) as on:
         await ctx.fence(on)
+        if state == "skipped":
+            # What is found of it is of a content that it does not have any more.
+            await shop.drafts.lock(on, tenant, [document])
+            await shop.documents.withdraw(on, tenant, document, version)
         await shop.documents.end(on, tenant, document, version, state, reason, error)
 
 

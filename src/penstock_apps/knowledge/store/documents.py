@@ -191,6 +191,10 @@ class Documents:
         sql = self._sql("fail_document")
         await on.fetch(sql, tenant, document, version, state, reason, error)
 
+    async def withdraw(self, on: Connection, tenant: str, document: int, version: int) -> None:
+        """Nothing is found of it any more, if this version is the newest; it is locked."""
+        await on.execute(self._sql("withdraw_document"), tenant, document, version)
+
     async def fetched(
         self,
         on: Connection,
