@@ -15,9 +15,6 @@ from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tidy import tidied
 from penstock_apps.knowledge.text import Extracted, Section
 
-# Raise it whenever a file may give another text than before: what was read earlier is read again.
-VERSION = 2
-
 Read = Callable[[Path, str, Limits], Extracted]
 
 # The module that reads a kind is imported with the first file of that kind.
