@@ -59,9 +59,26 @@ async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease
     async with connected(database.admin_url) as admin:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
         with pytest.raises(DatabaseExhausted, match="CONNECTION LIMIT"):
-            await worker_of(app, start_wait=0.2).start()
+            await worker_of(app, start_wait=1).start()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
     await app.close()
+
+
+async def test_a_worker_that_waits_for_room_holds_none_that_it_does_not_use(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its app has the last connection, which nobody uses."""
+    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
+    async with connected(database.admin_url) as admin, Penstock(database.url) as app:
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 2")
+        worker = worker_of(app)
+        starting = asyncio.create_task(worker.start())
+        # It gets one, and waits for that of its heartbeat.
+        await until(lambda: worker._crew and crew_of(worker).session.trouble, what="a connection")
+        assert not starting.done()
+        await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+        await starting
+        await worker.stop()
 
 
 async def test_a_worker_takes_no_lease_that_its_heartbeat_could_not_renew(

@@ -17,7 +17,16 @@ from penstock.embedded import Hold
 from penstock.errors import DatabaseLost, PenstockError, SchemaMissing
 from penstock.events import Events
 from penstock.forks import begins_anew
-from penstock.store import Executor, Pool, Store, close_pool, failures, open_pool, refusal
+from penstock.store import (
+    Executor,
+    Pool,
+    Store,
+    close_idle,
+    close_pool,
+    failures,
+    open_pool,
+    refusal,
+)
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
 from penstock.store.database_errors import database_error, database_lost
 
@@ -125,6 +134,11 @@ class Link:
         """Use no connection again: after a failover they may lead to what was the primary."""
         if self._pool is not None:
             await self._pool.expire_connections()
+
+    def close_idle(self) -> None:
+        """Give back the connections that nobody uses, to a server that takes no more."""
+        if self._pool is not None:
+            close_idle(self._pool)
 
     async def open_another(self, *, size: int, name: str) -> Pool:
         """A pool of the caller's own on the same database."""

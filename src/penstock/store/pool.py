@@ -50,6 +50,14 @@ async def open_pool(
     return await pool
 
 
+def close_idle(pool: Pool) -> None:
+    """Close the connections that nobody uses: they are opened again when they are needed."""
+    holders: Any = pool._holders  # type: ignore[attr-defined]
+    for holder in holders:
+        if holder.is_connected() and holder.is_idle():
+            holder.terminate()
+
+
 async def close_pool(pool: Pool, seconds: float) -> None:
     """Close a pool once its connections are returned; cut off those that are not in time."""
     try:

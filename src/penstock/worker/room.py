@@ -23,11 +23,16 @@ TOO_MANY_CONNECTIONS = "53300"
 
 
 async def when_there_is_room(
-    ask: Callable[[], Awaitable[T]], events: Events, seconds: float | None = None
+    ask: Callable[[], Awaitable[T]],
+    events: Events,
+    seconds: float | None = None,
+    give_back: Callable[[Exception], object] = lambda _: None,
 ) -> T:
     """Ask, and ask again while the server takes no more connections, for so long at most.
 
-    It warns once, and raises the server's refusal in the end.
+    It warns once, and raises the server's refusal in the end. `give_back` hears of each, to give
+    back connections that are held meanwhile: if many processes kept their first while they wait for
+    their second, none of them would ever work.
     """
     began = time.monotonic()
     has_warned = False
@@ -41,6 +46,7 @@ async def when_there_is_room(
             is_over = seconds is not None and time.monotonic() - began + pause >= seconds
             if is_over or not is_full(error):
                 raise
+            give_back(error)
             if not has_warned:
                 has_warned = True
                 events.emit(DatabaseGone("connection", str(error)))

@@ -13,8 +13,9 @@ from penstock.config import Liveness
 from penstock.errors import StartTimeout
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store, connect
+from penstock.store import Pool, Store, close_idle, connect
 from penstock.worker.heartbeat import Heartbeat, Signals
+from penstock.worker.room import is_full
 
 logger = logging.getLogger("penstock.worker")
 
@@ -61,6 +62,9 @@ class Session(Service):
                 await self._take()
             except Exception as error:
                 self.trouble = error
+                if is_full(error):
+                    # Others may get on with them; if all waited like this, nobody would.
+                    close_idle(self._pool)
                 raise
         return 3600.0
 

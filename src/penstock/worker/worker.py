@@ -161,13 +161,21 @@ class Worker:
 
     async def _in_time(self, ask: Callable[[], Awaitable[object]], seconds: float | None) -> None:
         """Ask at the start, for so long at most: a database that stands still answers nothing."""
-        limit = asyncio.timeout(seconds)
+        limit, refusal = asyncio.timeout(seconds), None
+
+        def full(error: Exception) -> None:
+            nonlocal refusal
+            refusal = error
+            self._link.close_idle()
+
         try:
             async with limit:
-                await when_there_is_room(ask, self._events, seconds)
+                await when_there_is_room(ask, self._events, seconds, full)
         except TimeoutError:
             if not limit.expired():
                 raise
+            if refusal is not None:
+                raise refusal from None
             start_wait = self._liveness.start_wait
             late = TimeoutError(f"no answer within {start_wait:g} s")
             raise StartTimeout(self.name, start_wait, late) from late
