@@ -168,7 +168,10 @@ async def test_a_server_that_refuses_connections_is_named(database: Database) ->
         with pytest.raises(DatabaseLost, match=f"{database.name} on 127") as refused:
             async with app:
                 pass
+        with pytest.raises(DatabaseLost, match="Nothing was sent") as migrating:
+            await app.migrate()
     assert not refused.value.is_sent
+    assert not migrating.value.is_sent
 
 
 async def test_a_database_that_is_not_there_is_told_as_such(database: Database) -> None:

@@ -261,10 +261,11 @@ class Link:
 
     @contextmanager
     def in_words(self, doubt: str, *, is_sent: bool) -> Iterator[None]:
-        """Raise the driver's errors as ours."""
+        """Raise the driver's errors as ours; what is asked is asked once."""
         try:
             yield
         except Exception as error:
+            is_sent = is_sent and not failures.never_arrived(error)
             if (told := self.explained(error, doubt, is_sent=is_sent)) is None:
                 raise
             raise told from told.__cause__ or error
