@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+import time
 
 import asyncpg
 import pytest
 
-from penstock import Context, Fixed, Penstock
+from penstock import Batch, Context, Fixed, Item, Penstock
 from penstock.events import JobsRescued, SettleRefused
 from tests.fixtures.until import until
 from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
@@ -164,3 +165,30 @@ async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
         assert run.timer is None
         go_on.set()
         assert await app.wait(enqueued, timeout=30) == "done"
+
+
+@pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])
+async def test_a_handler_gets_the_time_back_in_which_the_loop_stood_still(
+    app: Penstock, is_item: bool
+) -> None:
+    began, blocked = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        began.set()
+        await blocked.wait()
+
+    @app.task(timeout=0.5, max_attempts=1)
+    async def waits_alone() -> None:
+        await waits()
+
+    @app.task(timeout=0.5, max_attempts=1, batch=Batch(size=1))
+    async def waits_in_batch(items: list[Item[int]]) -> list[None]:
+        await waits()
+        return [None for _ in items]
+
+    async with worker_of(app):
+        job = await (app.enqueue(waits_in_batch, 1) if is_item else app.enqueue(waits_alone))
+        await began.wait()
+        asyncio.get_running_loop().call_later(0.01, blocked.set)
+        time.sleep(1.8)  # noqa: ASYNC251 - as a handler that blocks the loop, or a SIGSTOP
+        await app.wait(job, timeout=30)

@@ -91,7 +91,7 @@ class Calls:
     def _begin_timeouts(self, call: SharedCall) -> None:
         for run in call.runs:
             if run.attempt.timeout is not None and not run.is_settled:
-                run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+                run.limit(self._loop, run.attempt.timeout)
 
     async def _run_marked(self, call: SharedCall) -> None:
         """Mark the suspects among the items as begun, then run those that are still ours."""

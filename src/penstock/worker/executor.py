@@ -126,7 +126,7 @@ class Executor:
         else:
             run.future = self._loop.create_task(body)
         if attempt.timeout is not None:
-            run.timer = self._loop.call_later(attempt.timeout, run.stop, "timeout")
+            run.limit(self._loop, attempt.timeout)
         return run
 
     def isolates(self, attempt: Attempt) -> bool:
@@ -195,7 +195,7 @@ class Executor:
             return
         run.begin()
         if run.attempt.timeout is not None:
-            run.timer = self._loop.call_later(run.attempt.timeout, run.stop, "timeout")
+            run.limit(self._loop, run.attempt.timeout)
         await self._followed(run, handler)
 
     async def _on_loop(self, run: Run, call: Call) -> None:

@@ -14,6 +14,9 @@ from penstock.worker.queue_state import QueueState
 # "refused": the fence said that the job is not this attempt's; the settle finds out if that holds.
 StopReason = Literal["timeout", "cancelled", "lost", "refused", "shutdown"]
 
+# A timeout that comes so much too late was kept waiting with the whole event loop.
+LATE_S = 1.0
+
 
 class Run:
     """An attempt, its task, the queue whose slot it has, and whether it has been told to stop."""
@@ -71,6 +74,19 @@ class Run:
         # Also one that the fence refused, which so far has only been told.
         if self.future is not None and not self.future.done():
             self.future.cancel()
+
+    def limit(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Stop it as timed out after so many seconds."""
+        self.timer = loop.call_later(seconds, self._time_out, loop, loop.time() + seconds, seconds)
+
+    def _time_out(self, loop: asyncio.AbstractEventLoop, due: float, seconds: float) -> None:
+        """If the process stood still (SIGSTOP, a suspended laptop), or another handler blocked the
+        loop, this one could not go on meanwhile: it gets that time back, once."""
+        late = loop.time() - due
+        if late > LATE_S:
+            self.timer = loop.call_later(min(late, seconds), self.stop, "timeout")
+        else:
+            self.stop("timeout")
 
     def begin(self) -> None:
         """It was not to begin before something else was done, and begins now."""
