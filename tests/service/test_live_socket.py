@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
 from penstock import Penstock, task
+from penstock.service import frames
 from penstock.service.live import Hub, Listener, Subject, Told, sse, watch
 from penstock.service.live import socket as talking
 from tests.fixtures.live import Address, Heard, hear, listened_to
@@ -138,6 +139,37 @@ async def test_a_client_that_floods_its_socket_is_read_slowly(
         # A polite close would wait until the server has read everything.
         client.connection.transport.abort()
         await asyncio.gather(counting, return_exceptions=True)
+
+
+async def test_a_client_that_floods_its_socket_with_frames_is_read_slowly(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pongs = 0
+    answer = frames.BoundedWebSocket.handle_ping
+
+    def count(self: frames.BoundedWebSocket) -> None:
+        nonlocal pongs
+        pongs += 1
+        answer(self)
+
+    monkeypatch.setattr(frames.BoundedWebSocket, "handle_ping", count)
+    monkeypatch.setattr(frames, "BURST", 3000)
+    monkeypatch.setattr(frames, "BYTES_PER_S", 10)
+    async with (
+        listened_to(app) as server,
+        talker(server) as client,
+        talker(server) as other,
+        httpx.AsyncClient(verify=False) as http,
+    ):
+        # The smallest frames there are, which no route ever sees.
+        transport = client.connection.transport
+        transport.write(b"\x89\x80\0\0\0\0" * 20_000)  # type: ignore[attr-defined]
+        await until(lambda: pongs >= 400)
+        assert (await http.get(f"{server.url}/livez", timeout=30)).status_code == 200
+        await other.say(subscribe="tenant/acme")
+        assert (await other.hear())["state"]["name"] == "acme"
+        assert pongs < 2000
+        transport.abort()  # type: ignore[attr-defined]
 
 
 async def test_a_message_that_is_too_large_ends_the_socket(app: Penstock) -> None:

@@ -14,6 +14,7 @@ import uvicorn
 from msgspec.structs import replace
 
 from penstock.service.connection import Sockets, protocol
+from penstock.service.frames import BoundedWebSocket
 from penstock.service.service import Service
 
 logger = logging.getLogger("penstock.service")
@@ -70,6 +71,7 @@ class Server:
             service,
             loop="none",
             http=cast(Any, protocol(with_files_for(sockets or Sockets()), service.crowd)),
+            ws=cast(Any, BoundedWebSocket),
             lifespan="off",
             log_config=None,
             access_log=access_log,
