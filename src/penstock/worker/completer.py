@@ -361,7 +361,8 @@ class Completer:
             # First those that were not tried: one of them may show that the database writes.
             others = [Refused(one, kept[0].error, False) for one in untried]
             self._keep([*others, *kept])
-        elif not self._kept and not again:
+        elif not self._refusals:
+            # None is kept, nor on its way once more.
             self._over()
 
     async def _lose(self, refused: Refused) -> bool:
