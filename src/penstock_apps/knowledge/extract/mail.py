@@ -20,6 +20,8 @@ from penstock_apps.knowledge.text import Extracted, Section
 HEADERS = ("From", "To", "Cc", "Date")
 # To read a header takes the square of its length.
 LONGEST_HEADER = 4_000
+# Those that only say how a part is written are read several times.
+LONGEST_OTHER = 1_000
 
 
 class Bounded(EmailPolicy):
@@ -27,7 +29,8 @@ class Bounded(EmailPolicy):
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:LONGEST_HEADER]
+        is_shown = name.title() in (*HEADERS, "Subject")
+        return name, value[: LONGEST_HEADER if is_shown else LONGEST_OTHER]
 
 
 POLICY = Bounded()
