@@ -54,12 +54,13 @@ async def test_a_worker_waits_for_room_and_says_so_once(
 async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
+    # The first pause would already be too long.
+    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 600)
     app = Penstock(database.url)
     async with connected(database.admin_url) as admin:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
         with pytest.raises(DatabaseExhausted, match="CONNECTION LIMIT"):
-            await worker_of(app, start_wait=1).start()
+            await worker_of(app, start_wait=60).start()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
     await app.close()
 

@@ -254,6 +254,7 @@ async def test_an_administrator_sets_what_a_tenant_may_have(http: httpx.AsyncCli
     answer = await http.patch("/knowledge-tenant?tenant=small", json=body)
     assert answer.json() == {
         **{"tenant": "small", "active": True, "inline": False, "raw_days": 1.5},
+        **{"background": None, "plan": None},
         **dict.fromkeys(("documents", "bytes", "chunks", "tokens"), 0),
         "quotas": {"documents": 3, "bytes": None, "chunks": None, "tokens": None},
     }
