@@ -1,6 +1,7 @@
 """An embedded Postgres never starts, or is used, without a word to who did not ask for it."""
 
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from penstock import EmbeddedError, Penstock
 from penstock.embedded import Server
 from tests.cli.command import Commands
+from tests.fixtures.until import until
 
 UNASKED = "No database is named, so an embedded Postgres is used, in "
 REQUIRED = {"PENSTOCK_REQUIRE_DATABASE_URL": "1"}
@@ -61,6 +63,16 @@ def test_command_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
     assert warned.stderr.count(UNASKED) == 1, warned.stderr
     assert str(place.folder / ".penstock") in warned.stderr
     assert "PENSTOCK_DATABASE_URL" in warned.stderr
+
+
+async def test_several_worker_processes_warn_once_of_an_embedded_postgres(
+    place: Commands,
+) -> None:
+    run = place.start("work", "shop", "--processes", "3")
+    await until(lambda: run.log.count(" serves ") == 3, 60, what="three workers")
+    run.send(signal.SIGTERM)
+    assert run.end(60) == 0
+    assert run.log.count(UNASKED) == 1, run.log
 
 
 @pytest.mark.parametrize("named", [{"PENSTOCK_DATA_DIR": ".penstock"}, REQUIRED], ids=str)

@@ -19,6 +19,7 @@ from penstock.cli.serving import queues_of
 from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
+from penstock.client.embedded_hold import announced_elsewhere
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
@@ -47,6 +48,7 @@ class Given:
     log_jobs: bool
     dev: bool
     under_parent: bool
+    is_announced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,13 @@ async def keep_fleet(command: Sequence[str], processes: int, stop_wait: float) -
             is_ready = True
             supervisor.tell("READY=1")
 
-    fleet = Fleet(command, processes, stopping=Stopping(finish=stop_wait), told=tell)
+    fleet = Fleet(
+        command,
+        processes,
+        later_arguments=["--announced"],
+        stopping=Stopping(finish=stop_wait),
+        told=tell,
+    )
     # Its processes are hurried with it, and have an end of their own.
     Stop("the worker processes stop", last_wait=PROCESSES_LAST_WAIT).tell(fleet)
     return 0 if await fleet.run() else 1
@@ -110,6 +118,8 @@ def _prepared(given: Given) -> tuple[Penstock, Worker, Stop]:
     app = find_app(given.target)
     given.where.lead(app)
     given.where.pass_on()
+    if given.is_announced:
+        announced_elsewhere(app.database)
     worker = configured(app, given)
     stop = Stop("the worker stops", app.database)
     stop.tell(worker)

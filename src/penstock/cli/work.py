@@ -153,6 +153,15 @@ UnderParent = Annotated[
     ),
 ]
 
+Announced = Annotated[
+    bool,
+    typer.Option(
+        "--announced",
+        hidden=True,
+        help="Another process of the command says that an embedded Postgres is used.",
+    ),
+]
+
 
 @examples(
     "penstock work shop",
@@ -183,6 +192,7 @@ def work(
     where: Where,
     output: Output,
     under_parent: UnderParent = False,
+    announced: Announced = False,
 ) -> None:
     """Run the jobs of an app.
 
@@ -217,6 +227,7 @@ def work(
         log_jobs=log_jobs,
         dev=dev,
         under_parent=under_parent,
+        is_announced=announced,
     )
     if not drain:
         run(service.serve(given))

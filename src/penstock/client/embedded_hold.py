@@ -34,6 +34,12 @@ def expect_asked(database: Database) -> None:
         )
 
 
+def announced_elsewhere(database: Database) -> None:
+    """Another process of the same command says that the embedded server is used."""
+    if database.url is None:
+        _announced.add(Server(database.data_dir).data_dir)
+
+
 def _announce(folder: Path) -> None:
     if folder not in _announced:
         _announced.add(folder)

@@ -97,6 +97,8 @@ class Fleet:
     fleet = Fleet([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
     loop.add_signal_handler(signal.SIGTERM, fleet.ask_to_stop)
     await fleet.run()
+
+    Every process but the first gets `later_arguments` as well.
     """
 
     def __init__(
@@ -104,12 +106,14 @@ class Fleet:
         command: Sequence[str],
         processes: int,
         *,
+        later_arguments: Sequence[str] = (),
         stopping: Stopping | None = None,
         told: Callable[[Event], object] | None = None,
         output: IO[bytes] | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
+        self._later_arguments = later_arguments
         self._stopping_limits = stopping or Stopping()
         self._told = told or log_event
         self._output = output
@@ -170,6 +174,7 @@ class Fleet:
             with theirs:
                 process = await asyncio.create_subprocess_exec(
                     *self._command,
+                    *(self._later_arguments if number > 1 else ()),
                     stdin=theirs.fileno(),
                     stdout=self._output,
                     stderr=self._output,
