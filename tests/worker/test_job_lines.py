@@ -1,6 +1,7 @@
 """What a worker logs about the jobs that it runs."""
 
 import logging
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -66,12 +67,17 @@ async def test_a_failure_is_logged_with_its_message_in_one_line(
     jobs = [await app.enqueue(send), await app.enqueue(again)]
     await worker_of(app).drain(seconds=30)
     [last, first] = sorted(lines(caplog, "failed"), key=lambda record: -record.levelno)
+    [raised, again_raised] = [
+        f"{Path(__file__).relative_to(Path.cwd())}:{task.fn.__code__.co_firstlineno + 2} in {name}"
+        for task, name in ((send, "send"), (again, "again"))
+    ]
     assert last.getMessage() == (
         f"send (job {jobs[0].id}, attempt 1) failed for good (exhausted): "
-        "ValueError: no such address"
+        f"ValueError: no such address ({raised})"
     )
     assert first.getMessage() == (
-        f"again (job {jobs[1].id}, attempt 1) failed and runs again in 10 min: ValueError: busy"
+        f"again (job {jobs[1].id}, attempt 1) failed and runs again in 10 min: "
+        f"ValueError: busy ({again_raised})"
     )
     assert (first.levelno, last.levelno) == (logging.WARNING, logging.ERROR)
 

@@ -6,7 +6,7 @@ from penstock.tasks.batch_context import BatchContext, SyncBatchContext
 from penstock.tasks.budget import Budget, NotNow
 from penstock.tasks.context import Context, SyncContext
 from penstock.tasks.decorator import TaskDecorator, task
-from penstock.tasks.failure import describe_error, is_retryable
+from penstock.tasks.failure import describe_error, is_retryable, raised_at
 from penstock.tasks.item import Item
 from penstock.tasks.options import Options, OptionValues
 from penstock.tasks.reader import Call
@@ -61,5 +61,6 @@ __all__ = [
     "describe_error",
     "encode_result",
     "is_retryable",
+    "raised_at",
     "task",
 ]

@@ -1,7 +1,11 @@
 """An exception as text, and whether to try again after it."""
 
+import os
+import re
+import sysconfig
 import traceback
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from penstock.errors import (
@@ -18,6 +22,15 @@ from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError, ErrorKind
 
 FRAMES: Final = 100
 TYPE_LIMIT: Final = 200
+FRAME: Final = re.compile(r'^[ |]*File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
+# Code that is not the user's: of Python, of installed packages, of Penstock.
+FOREIGN: Final = tuple(
+    f"{folder}{os.sep}"
+    for folder in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        str(Path(__file__).parents[1]),
+    }
+)
 # The next attempt would only come to the same.
 IN_VAIN: Final = (
     NotRetryable,
@@ -44,6 +57,20 @@ def describe_error(
     )
 
 
+def raised_at(told: str) -> str:
+    """Where a traceback leads, such as "shop/jobs.py:12 in send_mail"; empty without a frame.
+
+    This is the innermost frame of the user's own code. Where all code is installed, it is the
+    innermost frame of all.
+    """
+    frames = FRAME.findall(told)
+    own = [frame for frame in frames if not frame[0].startswith(FOREIGN)]
+    if not frames:
+        return ""
+    [file, line, function] = (own or frames)[-1]
+    return f"{_from_here(file)}:{line} in {function}"
+
+
 def is_retryable(
     error: BaseException,
     retry_on: Collection[type[BaseException]] = (),
@@ -59,6 +86,14 @@ def is_retryable(
         if cls is Retryable or cls in retry_on:
             return True
     return not retry_on
+
+
+def _from_here(file: str) -> str:
+    """The path as seen from the current folder, if it is within it."""
+    try:
+        return file.removeprefix(f"{Path.cwd()}{os.sep}")
+    except OSError:  # The current folder was deleted.
+        return file
 
 
 def _type_name(cls: type) -> str:

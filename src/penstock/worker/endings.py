@@ -26,7 +26,7 @@ from penstock.outcome import (
     outcome_of,
 )
 from penstock.store import Attempt, Settlement
-from penstock.tasks import NotNow, Task, describe_error, encode_result
+from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_at
 from penstock.tasks.retry_after import http_retry_after
 from penstock.tasks.suspended import Suspended, suspension
 from penstock.tasks.unawaited import unawaited
@@ -170,8 +170,11 @@ class Endings:
         error = transition.error or {}
         kind, message = error.get("type", "an error"), " ".join(error.get("message", "").split())
         told = f"{kind}: {message[:MESSAGE_SHOWN]}" if message else kind
-        if self._log.tracebacks and (trace := error.get("traceback")):
+        trace = error.get("traceback", "")
+        if self._log.tracebacks and trace:
             told += f"\n{trace.rstrip()}"
+        elif place := raised_at(trace):
+            told += f" ({place})"
         fields = fields_of(run.attempt)
         if transition.state == "failed":
             logger.error("%r failed for good (%s): %s", run, transition.reason, told, extra=fields)

@@ -1,11 +1,15 @@
 """An exception becomes text that can be stored, whatever it does."""
 
+import asyncio
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError
-from penstock.tasks import describe_error
+from penstock.tasks import describe_error, raised_at
 
 
 class Hostile(Exception):
@@ -85,3 +89,37 @@ def test_endless_causes_are_described_in_bounds() -> None:
         following.__cause__ = error
         error = following
     assert len(describe_error(error).traceback.encode()) <= TRACEBACK_LIMIT
+
+
+def test_the_place_of_a_failure_is_in_the_users_own_code() -> None:
+    def parse() -> object:
+        return json.loads("{")
+
+    try:
+        parse()
+    except ValueError as error:
+        told = describe_error(error).traceback
+    line = parse.__code__.co_firstlineno + 1
+    assert "decoder.py" in told
+    assert raised_at(told) == f"{Path(__file__).relative_to(Path.cwd())}:{line} in parse"
+
+
+def test_the_place_of_a_group_is_where_its_last_error_was_raised() -> None:
+    def fetch() -> None:
+        raise OSError("no route")
+
+    async def fetch_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(fetch))
+
+    try:
+        asyncio.run(fetch_all())
+    except ExceptionGroup as error:
+        told = describe_error(error).traceback
+    line = fetch.__code__.co_firstlineno + 1
+    assert raised_at(told).endswith(f":{line} in fetch")
+
+
+def test_a_failure_without_frames_has_no_place() -> None:
+    assert raised_at("") == ""
+    assert raised_at("ValueError: no such address") == ""
