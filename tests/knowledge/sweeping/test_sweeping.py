@@ -5,11 +5,15 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from penstock import Penstock
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping, Walked, sweep, sweep_storage
 from penstock_apps.knowledge.storage import object_name
+from penstock_apps.knowledge.storage.names import MARKS
 from penstock_apps.knowledge.workshop import Workshop
+from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
 
@@ -85,7 +89,7 @@ DAY = 24 * HOUR
 
 
 def all_in(objects: Path) -> set[Path]:
-    return {each for each in objects.rglob("*") if each.is_file()}
+    return {each for each in objects.rglob("*") if each.is_file() and MARKS not in str(each)}
 
 
 def made_old(path: Path, seconds: float) -> Path:
@@ -119,6 +123,37 @@ async def test_walk_through_storage_removes_what_crash_has_left(
     assert (await scene.app.get(job)).result == {"files": 1, "parts": 1}
     assert all_in(objects) == kept
     assert await scene.left("a/B") == {}
+
+
+async def test_walk_leaves_files_that_may_be_those_of_another_database(
+    scene: Scene, shop: Workshop, objects: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stray = object_name("acme", sha256(b"left").digest())
+    kept = left_by_crash(objects, stray, 40 * DAY)
+    left_by_crash(objects, f"{stray}.part-0123456789abcdef", 2 * HOUR)
+    await shop.storage.mark("another database")
+    [others] = (objects / MARKS).iterdir()
+
+    assert await Sweeping(shop).storage() == Walked(0, 1)
+    assert all_in(objects) == {kept}
+    assert await scene.value("SELECT count(*) FROM k.object") == 0
+    assert len(list((objects / MARKS).iterdir())) == 2
+    assert f"remove the mark: {MARKS}/{others.name}" in caplog.text
+
+    others.unlink()
+    assert await Sweeping(shop).storage() == Walked(1, 0)
+    assert all_in(objects) == set()
+
+
+async def test_copy_of_a_database_has_another_name(
+    scene: Scene, shop: Workshop, knowledge_template: Database
+) -> None:
+    sweeps = shop.sweeps
+    async with shop.shelves.of_all() as on:
+        own = await sweeps.database(on)
+        assert own == await sweeps.database(on)
+    async with connected(knowledge_template.url) as copied_from:
+        assert await sweeps.database(copied_from) != own
 
 
 async def test_walk_through_storage_is_scheduled(app: Penstock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ from penstock_apps.knowledge.storage import Stored
 from penstock_apps.knowledge.storage.names import digest_of, is_object, is_part, tenant_of
 from penstock_apps.knowledge.workshop import Workshop
 
+logger = logging.getLogger("penstock.knowledge")
+
 # What is looked at in one sweep, at most.
 ROUNDS = 20
 STRANDED = 1000
@@ -29,8 +32,7 @@ GROWING = 20
 MUCH = 100_000
 # An upload that has added nothing for so long is broken off.
 UPLOAD = timedelta(hours=1)
-# A file without a row may be that of another database that stores in the same place: by then that
-# one has mostly removed it itself.
+# A database that was restored from a backup may not know a file yet that it is about to know.
 STRAY = timedelta(days=30)
 
 
@@ -164,20 +166,39 @@ class Sweeping:
         """Files that no row tells of, and those that were still being written.
 
         One without a row gets it first: who is about to store the same content waits for that, and
-        stores it again if it goes. What is not named as we name files belongs to others and stays.
+        stores it again if it goes. What is not named as we name files belongs to others and stays,
+        and so do all files without a row where another database stores too.
         """
         files = parts = 0
         before = datetime.now(UTC) - STRAY
+        is_shared = await self._is_shared()
         async for batch in self._shop.storage.walk():
             left = [each.name for each in batch if is_part(each.name)]
             await self._shop.storage.delete(left)
             parts += len(left)
+            if is_shared:
+                continue
             old = [each for each in batch if each.modified < before]
             for tenant, some in _by_folder(old).items():
                 async with self._shop.shelves.of(tenant) as on:
                     strays = await self._shop.objects.adopt(on, tenant, some)
                 files += await remove_files(self._shop, tenant, strays)
         return Walked(files, parts)
+
+    async def _is_shared(self) -> bool:
+        """Whether another database has left its mark where the files are. Leaves ours."""
+        async with self._shop.shelves.of_all() as on:
+            database = await self._sweeps.database(on)
+        if others := await self._shop.storage.mark(database):
+            logger.warning(
+                "Another database stores its files in %s, too, so files that this one, the %s, "
+                "does not know stay there. Give each a place of its own. Of a database that is "
+                "gone, remove the mark: %s.",
+                self._shop.storage.place,
+                database,
+                ", ".join(others),
+            )
+        return bool(others)
 
     async def aged(self) -> int:
         """Files that are kept longer than their tenant wants; the texts in them stay."""

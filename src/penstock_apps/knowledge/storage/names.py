@@ -18,6 +18,8 @@ PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
 NAME = re.compile(r"[a-z0-9_-]+/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64}")
 # What a folder has while a file is copied into it.
 PART = re.compile(rf"{NAME.pattern}\.part-[0-9a-f]{{16}}")
+# Where each database that stores here says so. No tenant has this folder: see `folder_of`.
+MARKS = "_penstock/databases"
 
 
 def folder_of(tenant: str) -> str:

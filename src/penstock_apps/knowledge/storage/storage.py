@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import obstore
@@ -19,7 +20,7 @@ from penstock_apps.knowledge.storage import local, remote
 from penstock_apps.knowledge.storage.answering import answering, number_of
 from penstock_apps.knowledge.storage.copying import Copying
 from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
-from penstock_apps.knowledge.storage.names import digest_of, object_name
+from penstock_apps.knowledge.storage.names import MARKS, digest_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
 from penstock_apps.knowledge.storage.options import STORAGE, Options
 from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
@@ -191,6 +192,19 @@ class Storage:
             found = [Stored(each["path"], each["size"], each["last_modified"]) for each in page]
             if batch := [each for each in found if each.modified < before]:
                 yield batch
+
+    async def mark(self, database: str) -> list[str]:
+        """Leave a mark that a database stores here; the marks of others that do."""
+        own = f"{MARKS}/{sha256(database.encode()).hexdigest()[:32]}"
+        async with answering("list the databases that store here", self._time_for(0)):
+            found = await obstore.list(self._store, MARKS).collect_async()
+        marks = {each["path"] for each in found}
+        if own not in marks:
+            async with answering(f"write {own}", self._time_for(0)):
+                await obstore.put_async(
+                    self._store, own, f"{database}\n".encode(), use_multipart=False
+                )
+        return sorted(marks - {own})
 
     async def _delete_one_by_one(self, names: Sequence[str]) -> None:
         for name in names:

@@ -37,3 +37,8 @@ class Sweeps:
         """Look at some chunks, and remove those that stand nowhere; how many."""
         number: int = await on.fetchval(self._sql("sweep_chunks"), most)
         return number
+
+    async def database(self, on: Connection) -> str:
+        """Which database this is, and which of its schemas."""
+        name: str = await on.fetchval(self._sql("name_database"))
+        return name
