@@ -1,13 +1,16 @@
 """What is left behind is put in order."""
 
+import asyncio
 import os
 import time
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from penstock import Penstock
+from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping, Walked, sweep, sweep_storage
 from penstock_apps.knowledge.storage import object_name
@@ -142,6 +145,34 @@ async def test_walk_leaves_files_that_may_be_those_of_another_database(
 
     others.unlink()
     assert await Sweeping(shop).storage() == Walked(1, 0)
+    assert all_in(objects) == set()
+
+
+async def test_database_does_not_end_what_slow_storage_holds_up(
+    scene: Scene, library: Library, knowledge_database: Database, objects: Path
+) -> None:
+    await scene.bring(library, {"a.txt": FOX})
+    async with connected(knowledge_database.admin_url) as admin:
+        await admin.execute(
+            f"ALTER DATABASE {knowledge_database.name} SET idle_in_transaction_session_timeout = 50"
+        )
+    async with Penstock(knowledge_database.url) as app, Knowledge(app).opened() as shop:
+        delete = shop.storage.delete
+
+        async def delete_slowly(names: Sequence[str]) -> None:
+            if names:
+                await asyncio.sleep(0.5)
+            await delete(names)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shop.storage, "delete", delete_slowly)
+            await scene.rows(
+                "UPDATE k.object SET held_until = '-infinity', created_at = '2000-01-01'"
+            )
+            assert await Sweeping(shop).aged() == 1
+            await scene.add(library, {"b.txt": HEN})
+            await scene.rows("DELETE FROM k.document")
+            assert await Sweeping(shop).orphans() == 1
     assert all_in(objects) == set()
 
 

@@ -35,7 +35,7 @@ class Objects:
         self, on: Connection, tenant: str, digests: Sequence[bytes]
     ) -> dict[bytes, str]:
         """Names of files that nothing needs, nor will until the end of the transaction."""
-        locked = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
+        locked = await self._locked(on, tenant, digests)
         return await self._listed(on, "list_needless", tenant, locked)
 
     async def lock_aged(
@@ -45,7 +45,7 @@ class Objects:
 
         In this transaction, which is the one that they are removed in.
         """
-        locked = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
+        locked = await self._locked(on, tenant, digests)
         found = await self._listed(on, "list_read", tenant, locked)
         await on.execute(self._sql("forget_objects"), tenant, list(found))
         return found
@@ -78,6 +78,16 @@ class Objects:
         """Files, as tenant and digest, that are kept longer than their tenant wants."""
         rows = await on.fetch(self._sql("list_aged"), days, most)
         return [(row["tenant"], row["digest"]) for row in rows]
+
+    async def _locked(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> Sequence[Any]:
+        """The rows of files that are about to be removed, however long the storage takes for it.
+
+        If the database ended the transaction meanwhile, somebody else could have a file of these
+        for stored, which then goes.
+        """
+        await on.execute(self._sql("be_patient"), True)
+        rows: Sequence[Any] = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
+        return rows
 
     async def _listed(
         self, on: Connection, statement: str, tenant: str, locked: Sequence[Any]
