@@ -62,7 +62,7 @@ async def test_log_lines_as_json_carry_the_job(penstock: Commands, shop: Shop) -
     }
     [failure] = [line for line in lines if line["level"] == "error"]
     assert failure["task"] == "shop.fail"
-    assert failure["message"].endswith(": ValueError: no such customer")
+    assert ": ValueError: no such customer (shop.py:" in failure["message"]
     [completed] = [line for line in lines if "seconds" in line]
     assert (completed["level"], completed["job_id"]) == ("info", job.id)
 
