@@ -129,6 +129,11 @@ class Service(ABC):
         """Tick now instead of at the appointed time."""
         self._woken.set()
 
+    @property
+    def is_woken(self) -> bool:
+        """Whether a tick is due that has not begun."""
+        return self._woken.is_set()
+
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")

@@ -276,8 +276,10 @@ class Crew:
     # Claims
 
     def _wants(self, state: QueueState) -> None:
-        if state.wanted and state.marks:
-            self.claimers[state.name].wake()
+        claimer = self.claimers[state.name]
+        # One that was woken will see for itself.
+        if not claimer.is_woken and state.wanted and state.marks:
+            claimer.wake()
 
     def _room(self) -> int:
         """How many jobs a claim may take: none while many outcomes are unwritten, the database

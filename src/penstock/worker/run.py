@@ -77,14 +77,17 @@ class Run:
 
     def limit(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Stop it as timed out after so many seconds."""
-        self.timer = loop.call_later(seconds, self._time_out, loop, loop.time() + seconds, seconds)
+        self.timer = loop.call_later(seconds, self._time_out, loop)
 
-    def _time_out(self, loop: asyncio.AbstractEventLoop, due: float, seconds: float) -> None:
+    def _time_out(self, loop: asyncio.AbstractEventLoop) -> None:
         """If the process stood still (SIGSTOP, a suspended laptop), or another handler blocked the
         loop, this one could not go on meanwhile: it gets that time back, once."""
-        late = loop.time() - due
+        assert self.timer is not None
+        assert self.attempt.timeout is not None
+        late = loop.time() - self.timer.when()
         if late > LATE_S:
-            self.timer = loop.call_later(min(late, seconds), self.stop, "timeout")
+            again = min(late, self.attempt.timeout)
+            self.timer = loop.call_later(again, self.stop, "timeout")
         else:
             self.stop("timeout")
 
