@@ -181,6 +181,33 @@ async def test_a_message_that_is_too_large_ends_the_socket(app: Penstock) -> Non
     assert closed.value.rcvd.code == 1009
 
 
+async def test_a_message_of_endless_fragments_ends_the_socket(app: Penstock) -> None:
+    async with (
+        listened_to(app) as server,
+        talker(server) as client,
+        talker(server) as other,
+        httpx.AsyncClient(verify=False) as http,
+    ):
+        transport: Any = client.connection.transport
+        # The beginning of a message, and then fragments of it without a byte.
+        transport.write(b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 20_000)
+        assert (await http.get(f"{server.url}/livez", timeout=30)).status_code == 200
+        await other.say(subscribe="tenant/acme")
+        assert (await other.hear())["state"]["name"] == "acme"
+        async with asyncio.timeout(60):
+            with pytest.raises(ConnectionClosed) as closed:
+                await client.hear_out()
+        transport.abort()
+    assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+
+
+async def test_a_message_of_some_fragments_is_one_message(app: Penstock) -> None:
+    text = '{"subscribe": "tenant/acme"}'
+    async with listened_to(app) as server, talker(server) as client:
+        await client.connection.send(list(text))
+        assert (await client.hear())["state"]["name"] == "acme"
+
+
 async def test_a_socket_needs_a_caller_or_a_ticket_and_no_page_borrows_a_login(
     app: Penstock,
 ) -> None:

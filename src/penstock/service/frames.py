@@ -10,12 +10,16 @@ import asyncio
 from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
 
 # So much is taken apart at once: some 170 of the smallest frames, in about 3 ms.
 SLICE: Final = 1024
 # A client may send this much at once, and then this much a second; the rest waits unread.
 BURST: Final = 64 * 1024
 BYTES_PER_S: Final = 16 * 1024
+# Each fragment of a message that is not complete is kept, and one without a byte counts nothing
+# towards the size of the message.
+MAX_FRAGMENTS: Final = 64
 # While the route has not taken the messages that have come.
 UNTAKEN_PAUSE_S: Final = 0.02
 
@@ -38,6 +42,16 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._take_slice()
         if self._waiting:
             self.transport.pause_reading()
+
+    def handle_cont(self, event: Frame) -> None:
+        if self.transport.is_closing():
+            return
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+            return
+        self.frames = []
+        self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"at most {MAX_FRAGMENTS} fragments a message")
+        self.handle_parser_exception()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._waiting.clear()
