@@ -1,5 +1,7 @@
 """What is seen of queues."""
 
+import pytest
+
 from penstock import Penstock
 from penstock.insights import Count, Insights
 from tests.fixtures.until import until
@@ -80,6 +82,44 @@ async def test_queues_beyond_the_limit_are_counted(app: Penstock, insights: Insi
     assert page.queues[-1].name == "q11"
     assert page.queues[-1].ready == Count(1)
     assert page.left_out == Count(6)
+
+
+async def test_a_glance_has_the_busiest_queues_of_any_kind_and_counts_the_others(
+    app: Penstock, insights: Insights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    monkeypatch.setattr("penstock.insights.insights.QUEUES_AT_A_GLANCE", 5)
+    for number in range(4):
+        await app.pause(f"a-paused-{number}")
+    later = [f"b-scheduled-{number}" for number in range(4)]
+    await app.enqueue_many([send.options(queue=name, delay=3600).prepare() for name in later])
+    await app.enqueue_many([send.options(queue=f"c-ready-{n}").prepare() for n in range(3)])
+    seen = await insights.overview()
+    assert [queue.name for queue in seen.queues] == [
+        *later[:2],
+        *("c-ready-0", "c-ready-1", "c-ready-2"),
+    ]
+    assert seen.queues_left_out == Count(6)
+    await app.enqueue_many([send.options(queue=f"d-ready-{n}").prepare() for n in range(4)])
+    seen = await insights.overview()
+    assert [queue.name for queue in seen.queues][-2:] == ["d-ready-0", "d-ready-1"]
+    assert seen.queues_left_out == Count(10)
+
+
+async def test_queues_that_workers_alone_know_do_not_fill_a_glance(
+    app: Penstock, insights: Insights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def send() -> None: ...
+
+    monkeypatch.setattr("penstock.insights.insights.QUEUES_AT_A_GLANCE", 2)
+    await app.enqueue(send.options(queue="z"))
+    async with worker_of(app, {f"a{number}": 1 for number in range(4)}):
+        seen = await insights.overview()
+    assert [queue.name for queue in seen.queues] == ["a0", "z"]
+    assert seen.queues_left_out == Count(3)
 
 
 async def test_a_queue_that_is_asked_for_by_name_is_found_among_thousands(

@@ -50,7 +50,7 @@ class Health(Struct, frozen=True, kw_only=True):
     latency: float
     """How many seconds the database took for the cheapest question."""
     queues_left_out: Count = Count(0)
-    """Queues with ready jobs that were not looked at, as there are so many."""
+    """Queues that were not looked at, as there are so many: those in which least goes on."""
     workers_left_out: int = 0
     """Workers that are alive and were not looked at."""
 

@@ -16,7 +16,13 @@ from penstock.insights.job import JobInsight, timeline_of
 from penstock.insights.lanes import Lanes, lanes_from
 from penstock.insights.limits import Limits, limits_from
 from penstock.insights.place import place_from
-from penstock.insights.queues import QueueInsight, QueuePage, page_from, queues_from
+from penstock.insights.queues import (
+    QueueInsight,
+    QueuePage,
+    glance_from,
+    page_from,
+    queues_from,
+)
 from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
 from penstock.insights.steps import STEPS, EventWait, StepInsight, steps_from
 from penstock.insights.thresholds import Thresholds
@@ -36,6 +42,7 @@ COUNTED = 100_000
 COUNTED_OFTEN = 10_000
 QUEUES = 1000
 QUEUES_COUNTED = 100_000
+QUEUES_AT_A_GLANCE = 200
 WORKERS = 1000
 # Of each lane that is shown; and how much is counted before, to know which are the largest.
 COUNTED_OF_LANE = 10_000
@@ -61,7 +68,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     failures: tuple[FailedJob, ...]
     throughput: tuple[Throughput, ...]
     queues_left_out: Count = Count(0)
-    """Queues with ready jobs beyond these."""
+    """Queues beyond these, in which least goes on."""
     workers_left_out: int = 0
 
 
@@ -108,6 +115,13 @@ class Insights:
         last = rows[-1]["name"] if len(rows) == limit else None
         workers = await self.workers()
         return page_from(rows, workers, COUNTED, QUEUES_COUNTED, after=after or "", until=last)
+
+    async def _glance(self, workers: Sequence[WorkerInsight], limit: int) -> QueuePage:
+        """At most so many queues of any kind, those in which something goes on first."""
+        rows = await self._looks.queues(
+            self._on, COUNTED_OFTEN, limit, COUNTED_OFTEN, page=limit, busy_first=True
+        )
+        return glance_from(rows, workers, COUNTED_OFTEN, COUNTED_OFTEN, limit)
 
     async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
         """The lanes of a queue with ready or running jobs or settings, the largest first.
@@ -194,8 +208,7 @@ class Insights:
     async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
         """All that a screen shows which is drawn anew every second or two."""
         workers = await self.worker_page()
-        rows = await self._looks.queues(self._on, COUNTED_OFTEN, QUEUES, COUNTED_OFTEN)
-        page = page_from(rows, workers.workers, COUNTED_OFTEN, COUNTED_OFTEN)
+        page = await self._glance(workers.workers, QUEUES_AT_A_GLANCE)
         windows = (MINUTE / 6, MINUTE)
         return Overview(
             queues=page.queues,
@@ -224,8 +237,8 @@ class Insights:
         windows = sorted({limits.window, HOUR, DAY})
         found = await self.throughput(windows, blocks=BLOCKS_OFTEN)
         by_window = dict(zip(windows, found, strict=True))
-        page = await self.queue_page(count_to=COUNTED_OFTEN)
         workers = await self.worker_page()
+        page = await self._glance(workers.workers, QUEUES)
         seen = Seen(
             latency=latency,
             queues=page.queues,

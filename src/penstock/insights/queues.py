@@ -47,7 +47,7 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
 
 
 class QueuePage(Struct, frozen=True, kw_only=True):
-    """Queues, and how many with ready jobs there are beyond them."""
+    """Queues, and how many there are beyond them: with ready jobs or, in a glance, of any kind."""
 
     queues: tuple[QueueInsight, ...]
     left_out: Count
@@ -79,6 +79,30 @@ def page_from(
         left_out=Count(max(ready - shown, 0), ready < counted),
         after=until,
     )
+
+
+def glance_from(
+    rows: Sequence[Row], workers: Sequence[WorkerInsight], most: int, counted: int, limit: int
+) -> QueuePage:
+    """At most so many queues, those in which something goes on first, and how many more there are.
+
+    The rows are those of `look_at_queues.sql` with the busy ones first.
+    """
+    found = queues_from(rows, workers, most)
+    shown = {queue.name for queue in sorted(found, key=_idleness)[:limit]}
+    ready = rows[0]["ready_queues"] if rows else 0
+    # The statement takes no more queues with ready jobs than it shows queues.
+    unseen = max(ready - limit, 0) + (rows[0]["queues_in_all"] - len(rows) if rows else 0)
+    return QueuePage(
+        queues=tuple(queue for queue in found if queue.name in shown),
+        left_out=Count(unseen + len(found) - len(shown), ready < counted),
+    )
+
+
+def _idleness(queue: QueueInsight) -> tuple[int, str]:
+    if queue.ready.number or queue.running.number:
+        return 0, queue.name
+    return 1 if queue.scheduled.number or queue.blocked.number else 2, queue.name
 
 
 def queues_from(

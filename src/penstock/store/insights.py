@@ -27,8 +27,9 @@ class Looks:
         *,
         after: str | None = None,
         page: int | None = None,
+        busy_first: bool = False,
     ) -> list[Row]:
-        given = most, shown, counted, list(names), after, page
+        given = most, shown, counted, list(names), after, page, busy_first
         return await self._rows(on, "look_at_queues", *given)
 
     async def workers(self, on: Executor, most: int, shown: int) -> list[Row]:

@@ -25,9 +25,7 @@ def health_page(health: Health) -> RenderableType:
         each = ", ".join(f"{number:,} of {check}" for check, number in checks.most_common())
         lines.append(Text(f"  and {len(more):,} more causes ({each}); --json has all of them"))
     if health.queues_left_out.number:
-        lines.append(
-            Text(f"  {health.queues_left_out} more queues have ready jobs and were not looked at")
-        )
+        lines.append(Text(f"  {health.queues_left_out} more queues were not looked at"))
     if health.workers_left_out:
         lines.append(Text(f"  {health.workers_left_out:,} more workers were not looked at"))
     lines.append(Text("  ".join(_numbers(health)), style.FAINT))

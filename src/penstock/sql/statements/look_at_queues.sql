@@ -1,6 +1,7 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
--- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind.
+-- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind:
+-- the first by name or, with $7, those in which something goes on before those that have settings alone.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue > coalesce($5::text, '')
@@ -9,15 +10,21 @@ WITH RECURSIVE name AS (
     SELECT (SELECT j.queue FROM :"schema".job AS j
              WHERE j.state = 'ready' AND j.queue > n.queue ORDER BY j.queue LIMIT 1)
       FROM name AS n WHERE n.queue IS NOT NULL
+), named AS (
+    SELECT p.queue, min(p.rank) AS rank
+      FROM (SELECT f.queue, 0 AS rank FROM (SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer) AS f
+            UNION ALL SELECT queue, 0 FROM running
+            UNION ALL SELECT queue, 1 FROM scheduled UNION ALL SELECT queue, 1 FROM blocked
+            UNION ALL SELECT name, 2 FROM :"schema".queue
+            UNION ALL SELECT unnest($4::text[]), 2) AS p
+     WHERE p.queue > coalesce($5::text, '')
+     GROUP BY p.queue
 ), page AS (
-    SELECT p.queue
-      FROM ((SELECT m.queue FROM name AS m WHERE m.queue IS NOT NULL LIMIT $2::integer)
-            UNION SELECT queue FROM scheduled UNION SELECT queue FROM running
-            UNION SELECT queue FROM blocked UNION SELECT name FROM :"schema".queue
-            UNION SELECT unnest($4::text[])) AS p
-     WHERE p.queue > coalesce($5::text, '') ORDER BY p.queue LIMIT $6::integer
+    SELECT n.queue, count(*) OVER () AS in_all
+      FROM named AS n
+     ORDER BY CASE WHEN $7::boolean THEN n.rank END, n.queue LIMIT $6::integer
 ), ready AS (
-    SELECT n.queue, c.jobs, c.late, l.oldest
+    SELECT n.queue, n.in_all, c.jobs, c.late, l.oldest
       FROM page AS n
      CROSS JOIN LATERAL (
            SELECT count(*) AS jobs, count(d.late) AS late
@@ -52,7 +59,8 @@ SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.
        coalesce((SELECT max(seen) FROM scheduled), 0)::bigint AS scheduled_in_all,
        coalesce((SELECT max(seen) FROM running), 0)::bigint AS running_in_all,
        extract(epoch FROM statement_timestamp() - r.oldest)::double precision AS waited,
-       (SELECT count(*) FROM (SELECT FROM name AS m WHERE m.queue IS NOT NULL LIMIT $3::integer) AS few) AS ready_queues
+       (SELECT count(*) FROM (SELECT FROM name AS m WHERE m.queue IS NOT NULL LIMIT $3::integer) AS few) AS ready_queues,
+       u.in_all AS queues_in_all
   FROM ready AS u
   LEFT JOIN :"schema".queue AS q ON q.name = u.queue
   LEFT JOIN ready AS r ON r.queue = u.queue
