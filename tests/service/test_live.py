@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from penstock import ConfigError, Penstock, task
+from penstock.service import Service
 from penstock.service.bounds import Bounds
 from penstock.service.caller import Caller
 from penstock.service.live import Subject, sse, watch
@@ -16,6 +17,7 @@ from penstock.service.live.tickets import LASTS, Tickets
 from penstock.service.problem import Problem
 from penstock.service.server import GRACE
 from penstock.tasks import Context
+from penstock_apps.knowledge.knowledge import Knowledge
 from tests.fixtures.database import Database
 from tests.fixtures.live import Address, Heard, hear, listened_to, order_of
 from tests.fixtures.proxy import Proxy
@@ -321,7 +323,9 @@ async def test_streams_are_opened_beside_the_requests_that_fill_a_server(
             http.get(f"{server.url}/api/v1/jobs/{job.id}", headers={"x-caller": "ada"})
         )
         await has_begun.wait()
-        assert (await http.get(f"{server.url}/api/v1/jobs")).status_code == 503
+        for headers in ({}, EVENTS):
+            ordinary = await http.get(f"{server.url}/api/v1/jobs", headers=headers)
+            assert ordinary.status_code == 503
         async with http.stream("GET", url, headers=EVENTS) as stream:
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("retry: ")
@@ -329,6 +333,19 @@ async def test_streams_are_opened_beside_the_requests_that_fill_a_server(
             assert (await anext(lines)).startswith("id: ")
         let_go.set()
         assert (await first_request).status_code == 200
+
+
+def test_the_routes_that_count_as_streams_are_those_that_give_events() -> None:
+    app = Penstock("postgresql://nowhere/x")
+    Knowledge(app)
+    service = Service(app)
+    accept = [(b"accept", b"text/event-stream")]
+    for path, operations in service.asgi.openapi()["paths"].items():
+        if "get" not in operations:
+            continue
+        given = operations["get"]["responses"].get("200", {}).get("content", {})
+        asked = path.replace("{kind}", "job").replace("{id}", "1")
+        assert service.crowd.opens_stream("GET", asked, accept) == ("text/event-stream" in given)
 
 
 async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from penstock.service.crowd import Crowd, opens_stream
+from penstock.service.crowd import Crowd
 from penstock.service.problem import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
@@ -163,7 +164,8 @@ class Connection(HttpToolsProtocol):
         """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
         if not self._crowd.is_full:
             return False
-        if opens_stream(self.parser.get_method().decode("latin-1"), self.headers):
+        method, path = self.parser.get_method().decode("latin-1"), self.url.partition(b"?")[0]
+        if self._crowd.opens_stream(method, unquote(path.decode("latin-1")), self.headers):
             return False
         is_plain = self.parser.should_keep_alive() and not self.parser.should_upgrade()
         before: Any = self.cycle

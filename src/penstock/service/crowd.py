@@ -11,6 +11,7 @@ from starlette.responses import Response
 from penstock.service.gate import HEADERS
 from penstock.service.live.sse import COMING_BACK
 from penstock.service.problem import Problem
+from penstock.service.ways import Ways
 
 EVENTS: Final = "text/event-stream"
 
@@ -21,7 +22,9 @@ class Crowd:
     keeps nobody from enqueueing.
     """
 
-    def __init__(self, most: int, most_openings: int, prefix: str) -> None:
+    def __init__(self, most: int, most_openings: int, prefix: str, streams: Ways) -> None:
+        """`streams` are the routes that give events."""
+        self._streams = streams
         self.most = most
         self.most_openings = most_openings
         self.prefix = prefix
@@ -36,17 +39,21 @@ class Crowd:
     def is_full_of_openings(self) -> bool:
         return self.openings >= self.most_openings
 
+    def opens_stream(self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request asks for events, as an `EventSource` does, where there are any.
+
+        The names of headers are in small letters.
+        """
+        return (
+            method == "GET"
+            and any(EVENTS.encode() in value for name, value in headers if name == b"accept")
+            and self._streams.lead(method, path)
+        )
+
     def refusal(self) -> Problem:
         """What one too many is told."""
         told = f"{self.most:,} requests are being answered, and no more are begun."
         return Problem(503, "busy", told, headers=dict(HEADERS))
-
-
-def opens_stream(method: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a request asks for events, as an `EventSource` does; names are in small letters."""
-    return method == "GET" and any(
-        EVENTS.encode() in value for name, value in headers if name == b"accept"
-    )
 
 
 def come_back(*, is_for_any_page: bool) -> Response:

@@ -114,7 +114,6 @@ class Service:
         logins = Logins(app, entry)
         door = door or Guard(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
-        self.crowd = Crowd(bounds.requests, bounds.openings, PREFIX)
         self.asgi = FastAPI(
             title="Penstock",
             docs_url=None,
@@ -134,6 +133,7 @@ class Service:
             self.asgi.include_router(router, prefix=PREFIX)
         routers = [*(module.router for module in RESOURCES), *installed]
         marked = Marked(chain.from_iterable(router.routes for router in routers), PREFIX)
+        self.crowd = Crowd(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
         self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked)
         self.asgi.add_middleware(Turnstile, crowd=self.crowd)

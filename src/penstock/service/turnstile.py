@@ -6,7 +6,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.bounds import path_below
-from penstock.service.crowd import Crowd, come_back, opens_stream
+from penstock.service.crowd import Crowd, come_back
 from penstock.service.problem import answer
 
 # The server is full, stops, or has no database: a stream may be opened later.
@@ -24,7 +24,7 @@ class Turnstile:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
             await self._app(scope, receive, send)
-        elif opens_stream(scope["method"], scope["headers"]):
+        elif self._crowd.opens_stream(scope["method"], path_below(scope), scope["headers"]):
             await self._opened(scope, receive, send)
         elif self._crowd.is_full:
             await self._refusal(scope, receive, send)

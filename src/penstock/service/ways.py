@@ -12,6 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STREAMED: Final = "penstock_streamed"
 _UNGUARDED: Final = "penstock_unguarded"
 _KEEPS_KEYS: Final = "penstock_keeps_keys"
+_GIVES_EVENTS: Final = "penstock_gives_events"
 
 
 def streamed(endpoint: F) -> F:
@@ -29,6 +30,12 @@ def unguarded(endpoint: F) -> F:
 def keeps_keys(endpoint: F) -> F:
     """Mark a route that does once what it is asked twice with one `Idempotency-Key`."""
     setattr(endpoint, _KEEPS_KEYS, True)
+    return endpoint
+
+
+def gives_events(endpoint: F) -> F:
+    """Mark a route whose answer is a stream of events, for one who asks for that."""
+    setattr(endpoint, _GIVES_EVENTS, True)
     return endpoint
 
 
@@ -55,3 +62,4 @@ class Marked:
         self.streamed = Ways(plain, prefix, _STREAMED)
         self.unguarded = Ways(plain, prefix, _UNGUARDED)
         self.keyed = Ways(plain, prefix, _KEEPS_KEYS)
+        self.gives_events = Ways(plain, prefix, _GIVES_EVENTS)

@@ -17,6 +17,7 @@ from penstock.service.live.told import STATES, LiveState
 from penstock.service.models.live import AskedTicket
 from penstock.service.problem import Problem, answer, documented
 from penstock.service.shapes import gives
+from penstock.service.ways import gives_events
 from penstock.service.wiring import Reader, wiring_of
 from penstock.service.wording import worded
 
@@ -50,6 +51,7 @@ async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> 
 
 
 @router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
+@gives_events
 async def listen(
     kind: Annotated[str, Path(pattern=KIND, examples=["job"])],
     id: Annotated[str, Path(min_length=1, max_length=500)],

@@ -12,7 +12,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
-from penstock.service.ways import unguarded
+from penstock.service.ways import gives_events, unguarded
 from penstock.service.wording import worded
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
@@ -82,6 +82,7 @@ async def list_documents(
 
 
 @router.get("/documents/{id}", responses={**LIVE, **READ})
+@gives_events
 async def get_document(id: Id, request: Request, library: Read) -> Response:
     """A document as it is now; live for `Accept: text/event-stream`."""
     document = await library.document(int(id))

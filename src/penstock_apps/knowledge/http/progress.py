@@ -13,6 +13,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
+from penstock.service.ways import gives_events
 from penstock.service.wording import worded
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import KnowledgeProgress, SourceProgress
@@ -53,6 +54,7 @@ def _live() -> dict[int | str, dict[str, Any]]:
 
 
 @router.get("/knowledge-sources/{id}/progress", responses={**_live(), **READ})
+@gives_events
 async def source_progress(id: Id, request: Request, library: Read) -> Response:
     """How many documents of a source are in which state; live for `Accept: text/event-stream`.
 
