@@ -240,7 +240,40 @@ async def test_an_app_that_is_not_open_yet_is_refused_in_time(own_server: OwnSer
                 "sync.open": partial(asyncio.to_thread, blocking.sync.open),
             }
         )
+        await asyncio.to_thread(blocking.sync.close)
     expect_in_time(found)
+
+
+async def test_calls_that_wait_for_one_opening_of_their_app_end_together(
+    own_server: OwnServer,
+) -> None:
+    app = Penstock(own_server.url, call_timeout=LIMIT)
+    kinds = {
+        "open": app.open,
+        "get": partial(app.get, "1"),
+        "wait": partial(app.wait, "1", timeout=LIMIT),
+    }
+    calls = {f"app.{name} {n}": partial(made, kinds[name]) for n in range(5) for name in kinds}
+    with own_server.frozen():
+        found = await outcomes(calls)
+    expect_in_time(found)
+    async with app:
+        assert not await surely(app.paused)
+
+
+async def test_a_call_that_gives_up_leaves_the_opening_to_those_who_still_wait(
+    own_server: OwnServer,
+) -> None:
+    app = Penstock(own_server.url)
+    with own_server.frozen():
+        first = asyncio.create_task(app.pool())
+        second = asyncio.create_task(app.paused())
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+    assert not await second
+    await app.close()
 
 
 async def test_what_is_under_way_in_a_transaction_ends_in_time(own_server: OwnServer) -> None:

@@ -40,8 +40,33 @@ class Claim:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.opening = asyncio.Lock()
         self.openers = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._opening: asyncio.Task[Pool] | None = None
+
+    async def shared(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
+        """Wait for one opening together with all who wait: in turn, the last would wait for each.
+
+        Its error is everybody's. The last who gives up ends it.
+        """
+        opening = self._opening
+        if opening is None or opening.done():
+            opening = asyncio.create_task(self._next(open_once), name="penstock open")
+            self._opening = opening
+        try:
+            await asyncio.wait([opening])
+            return opening.result()
+        finally:
+            self.openers -= 1
+            if not self.openers:
+                self._opening = None
+                opening.cancel()
+                await asyncio.gather(opening, return_exceptions=True)
+
+    async def _next(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
+        """An opening that was given up may still be putting away what it opened."""
+        async with self._one_at_a_time:
+            return await open_once()
 
 
 class Link:
@@ -113,17 +138,7 @@ class Link:
             return pool
         if self._is_elsewhere:
             await asyncio.to_thread(self.give_way)
-        claim = self._take()
-        try:
-            async with claim.opening:
-                if self._pool is None:
-                    pool = await self._open()
-                    self._lasting = self._last(pool)
-                    await anext(self._lasting)
-                    self._pool = pool
-                return self._pool
-        finally:
-            claim.openers -= 1
+        return await self._take().shared(self._open_once)
 
     async def open(self) -> Pool:
         """As `pool`, with errors in words of the domain."""
@@ -198,6 +213,14 @@ class Link:
                 self._claim, self._pool = Claim(asyncio.get_running_loop()), None
             self._claim.openers += 1
             return self._claim
+
+    async def _open_once(self) -> Pool:
+        if self._pool is None:
+            pool = await self._open()
+            self._lasting = self._last(pool)
+            await anext(self._lasting)
+            self._pool = pool
+        return self._pool
 
     async def _open(self) -> Pool:
         if self.database.url is None:
