@@ -7,8 +7,10 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Annotated, NoReturn
 
 import asyncpg
+from pydantic import AfterValidator, BaseModel
 
 from penstock import (
     Batch,
@@ -25,6 +27,18 @@ from tests.chaos.lines import Lines
 from tests.chaos.recorded import RecordedStore
 
 GATE_LOOK = 0.01
+
+
+def die(_: object = None) -> NoReturn:
+    """Take the whole process along."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody survives this")
+
+
+class Deadly(BaseModel):
+    """An argument that kills who looks at it."""
+
+    value: Annotated[int, AfterValidator(die)]
 
 
 class Effects:
@@ -97,6 +111,21 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
         with effects.run(ctx):
             if ctx.attempt <= times:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+    @app.task(name="dies-in-a-thread")
+    def dies_in_a_thread() -> None:
+        die()
+
+    @app.task(name="dies-decoding")
+    async def dies_decoding(deadly: Deadly) -> None: ...
+
+    @app.task(name="dies-grouping", batch=Batch(size=3, linger=0.05, key=die))
+    async def dies_grouping(items: list[Item[int]]) -> list[None]:
+        die()
+
+    @app.task(name="counts", batch=Batch(size=3, linger=0.05))
+    async def counts(items: list[Item[int]]) -> list[None]:
+        return [None for _ in items]
 
     @app.task(name="breaks")
     async def breaks(ctx: Context) -> None:

@@ -125,6 +125,38 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
     assert await scene.value(paid, bad) == 0
 
 
+@pytest.mark.parametrize(
+    ("poison", "arguments"),
+    [
+        ("dies", '{"times": 100}'),
+        ("dies-in-a-thread", "{}"),
+        ("dies-decoding", '{"deadly": {"value": 1}}'),
+        ("dies-grouping", '{"item": 1}'),
+    ],
+)
+async def test_a_job_that_kills_its_workers_is_given_up_and_those_beside_it_pay_nothing(
+    scene: Scene, poison: str, arguments: str
+) -> None:
+    """They are suspects, too, which no child can run, and none may have the worker alone."""
+    bad = await scene.value("SELECT penstock.enqueue($1, $2)", poison, arguments)
+    beside = [
+        *await scene.enqueue("note", count=2),
+        *await scene.enqueue("counts", 1, count=2),
+    ]
+    await scene.value("UPDATE penstock.job SET suspect = true")
+    for number in range(LOSSES):
+        victim = scene.worker(f"victim-{number}", isolation_wait=0.0)
+        assert await victim.ended(60) == -signal.SIGKILL
+        await scene.bury()
+    scene.worker("heir", isolation_wait=0.0)
+    await scene.drained()
+    row = await scene.row(bad)
+    assert (row["state"], row["reason"], row["losses"]) == ("failed", "worker_lost", LOSSES)
+    for job in beside:
+        row = await scene.row(job)
+        assert (row["state"], row["losses"]) == ("completed", 0)
+
+
 async def test_no_number_of_kills_fails_a_job_that_has_not_begun(scene: Scene) -> None:
     """Each worker dies with all that it has fetched, more often than the limit of losses."""
     await scene.enqueue("note", count=JOBS)

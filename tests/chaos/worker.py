@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exit_on_stall: bool = False
     failpoint: str | None = None
     clock_offset: float = 0.0
+    isolation_wait: float = 30.0
     every: float | None = None  # the interval of a schedule that it declares
 
 
@@ -79,7 +80,14 @@ async def main(settings: Settings) -> None:
             ),
             pace=Pace(poll=0.2, rescan=0.2, reconcile=0.5),
             stopping=Stopping(finish=5, cancel=1),
-            upkeep=Upkeep(election=0.2, term=0.6, rescue=0.1, expire=0.5, promote_most=0.2),
+            upkeep=Upkeep(
+                election=0.2,
+                term=0.6,
+                rescue=0.1,
+                expire=0.5,
+                promote_most=0.2,
+                isolation_wait=settings.isolation_wait,
+            ),
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.ask_to_stop)
         async with worker:

@@ -9,11 +9,14 @@ import pytest
 from penstock import Batch, Context, Item, Penstock
 from penstock.events import JobsRescued
 from penstock.store import Attempt
+from penstock.worker import suspects
+from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
 
 SUSPECT = "UPDATE penstock.job SET suspect = true"
+HOLD = "SELECT FROM penstock.job WHERE id = $1 FOR UPDATE"
 IS_MARKED = "SELECT begun_token = token FROM penstock.job WHERE id = $1"
 # Suspects that no child can import run beside the others at once.
 SIDE_BY_SIDE = {"isolation_wait": 0.0}
@@ -234,25 +237,85 @@ async def test_a_suspect_is_marked_before_it_begins(
         assert await app.wait(job, timeout=30) is True
 
 
-async def test_suspects_that_begin_together_share_a_write(
-    app: Penstock, connection: asyncpg.Connection
+@pytest.mark.parametrize("is_item", [False, True], ids=["jobs", "items"])
+async def test_while_a_suspect_runs_in_the_worker_no_other_is_marked(
+    app: Penstock, connection: asyncpg.Connection, is_item: bool
 ) -> None:
+    """It may kill the worker, and then they would pay although they never began."""
     written = marks(app)
-    go_on = asyncio.Event()
+    running = 0
+
+    async def run_alone() -> int:
+        nonlocal running
+        running += 1
+        await asyncio.sleep(0.02)
+        together, running = running, running - 1
+        return together
+
+    @app.task
+    async def work() -> tuple[int, int]:
+        return await run_alone(), len(written)
+
+    @app.task(batch=Batch(size=5, linger=0.01))
+    async def items(items: list[Item[int]]) -> list[tuple[int, int]]:
+        return [(await run_alone(), len(written)) for _ in items]
+
+    jobs = await app.enqueue_many(
+        items.prepare(number) if is_item else work.prepare() for number in range(5)
+    )
+    await connection.execute(SUSPECT)
+    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE):
+        seen = sorted([await app.wait(job, timeout=30) for job in jobs])
+    assert seen == [[1, number] for number in range(1, 6)]
+    assert sorted(written) == [[int(job.id)] for job in jobs]
+
+
+async def test_a_suspect_that_runs_for_long_lets_the_next_begin(
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "TURN_SHORTEST_S", 0.01)
+    monkeypatch.setattr(suspects, "TURN_LONGEST_S", 0.02)
+    all_run = asyncio.Barrier(5)
 
     @app.task
     async def work() -> None:
-        await go_on.wait()
+        await all_run.wait()
 
-    jobs = await app.enqueue_many(work.prepare() for _ in range(20))
+    jobs = await app.enqueue_many(work.prepare() for _ in range(5))
     await connection.execute(SUSPECT)
-    async with worker_of(app, {"default": 20}, **SIDE_BY_SIDE):
-        await until(lambda: sum(map(len, written)) >= 20, what="all to be marked")
-        go_on.set()
+    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE):
         for job in jobs:
             await app.wait(job, timeout=30)
-    assert sorted(id for ids in written for id in ids) == sorted(int(job.id) for job in jobs)
-    assert len(written) <= 4
+
+
+async def test_a_suspect_whose_row_is_held_keeps_no_other_from_its_turn(
+    app: Penstock, database: Database, connection: asyncpg.Connection
+) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    held = await app.enqueue(work)
+    good = await app.enqueue(work)
+    await connection.execute(SUSPECT)
+    ask = app.store.mark_begun
+    async with database.connect() as other:
+        holding = other.transaction()
+
+        async def mark(on: Any, attempts: list[Attempt]) -> Any:
+            if attempts[0].id == int(held.id) and not holding_began.is_set():
+                holding_began.set()
+                await holding.start()
+                await other.execute(HOLD, attempts[0].id)
+            return await ask(on, attempts)
+
+        holding_began = asyncio.Event()
+        app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
+        async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE):
+            await holding_began.wait()
+            await app.wait(good, timeout=30)
+            await holding.rollback()
+            found = await reaches(app, held, "scheduled", "completed")
+            assert found.losses == 0
 
 
 @pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])

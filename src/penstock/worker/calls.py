@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import StaleAttempt
-from penstock.outcome import Parked
-from penstock.tasks import Context, Item, NotNow, Task, describe_error
+from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.retry_after import retry_after
 from penstock.tasks.suspended import suspension
 from penstock.tasks.unawaited import unawaited
@@ -30,7 +29,6 @@ from penstock.worker.journal import Journal
 from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Offers
 from penstock.worker.run import Run
-from penstock.worker.suspects import MarkRefused, Suspects
 from penstock.worker.threaded import in_thread
 
 logger = logging.getLogger("penstock.worker")
@@ -48,7 +46,6 @@ class Calls:
         budgets: Budgets,
         journal: Journal,
         bridge: Bridge,
-        suspects: Suspects | None,
     ) -> None:
         self._endings = endings
         self._context = context
@@ -57,26 +54,13 @@ class Calls:
         self._budgets = budgets
         self._journal = journal
         self._bridge = bridge
-        self._suspects = suspects
         self._loop = asyncio.get_running_loop()
 
     def start(
         self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
     ) -> SharedCall:
         """Start the call of some items; each is an attempt of its own with its own timeout."""
-        call = SharedCall(task, state)
-        on_stop = partial(self._stopped, call)
-        for attempt, value in entries:
-            attempt.worker = worker
-            call.add(ItemRun(attempt, value, call, on_stop))
-        has_suspects = self._suspects is not None and any(
-            run.attempt.row["suspect"] for run in call.runs
-        )
-        if has_suspects:
-            call.future = self._loop.create_task(self._run_marked(call))
-            for run in call.runs:
-                run.future = call.future
-            return call
+        call = self.prepare(task, entries, state, worker)
         body = self._run(call)
         if sys.version_info >= (3, 12):
             call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
@@ -88,28 +72,26 @@ class Calls:
             self._begin_timeouts(call)
         return call
 
+    def prepare(
+        self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
+    ) -> SharedCall:
+        """The call of some items, which does not begin yet."""
+        call = SharedCall(task, state)
+        on_stop = partial(self._stopped, call)
+        for attempt, value in entries:
+            attempt.worker = worker
+            call.add(ItemRun(attempt, value, call, on_stop))
+        return call
+
+    async def run_alone(self, call: SharedCall, value: Any) -> None:
+        """Run the prepared call of one item, whose value is known only now."""
+        call.runs[0].value = value
+        await self._run(call)
+
     def _begin_timeouts(self, call: SharedCall) -> None:
         for run in call.runs:
             if run.attempt.timeout is not None and not run.is_settled:
                 run.limit(self._loop, run.attempt.timeout)
-
-    async def _run_marked(self, call: SharedCall) -> None:
-        """Mark the suspects among the items as begun, then run those that are still ours."""
-        assert self._suspects is not None
-        for run in call.runs:
-            run.has_begun = False
-        marked = await self._suspects.mark_all(run.attempt for run in call.runs)
-        for run, is_marked in zip(call.runs, marked, strict=True):
-            if isinstance(is_marked, MarkRefused):
-                if run.is_wanted:
-                    error = describe_error(is_marked, kind="parked")
-                    self._endings.conclude(run, Parked("unmarked", error))
-            elif not is_marked:
-                run.stop("lost")
-            elif run.is_wanted:
-                run.begin()
-        self._begin_timeouts(call)
-        await self._run(call)
 
     def _stopped(self, call: SharedCall, run: ItemRun) -> None:
         """One item is told to stop: it is settled, and the call ends if it was the last."""

@@ -103,7 +103,8 @@ class Dispatcher:
                 self._begin(state, attempt)
                 self._alone.add(state, attempt)
                 return left
-            if attempt.task in batched and not is_isolated:
+            # A suspect shares no call: nothing of it is looked at before its mark.
+            if attempt.task in batched and not is_suspect:
                 self._begin(state, attempt)
                 self._gatherer.add(state, attempt)
                 if gathering.is_crowded:

@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -93,7 +94,6 @@ class Executor:
             budgets,
             journal,
             self._bridge,
-            suspects,
         )
 
     def start(self, attempt: Attempt, state: QueueState) -> Run | None:
@@ -108,17 +108,15 @@ class Executor:
             child = partial(self._in_child, run, process)
             run.future = self._loop.create_task(self._followed(run, child))
             return run
+        if self._suspects is not None and attempt.row["suspect"]:
+            return self._start_suspect(task, attempt, state, self._suspects)
         if (call := self._decoded(task, attempt)) is None:
             return None
         if task.settings.batch is not None:
             return self._calls.start(task, [Entry(attempt, *call[0])], state, self._worker).runs[0]
         attempt.worker = self._worker
         run = Run(attempt, task, state)
-        handler = partial(self._on_loop if task.is_async else self._in_thread, run, call)
-        if self._suspects is not None and attempt.row["suspect"]:
-            run.future = self._loop.create_task(self._marked(run, handler, self._suspects))
-            return run
-        body = self._followed(run, handler)
+        body = self._followed(run, partial(self._handler(task), run, call))
         if sys.version_info >= (3, 12):
             run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
             if run.future.done():
@@ -128,6 +126,38 @@ class Executor:
         if attempt.timeout is not None:
             run.limit(self._loop, attempt.timeout)
         return run
+
+    def _handler(self, task: Task[Any, Any]) -> Callable[[Run, Call], Coroutine[Any, Any, None]]:
+        return self._on_loop if task.is_async else self._in_thread
+
+    def _start_suspect(
+        self, task: Task[Any, Any], attempt: Attempt, state: QueueState, suspects: Suspects
+    ) -> Run | None:
+        """Start a suspect in this process: what is the user's own begins after its mark.
+
+        An item has a call of its own, so it needs no key.
+        """
+        if not self._has_resources(task, attempt):
+            return None
+        run: Run
+        if task.settings.batch is not None:
+            item = self._calls.prepare(task, [Entry(attempt, None)], state, self._worker)
+            [run] = item.runs
+            body = partial(self._run_item, item)
+            run.future = item.future = self._loop.create_task(self._marked(run, body, suspects))
+            return run
+        attempt.worker = self._worker
+        run = Run(attempt, task, state)
+        body = partial(self._run_followed, run)
+        run.future = self._loop.create_task(self._marked(run, body, suspects))
+        return run
+
+    async def _run_item(self, item: SharedCall, call: Call) -> None:
+        [value], _ = call
+        await self._calls.run_alone(item, value)
+
+    async def _run_followed(self, run: Run, call: Call) -> None:
+        await self._followed(run, partial(self._handler(run.task), run, call))
 
     def isolates(self, attempt: Attempt) -> bool:
         """Whether an attempt would run in a child process."""
@@ -157,14 +187,20 @@ class Executor:
 
     def _decoded(self, task: Task[Any, Any], attempt: Attempt) -> Call | None:
         """What to call the handler with; None if it cannot be run here and is put back."""
-        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
-            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+        if not self._has_resources(task, attempt):
             return None
         try:
             return task.decode(attempt.args, attempt.args_version)
         except ArgumentsDoNotFit as error:
             self._park(attempt, Parked("bad_arguments", describe_error(error)))
             return None
+
+    def _has_resources(self, task: Task[Any, Any], attempt: Attempt) -> bool:
+        """Whether a handler's resources are open; if not, the job is put back."""
+        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
+            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+            return False
+        return True
 
     def release(self, attempt: Attempt) -> None:
         """Give back an attempt that was never started."""
@@ -179,24 +215,36 @@ class Executor:
         run.trace = self._tracing.running(run.attempt)
         return _within(run.trace, body)
 
-    async def _marked(self, run: Run, handler: Body, suspects: Suspects) -> None:
-        """Mark a suspect as begun, then run it."""
+    async def _marked(
+        self, run: Run, body: Callable[[Call], Coroutine[Any, Any, None]], suspects: Suspects
+    ) -> None:
+        """Mark a suspect as begun once it is its turn, then decode its arguments and run it."""
         run.has_begun = False
-        try:
-            is_marked = await suspects.mark(run.attempt)
-        except asyncio.CancelledError as error:
-            self._endings.interrupted(run, error)
-            return
-        except MarkRefused as refusal:
-            self._put_back(run, "unmarked", refusal)
-            return
-        if not is_marked:
-            self._endings.lost(run)
-            return
-        run.begin()
-        if run.attempt.timeout is not None:
-            run.limit(self._loop, run.attempt.timeout)
-        await self._followed(run, handler)
+        async with AsyncExitStack() as stack:
+            try:
+                turn = await stack.enter_async_context(suspects.turn())
+                is_marked = await suspects.mark_in_turn(run.attempt, turn)
+            except asyncio.CancelledError as error:
+                if not run.is_settled:
+                    self._endings.interrupted(run, error)
+                return
+            except MarkRefused as refusal:
+                if not run.is_settled:
+                    self._put_back(run, "unmarked", refusal)
+                return
+            if not is_marked:
+                self._endings.lost(run)
+                return
+            turn.begin()
+            try:
+                call = run.task.decode(run.attempt.args, run.attempt.args_version)
+            except ArgumentsDoNotFit as error:
+                self._put_back(run, "bad_arguments", error)
+                return
+            run.begin()
+            if run.attempt.timeout is not None:
+                run.limit(self._loop, run.attempt.timeout)
+            await body(call)
 
     async def _on_loop(self, run: Run, call: Call) -> None:
         args, kwargs = call

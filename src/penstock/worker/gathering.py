@@ -27,11 +27,11 @@ class Entry(NamedTuple):
 def group_key(task: Task[..., Any], attempt: Attempt, value: Any) -> Hashable:
     """What items must have in common to share a call; raises what a user's function raises.
 
-    One that has failed before, or was taken from a lost worker, is not with those that have not: if
-    it is to blame again they do not notice.
+    One that has failed before is not with those that have not: if it is to blame again they do not
+    notice.
     """
     assert task.settings.batch is not None
-    had_trouble = attempt.failures > 0 or attempt.is_suspect
+    had_trouble = attempt.failures > 0
     match task.settings.batch.key:
         case None:
             key: Hashable = None

@@ -3,13 +3,18 @@
 A suspect is a job that was taken from a lost worker, which it may have killed. Only an attempt that
 is marked costs its job a loss if this worker is lost, too: what has been fetched and has not begun
 pays nothing. Fresh jobs are not marked, so they pay no write.
+
+Those that run in this process take turns: one is marked, then it runs, and meanwhile nobody else is
+marked. So if it kills the process, nobody pays who has not begun.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from penstock.lifecycle import Health, Service
 from penstock.store import Attempt, Pool, Store, failures
@@ -19,15 +24,46 @@ logger = logging.getLogger("penstock.worker")
 
 FOR_EVER = 3600.0
 BUSY_PAUSE_S = 0.05
+# How long a suspect that runs in this process keeps others from being marked; then one more begins
+# beside it. By chance, so that no habit of a handler meets just the moment of the next mark.
+TURN_SHORTEST_S, TURN_LONGEST_S = 3.0, 6.0
+# How often a turn asks for a row that somebody holds, before others get theirs.
+BUSY_TRIES = 20
+
+HELD = "A transaction that stays open holds the row of the job, which cannot be marked as begun."
 
 
 class MarkRefused(Exception):
     """The database refuses to mark an attempt as begun, and says why."""
 
 
+class Turn:
+    """The right of one suspect to be marked and to run in this process."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self.attempt: Attempt | None = None
+        self.busy_tries = 0
+
+    def begin(self) -> None:
+        """The suspect begins; if it takes long, the next one has its turn meanwhile."""
+        seconds = random.uniform(TURN_SHORTEST_S, TURN_LONGEST_S)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
+
+    def end(self) -> None:
+        """The next one's turn."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._is_over:
+            self._is_over = True
+            self._ended()
+
+
 class Suspects(Service):
-    """The suspects that wait for their mark. Those that come while one write is under way share
-    the next."""
+    """The suspects that wait for their mark. Those for child processes that come while one write is
+    under way share the next."""
 
     name = "marks of suspects"
 
@@ -36,6 +72,29 @@ class Suspects(Service):
         self._pool = pool
         self._store = store
         self._waiting: dict[Attempt, asyncio.Future[bool]] = {}
+        self._turns = asyncio.Lock()
+        # Whose turn it is to be marked and to run in this process.
+        self._turn: Turn | None = None
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Wait for the turn of a suspect that is to run in this process."""
+        await self._turns.acquire()
+        turn = self._turn = Turn(self._next_turn)
+        try:
+            yield turn
+        finally:
+            turn.end()
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._turns.release()
+        self.wake()
+
+    async def mark_in_turn(self, attempt: Attempt, turn: Turn) -> bool:
+        """Mark a suspect whose turn it is to run in this process, as `mark` does."""
+        turn.attempt = attempt
+        return await self.mark(attempt)
 
     async def mark(self, attempt: Attempt) -> bool:
         """Mark an attempt as begun, if it is a suspect's; False if it has lost its job.
@@ -53,21 +112,21 @@ class Suspects(Service):
         finally:
             del self._waiting[attempt]
 
-    async def mark_all(self, attempts: Iterable[Attempt]) -> list[bool | MarkRefused]:
-        """Mark attempts as begun; for each, in order, what `mark` returns or raises."""
-        return await asyncio.gather(*(self._answer(attempt) for attempt in attempts))
-
-    async def _answer(self, attempt: Attempt) -> bool | MarkRefused:
-        try:
-            return await self.mark(attempt)
-        except MarkRefused as refusal:
-            return refusal
-
     async def tick(self) -> float:
-        attempts = [one for one, marked in self._waiting.items() if not marked.done()]
-        if not attempts:
-            return FOR_EVER
-        return BUSY_PAUSE_S if await self._write(attempts) else FOR_EVER
+        turn = self._turn
+        here = None if turn is None else turn.attempt
+        waiting = [one for one, marked in self._waiting.items() if not marked.done()]
+        if here is not None and here not in waiting:
+            return FOR_EVER  # It runs: the end of its turn wakes this.
+        is_busy = False
+        if elsewhere := [one for one in waiting if one is not here]:
+            is_busy = await self._write(elsewhere)
+        if turn is not None and here is not None:
+            turn.busy_tries += 1
+            is_busy = await self._write([here]) or is_busy
+            if turn.busy_tries >= BUSY_TRIES and (marked := self._unanswered(here)):
+                marked.set_exception(MarkRefused(HELD))
+        return BUSY_PAUSE_S if is_busy else FOR_EVER
 
     async def _write(self, attempts: Sequence[Attempt]) -> bool:
         """Mark what can be marked, and halve around what is refused; whether some are busy."""
