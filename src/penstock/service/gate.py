@@ -84,7 +84,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        sealed = _Sealed(send, self._sealing(connection))
+        sealed = Sealed(connection, self._entry, send)
         try:
             early = await self._pass(connection)
             if early is None:
@@ -112,7 +112,7 @@ class Gate:
         if path not in NAMELESS:
             self._check_host(connection)
         _check_text(connection)
-        if verb == "OPTIONS" and "access-control-request-method" in connection.headers:
+        if is_preflight(connection):
             return self._preflight(connection)
         if _has_ticket(connection, verb, path):
             return None
@@ -164,30 +164,21 @@ class Gate:
             },
         )
 
-    def _sealing(self, connection: HTTPConnection) -> list[tuple[bytes, bytes]]:
-        """The headers of every answer to this connection."""
-        headers = list(SEAL)
-        origin = connection.headers.get("origin")
-        if origin is not None and origin in self._entry.origins:
-            headers.append((b"access-control-allow-origin", origin.encode()))
-            headers.append((b"access-control-expose-headers", b"location, retry-after"))
-        else:
-            headers.append((b"cross-origin-resource-policy", b"same-origin"))
-        if self._entry.origins:
-            headers.append((b"vary", b"origin"))
-        # A browser would never again ask other services of its own machine without TLS.
-        is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
-        if not is_here and is_https(connection, self._entry):
-            headers.append((b"strict-transport-security", HSTS))
-        return headers
+
+def is_preflight(connection: HTTPConnection) -> bool:
+    """Whether a browser asks what a page of another origin may ask."""
+    return (
+        connection.scope.get("method") == "OPTIONS"
+        and "access-control-request-method" in connection.headers
+    )
 
 
-class _Sealed:
+class Sealed:
     """Sends answers on with the headers that each has, unless a route has set them itself."""
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, connection: HTTPConnection, entry: Entry, send: Send) -> None:
         self._send = send
-        self._headers = headers
+        self._headers = _sealing(connection, entry)
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
@@ -197,6 +188,24 @@ class _Sealed:
             names = {name.lower() for name, _ in given}
             message["headers"] = given + [each for each in self._headers if each[0] not in names]
         await self._send(message)
+
+
+def _sealing(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, bytes]]:
+    """The headers of every answer to this connection."""
+    headers = list(SEAL)
+    origin = connection.headers.get("origin")
+    if origin is not None and origin in entry.origins:
+        headers.append((b"access-control-allow-origin", origin.encode()))
+        headers.append((b"access-control-expose-headers", b"location, retry-after"))
+    else:
+        headers.append((b"cross-origin-resource-policy", b"same-origin"))
+    if entry.origins:
+        headers.append((b"vary", b"origin"))
+    # A browser would never again ask other services of its own machine without TLS.
+    is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
+    if not is_here and is_https(connection, entry):
+        headers.append((b"strict-transport-security", HSTS))
+    return headers
 
 
 def _check_text(connection: HTTPConnection) -> None:

@@ -136,7 +136,7 @@ class Service:
         self.crowd = Crowd(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
         self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked)
-        self.asgi.add_middleware(Turnstile, crowd=self.crowd)
+        self.asgi.add_middleware(Turnstile, crowd=self.crowd, entry=entry)
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from starlette.datastructures import QueryParams
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.bounds import path_below
 from penstock.service.crowd import Crowd, come_back
+from penstock.service.entry import Entry
+from penstock.service.gate import Sealed, is_preflight
 from penstock.service.problem import answer
 
 # The server is full, stops, or has no database: a stream may be opened later.
@@ -16,20 +19,28 @@ UNAVAILABLE = 503
 class Turnstile:
     """Counts requests, and tells one too many to come again."""
 
-    def __init__(self, app: ASGIApp, *, crowd: Crowd) -> None:
+    def __init__(self, app: ASGIApp, *, crowd: Crowd, entry: Entry) -> None:
         self._app = app
+        self._entry = entry
         self._crowd = crowd
         self._refusal = answer(crowd.refusal())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
             await self._app(scope, receive, send)
+        elif is_preflight(HTTPConnection(scope)):
+            # It asks nobody, and without it a page could not read that the server is full.
+            await self._app(scope, receive, send)
         elif self._crowd.opens_stream(scope["method"], path_below(scope), scope["headers"]):
             await self._opened(scope, receive, send)
         elif self._crowd.is_full:
-            await self._refusal(scope, receive, send)
+            await self._refusal(scope, receive, self._sealed(scope, send))
         else:
             await self._counted(scope, receive, send)
+
+    def _sealed(self, scope: Scope, send: Send) -> Sealed:
+        """For answers of its own, which a page of another origin has to be able to read too."""
+        return Sealed(HTTPConnection(scope), self._entry, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._crowd.under_way += 1
@@ -53,9 +64,9 @@ class Turnstile:
         """Open a stream; one that cannot be opened now is an empty one, to be asked for again."""
         # Who has a ticket needs no login of the browser's: any page may read the answer.
         has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
-        empty = come_back(is_for_any_page=has_ticket)
+        empty, sealed = come_back(is_for_any_page=has_ticket), self._sealed(scope, send)
         if self._crowd.is_full_of_openings:
-            await empty(scope, receive, send)
+            await empty(scope, receive, sealed)
             return
         self._crowd.openings += 1
         is_begun = is_refused = False
@@ -67,7 +78,7 @@ class Turnstile:
                 self._crowd.openings -= 1
                 is_refused = message["status"] == UNAVAILABLE
                 if is_refused:
-                    await empty(scope, receive, send)
+                    await empty(scope, receive, sealed)
             if not is_refused:
                 await send(message)
 

@@ -158,6 +158,31 @@ async def test_a_page_that_was_named_may_ask_with_a_key(database: Database, entr
             assert by_tls.headers["strict-transport-security"] == "max-age=31536000"
 
 
+async def test_a_page_that_was_named_can_read_that_the_server_is_full(database: Database) -> None:
+    shop = {"origin": "https://shop.example"}
+    entry = Entry(origins=("https://shop.example",))
+    async with (
+        Service(served(Penstock(database.url)), entry=entry) as service,
+        running(service) as url,
+        httpx.AsyncClient(base_url=url, timeout=30) as http,
+    ):
+        service.crowd.under_way = service.crowd.most
+        service.crowd.openings = service.crowd.most_openings
+        asked = {"access-control-request-method": "GET"}
+        assert (await http.options(JOBS, headers=asked | shop)).status_code == 204
+        refused = await http.get(JOBS, headers=shop)
+        events = {"accept": "text/event-stream"}
+        told_to_come_back = await http.get("/api/v1/live/job/1", headers=events | shop)
+        assert (refused.status_code, told_to_come_back.status_code) == (503, 200)
+        for answer in (refused, told_to_come_back):
+            assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+            assert answer.headers["vary"] == "origin"
+            assert "retry-after" in answer.headers["access-control-expose-headers"]
+        stranger = await http.get(JOBS, headers={"origin": "https://evil.example"})
+        assert stranger.status_code == 503
+        assert "access-control-allow-origin" not in stranger.headers
+
+
 async def test_mounted_under_a_path_it_is_closed_too(database: Database) -> None:
     from fastapi import FastAPI
 
