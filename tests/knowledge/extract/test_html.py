@@ -133,3 +133,10 @@ def test_a_page_nested_without_end_is_refused_at_once(read: Read) -> None:
     with pytest.raises(Unreadable, match="nested without end") as refused:
         read("page.html", "<p>Above</p>" + "<div><p>" * 200_000)
     assert refused.value.reason == "broken"
+
+
+def test_lines_of_code_are_kept_whatever_comments_and_attributes_say(read: Read) -> None:
+    code = "<pre>a\n  b</pre>"
+    page = f"<!-- <pre> --><p title='<!--'>one\ntwo</p>{code}<p title='<pre'>three\nfour</p>{code}"
+    assert text(read, page).count("a\n  b") == 2
+    assert "one two" in text(read, page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -34,7 +35,9 @@ BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
 HEADING = re.compile(r"^(#{2,6}) +(\S.*)$", re.MULTILINE)
 MARKS = re.compile(r"[\\*`]")
 HIGHEST = re.compile(r"^# ", re.MULTILINE)
-PRE = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL | re.IGNORECASE)
+# What is kept as it is: text whose lines matter, and comments, in which it may only seem to begin.
+KEPT = re.compile(r"<!--|<pre\b", re.IGNORECASE)
+KEPT_END = {"<!--": re.compile("-->"), "<pre": re.compile("</pre>", re.IGNORECASE)}
 BLANKS = re.compile(r"\s+")
 # Tags that must be closed; a page has at most a few dozens of them within each other.
 NESTED = re.compile(
@@ -176,9 +179,25 @@ def markdown(part: LexborHTMLParser | LexborNode) -> str:
             if not SPAN.fullmatch(cell.attributes.get(span) or ""):
                 del cell.attrs[span]
     # Where a paragraph's lines end in the source means nothing; it would only change its hash.
-    pieces = PRE.split(part.html or "")
-    pieces[::2] = [BLANKS.sub(" ", piece) for piece in pieces[::2]]
-    return convert("".join(pieces), OPTIONS).content or ""
+    return convert("".join(unwrapped(part.html or "")), OPTIONS).content or ""
+
+
+def unwrapped(source: str) -> Iterator[str]:
+    """A page on one line, but for what is kept. An end that is missing is looked for once."""
+    ends = dict(KEPT_END)
+    at = 0
+    for opened in KEPT.finditer(source):
+        kind = opened[0].lower()
+        if opened.start() < at or kind not in ends:
+            continue
+        closed = ends[kind].search(source, opened.end())
+        if closed is None:
+            del ends[kind]
+            continue
+        yield BLANKS.sub(" ", source[at : opened.start()])
+        yield source[opened.start() : closed.end()]
+        at = closed.end()
+    yield BLANKS.sub(" ", source[at:])
 
 
 def first_heading(tree: LexborHTMLParser) -> str | None:
