@@ -6,13 +6,17 @@ I3  failures and losses stay within their limits, attempts only rise, only what 
     loss, and a job runs again only where a retry, an expired lease or a claim that a crash took
     back explains it
 I7  everything is done soon after the faults are over
+
+The promises about several jobs at once, I4, I5, I6 and I8, are in rules.py.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from tests.chaos import rules
 from tests.chaos.evidence import Evidence
 from tests.chaos.life import Grant, Life, fold
 
@@ -54,6 +58,10 @@ class Checker:
             self._reruns,
             self._effects_in_the_database,
             self._calm,
+            partial(rules.unique_keys, self._evidence),
+            partial(rules.ticks, self._evidence),
+            partial(rules.granted_slots, self._evidence, self._leases),
+            partial(rules.tenants, self._evidence),
         ]
         violations = [violation for side in sides for violation in side()]
         self._count()

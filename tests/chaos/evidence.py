@@ -18,7 +18,10 @@ EFFECT_ROWS = "SELECT job, count(*) AS times FROM chaos.effect GROUP BY job"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One change of a row of `job`, `history` or `lease`, as its trigger saw it."""
+    """One change of a row, as its trigger saw it.
+
+    `source` is `job`, `history`, `lease`, `grant` and `limit` of slots, or `fire` of a schedule.
+    """
 
     seq: int
     at: datetime

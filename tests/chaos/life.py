@@ -95,6 +95,8 @@ class Life:
         grant.end, grant.end_seq, grant.ended_at = _end_of(was, now), entry.seq, entry.at
         if now["losses"] > was["losses"] and not grant.begun:
             self.faults.append(f"lost attempt {grant.attempt}, which had not begun, and paid")
+        if (paid := now["losses"] - was["losses"]) > 1:
+            self.faults.append(f"lost attempt {grant.attempt} and paid {paid} times")
         if grant.end == "lost" and grant.begun and now["losses"] == was["losses"]:
             self.faults.append(f"lost attempt {grant.attempt}, which had begun, for nothing")
 
@@ -157,6 +159,6 @@ def fold(journal: Iterable[Entry]) -> tuple[dict[int, Life], Leases]:
     for entry in journal:
         if entry.source == "lease":
             leases.add(entry)
-        else:
+        elif entry.source in ("job", "history"):
             lives.setdefault(entry.id, Life(entry.id)).add(entry)
     return lives, leases

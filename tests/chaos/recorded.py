@@ -89,7 +89,10 @@ class RecordedStore(Store):
         return unsettled
 
     async def enqueue(self, on: Any, requests: Any, **kwargs: Any) -> Stored:
-        asked = [{"key": request.options.subject} for request in requests]
+        asked = [
+            {"key": request.options.subject, "tenant": request.options.tenant}
+            for request in requests
+        ]
         self._log.write_all("enqueue", "invoke", asked)
         try:
             stored = await super().enqueue(on, requests, **kwargs)

@@ -48,8 +48,17 @@ class Story(Evidence):
         self._write("lease", None, {"id": lease, "expires_at": str(self.now + LEASE_LENGTH)})
         return self
 
-    def enqueue(self, job: int = 1, *, stored: bool = True, subject: str | None = None) -> "Story":
-        self._tell("enqueue", "ok", job=job, key=subject)
+    def enqueue(
+        self,
+        job: int = 1,
+        *,
+        stored: bool = True,
+        subject: str | None = None,
+        unique_key: str | None = None,
+        tick: datetime | None = None,
+        asked_by: str | None = None,
+    ) -> "Story":
+        self._tell("enqueue", "ok", job=job, key=subject, tenant=asked_by)
         if stored:
             counts = {"attempt": 0, "failures": 0, "losses": 0, "max_attempts": 5, "max_losses": 3}
             fences = {"token": None, "last_token": None, "lease": None}
@@ -60,6 +69,9 @@ class Story(Evidence):
                 "subject": subject,
                 "state": "ready",
                 "reason": None,
+                "tenant": "acme",
+                "unique_key": unique_key,
+                "of": [None, None] if tick is None else ["daily", str(tick)],
             }
             self._rows[job] = names | counts | fences
             self._write("job", None, self._rows[job])
@@ -111,6 +123,26 @@ class Story(Evidence):
         self._tell("settle", "ok", job=job, token=token, state="completed")
         return self
 
+    def ends(self, token: str, job: int = 1) -> "Story":
+        """It is claimed, runs and is completed."""
+        return self.claim(token, job=job).run(token, job).complete(token, job)
+
+    def change_hands(self, tenant: str, job: int = 1) -> "Story":
+        self._change(job, tenant=tenant)
+        return self
+
+    def fire(self, tick: datetime, job: int | None) -> "Story":
+        self._write("fire", None, {"schedule": "daily", "tick": str(tick), "job": job})
+        return self
+
+    def limit(self, key: str, slots: int | None) -> "Story":
+        self._write("limit", None, {"key": key, "slots": slots})
+        return self
+
+    def grant(self, slots: int, lease: int = 1, key: str = "queue:default") -> "Story":
+        self._write("grant", None, {"key": key, "lease": lease, "slots": slots})
+        return self
+
     def wait(self, steps: int) -> "Story":
         for _ in range(steps):
             self._write("lease", None, {"id": 99, "expires_at": str(self.now)})
@@ -133,6 +165,19 @@ FINE = {
     ),
     "an answer that was lost": told().claim("a").run("a").complete("a", told=False),
     "a claim nobody heard": told().claim("a").release().claim("b").run("b").complete("b"),
+    "a unique key that is free again": (
+        Story().lease(1).enqueue(unique_key="k").ends("a").enqueue(2, unique_key="k").ends("b", 2)
+    ),
+    "a tick": told().ends("a").fire(START, None).enqueue(2, tick=START).fire(START, 2).ends("b", 2),
+    "a limit of which the dead have some": (
+        told().ends("a").limit("queue:*", 2).grant(2).wait(10).lease(2).grant(2, lease=2)
+    ),
+    "a limit that was just lowered": (
+        told().ends("a").limit("queue:*", 2).grant(1).limit("queue:default", 1).grant(2)
+    ),
+    "a limit that is none any more": (
+        told().ends("a").limit("queue:*", 2).limit("queue:default", None).grant(9)
+    ),
     "a repeat": told().claim("a").run("a").complete("a").accept("a"),
 }  # fmt: skip
 WRONG = {
@@ -155,6 +200,24 @@ WRONG = {
     "was completed with token a, but the last one granted was b": (
         told().claim("a").run("a").wait(10).lose()
         .claim("b").begin("b").run("b").complete("a", told=False)
+    ),
+    "I4 jobs 1 and 2 were live with the unique key 'k'": (
+        Story().lease(1).enqueue(unique_key="k").enqueue(2, unique_key="k").ends("a").ends("b", 2)
+    ),
+    "I5 the tick 2030-01-01 00:00:00+00:00 of daily has jobs [1, 2]": (
+        Story().lease(1).enqueue(tick=START).enqueue(2, tick=START).ends("a").ends("b", 2)
+    ),
+    "of daily has jobs [1, 3]": told().ends("a").fire(START, 1).fire(START, 3),
+    "I6 of queue:default, 2 slots, leases were granted {1: 2, 2: 1}": (
+        told().ends("a").limit("queue:*", 2).grant(2).lease(2).grant(1, lease=2)
+    ),
+    "I8 job 1 of 'acme' became 'evil''s": told().change_hands("evil").ends("a"),
+    "I8 'evil' was given job 1, which is 'acme''s": (
+        Story().lease(1).enqueue(asked_by="evil").ends("a")
+    ),
+    "lost attempt 1 and paid 2 times": (
+        told().claim("a").begin("a").run("a").wait(10).lose(losses=2)
+        .claim("b").begin("b").run("b").complete("b")
     ),
     "attempt 0 was followed by 2": told().claim("a", rise=2).run("a").complete("a"),
     "attempt 1 was followed by 1": (
