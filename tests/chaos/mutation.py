@@ -1,30 +1,55 @@
-"""The queue with its fence taken out: what the checker must not let pass."""
+"""The queue with a promise taken out of its functions: what the checker must not let pass."""
 
 import re
 
 from tests.fixtures.database import connected
 
-FUNCTIONS = """
+FUNCTION = """
 SELECT pg_get_functiondef(oid) FROM pg_proc
-WHERE pronamespace = 'penstock'::regnamespace AND proname IN ('finish_v2', 'put_back_v1')
+ WHERE pronamespace = 'penstock'::regnamespace AND proname = $1
 """
-FENCE = re.compile(r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b")
-
-
+FENCE = r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b"
 NOT_DURABLE = """
 CREATE OR REPLACE FUNCTION penstock.keep_durable_v1() RETURNS void LANGUAGE sql AS ''
 """
 
 
+async def _change(url: str, function: str, *changes: tuple[str, str]) -> None:
+    """Write a function anew; each pattern must be in it, once."""
+    async with connected(url) as connection:
+        text = await connection.fetchval(FUNCTION, function)
+        for pattern, replacement in changes:
+            text, found = re.subn(pattern, replacement, text)
+            assert found == 1, f"{function} has {found} times {pattern}:\n{text}"
+        await connection.execute(text)
+
+
 async def take_the_token_out_of_the_settle(url: str) -> None:
     """Let a settle find its job by the id alone, as some queues do."""
-    async with connected(url) as connection:
-        definitions = [row[0] for row in await connection.fetch(FUNCTIONS)]
-        assert len(definitions) == 2
-        for definition in definitions:
-            mutated, fences = FENCE.subn("", definition)
-            assert fences == 1, definition
-            await connection.execute(mutated)
+    for function in ("finish_v2", "put_back_v1"):
+        await _change(url, function, (FENCE, ""))
+
+
+async def judge_leases_by_a_fast_clock(url: str) -> None:
+    """Let a rescue be as if a worker judged by its own clock, which is an hour ahead."""
+    ahead = "statement_timestamp() + interval '1 hour'"
+    await _change(url, "rescue_v1", (r"statement_timestamp\(\)", ahead))
+
+
+async def count_slots_without_their_lock(url: str) -> None:
+    """Let slots be granted side by side, each by what was granted before all of them."""
+    slowly = "PERFORM pg_sleep(0.2); INSERT INTO"
+    await _change(
+        url, "grant_v1", (r"PERFORM lock_grants_v1\(p_keys\);", ""), ("INSERT INTO", slowly)
+    )
+
+
+async def count_each_loss_twice(url: str) -> None:
+    await _change(url, "lose_v1", ("THEN 1 ELSE 0 END", "THEN 2 ELSE 0 END"))
+
+
+async def tell_nobody_of_new_jobs(url: str) -> None:
+    await _change(url, "notify_ready_v1", (r"(?s)SELECT pg_notify\(.*?\n    \);", "SELECT;"))
 
 
 async def let_acknowledged_work_be_lost(url: str) -> None:

@@ -53,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     failpoint: str | None = None
     clock_offset: float = 0.0
     isolation_wait: float = 30.0
+    rescan: float = 0.2
     every: float | None = None  # the interval of a schedule that it declares
 
 
@@ -78,7 +79,7 @@ async def main(settings: Settings) -> None:
                 stall_warning=0.5,
                 exit_on_stall=settings.exit_on_stall,
             ),
-            pace=Pace(poll=0.2, rescan=0.2, reconcile=0.5),
+            pace=Pace(poll=0.2, rescan=settings.rescan, reconcile=0.5),
             stopping=Stopping(finish=5, cancel=1),
             upkeep=Upkeep(
                 election=0.2,
