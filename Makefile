@@ -24,6 +24,8 @@ SAME_ON_EVERY_SERVER := sql_state_machine sql_fairness_machine sql_orchestration
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 DEBIAN_CHROMIUM := /usr/bin/chromium
 DEBIAN_TESSERACT := /usr/bin/tesseract
+DEBIAN_SPIN := /usr/bin/spin
+DEBIAN_GCC := /usr/bin/gcc
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
 PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='tests/worker/test_$(part)*.py'))
 # What happens to and between jobs inside a worker, whoever pools its connections; and what is one
@@ -59,6 +61,8 @@ install-debian:
 	@scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER) || true
 	@scripts/install-debian chromium $(DEBIAN_CHROMIUM) || true
 	@scripts/install-debian tesseract-ocr $(DEBIAN_TESSERACT) || true
+	@scripts/install-debian spin $(DEBIAN_SPIN) || true
+	@scripts/install-debian gcc $(DEBIAN_GCC) || true
 
 install-django:
 	@python=$$(scripts/find-python 3 12) || exit 0; \
@@ -73,6 +77,8 @@ test-embedded: $(STAMP) ## Run all tests on the embedded Postgres 18
 	|| echo "LEFT OUT: the tests in a browser (see the reason above)."
 	@scripts/install-debian tesseract-ocr $(DEBIAN_TESSERACT) \
 	|| echo "LEFT OUT: the tests of OCR (see the reason above)."
+	@{ scripts/install-debian spin $(DEBIAN_SPIN) && scripts/install-debian gcc $(DEBIAN_GCC); } \
+	|| echo "LEFT OUT: the search of the model (see the reason above)."
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-debian: $(STAMP) ## Run the tests of the SQL on Debian's PostgreSQL 15, where it can be had; ALL=1: more
