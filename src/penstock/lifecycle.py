@@ -27,11 +27,14 @@ FINISH = 1.0
 CANCEL = 0.5
 
 
-async def at_most(seconds: float, work: Coroutine[Any, Any, object]) -> bool:
+async def at_most(
+    seconds: float, work: Coroutine[Any, Any, object], *, cancel: float = CANCEL
+) -> bool:
     """Wait for work, but no longer than that; whether it has ended. What it raises is raised.
 
     `asyncio.timeout` waits until what it cancels has ended, which takes asyncpg minutes while the
-    database is frozen. Work that takes too long is cancelled here, and left alone if it goes on.
+    database is frozen. Work that takes too long is cancelled here, has the seconds of `cancel` to
+    end, and is left alone if it goes on.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -43,16 +46,16 @@ async def at_most(seconds: float, work: Coroutine[Any, Any, object]) -> bool:
     if task.done():
         task.result()
         return True
-    await leave_behind(task)
+    await leave_behind(task, seconds=cancel)
     return False
 
 
-async def leave_behind(*tasks: asyncio.Future[Any]) -> None:
+async def leave_behind(*tasks: asyncio.Future[Any], seconds: float = CANCEL) -> None:
     """Cancel tasks, and wait a moment for them to end; those that do not are left alone."""
     for task in tasks:
         task.add_done_callback(_look_at)
         task.cancel()
-    await asyncio.wait(tasks, timeout=CANCEL)
+    await asyncio.wait(tasks, timeout=seconds)
 
 
 def _look_at(task: asyncio.Future[Any]) -> None:

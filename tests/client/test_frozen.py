@@ -21,18 +21,22 @@ from penstock import (
     Stopping,
     SyncPenstock,
     Workflow,
+    lifecycle,
     task,
 )
 from penstock.insights import Insights
 from tests.fixtures.database import connected
 from tests.fixtures.own_server import OwnServer, own_server
 from tests.fixtures.until import until
+from tests.fixtures.worker import crew_of
 
 __all__ = ["own_server"]
 
 T = TypeVar("T")
 
 LIMIT = 1.0
+# A busy machine may need this much longer, and one that stands still: the clock ticks on.
+MARGIN = 6.0
 CONNECTIONS = 90
 TICK = 0.02
 # With a minute's patience, as the driver has it, nothing here ends before.
@@ -162,7 +166,7 @@ async def outcomes(calls: dict[str, Callable[[], Awaitable[None]]]) -> dict[str,
 
 
 def expect_in_time(found: dict[str, tuple[float, Any]]) -> None:
-    late = {name: took for name, (took, _) in found.items() if took > LIMIT + 1}
+    late = {name: took for name, (took, _) in found.items() if took > LIMIT + MARGIN}
     assert not late
     other = {
         name: error
@@ -253,7 +257,7 @@ async def test_calls_that_wait_for_one_opening_of_their_app_end_together(
         "get": partial(app.get, "1"),
         "wait": partial(app.wait, "1", timeout=LIMIT),
     }
-    calls = {f"app.{name} {n}": partial(made, kinds[name]) for n in range(5) for name in kinds}
+    calls = {f"app.{name} {n}": partial(made, kinds[name]) for n in range(25) for name in kinds}
     with own_server.frozen():
         found = await outcomes(calls)
     expect_in_time(found)
@@ -299,7 +303,7 @@ async def test_what_is_under_way_in_a_transaction_ends_in_time(own_server: OwnSe
             )
             closing = await outcomes({"app.close": app.close})
     assert all(each.cancelled() for each in asked)
-    assert max(took for took, _ in (found | closing).values()) < LIMIT
+    assert max(took for took, _ in (found | closing).values()) < MARGIN
 
 
 async def ended(task: asyncio.Task[Any]) -> None:
@@ -314,11 +318,15 @@ async def test_a_timeout_of_the_callers_own_holds(own_server: OwnServer) -> None
             found = await outcomes({"app.list": asked})
     took, error = found["app.list"]
     assert isinstance(error, TimeoutError)
-    assert took < 1
+    assert took < MARGIN
 
 
-async def test_a_stop_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
-    app = Penstock(own_server.url, call_timeout=LIMIT)
+async def test_a_stop_of_a_worker_ends_in_time(
+    own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although each part of it would wait for its last question for far too long."""
+    monkeypatch.setattr(lifecycle, "FINISH", FAR_TOO_LONG)
+    app = Penstock(own_server.url, call_timeout=FAR_TOO_LONG)
     began = asyncio.Event()
 
     @app.task(name="wait")
@@ -326,16 +334,21 @@ async def test_a_stop_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
         began.set()
         await asyncio.Event().wait()
 
-    stopping = Stopping(finish=0.2, cancel=0.2, pool=0.2, leave=LIMIT)
+    stopping = Stopping(finish=0.2, cancel=0.2, leave=LIMIT)
     worker = app.worker(stopping=stopping)
     await worker.start()
     await app.enqueue(wait)
     await began.wait()
+    crew = crew_of(worker)
+    ask = (crew.rulebook, crew.scanners["default"])
     with own_server.frozen():
+        for service in ask:
+            service.wake()
+        await until(lambda: not any(each._resting.is_set() for each in ask), what="them to ask")
         found = await outcomes({"stop": worker.stop})
         closing = await outcomes({"close": app.close})
-    assert found["stop"][0] <= stopping.finish + stopping.cancel + stopping.leave + 1
-    assert closing["close"][0] <= LIMIT + 1
+    assert found["stop"][0] <= stopping.limit() + MARGIN
+    assert closing["close"][0] <= MARGIN
 
 
 async def test_a_start_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
@@ -347,7 +360,7 @@ async def test_a_start_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
     with own_server.frozen():
         found = await outcomes({"start": worker.start})
         took, error = found["start"]
-        assert took <= LIMIT + stopping.leave + 1
+        assert took <= LIMIT + stopping.leave + MARGIN
         assert isinstance(error, StartTimeout)
         assert str(error.__cause__) == f"no answer within {LIMIT:g} s"
         await app.close()
@@ -358,16 +371,17 @@ async def test_an_enqueue_ends_in_time_while_commits_wait_for_a_lost_standby(
     own_server: OwnServer, key: str | None
 ) -> None:
     options = greet.options(idempotency_key=key) if key else greet
-    app = Penstock(own_server.url, call_timeout=LIMIT)
+    limit = 5 * LIMIT  # in which it is surely sent
+    app = Penstock(own_server.url, call_timeout=limit)
     await surely(app.open)
     async with app:
         with own_server.setting("synchronous_standby_names", "nobody"):
             found = await outcomes({"app.enqueue": partial(app.enqueue, options, "Ada")})
         took, error = found["app.enqueue"]
         assert isinstance(error, DatabaseLost)
-        assert took < LIMIT + 1
+        assert took < limit + MARGIN
         assert error.is_sent
-        assert str(error.__cause__) == f"no answer within {LIMIT:g} s"
+        assert str(error.__cause__) == f"no answer within {limit:g} s"
         told = "same idempotency_key" if key else "look for them before you enqueue again"
         assert told in str(error)
         assert "may or may not have been stored" in str(error)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from penstock.config import Stopping
 from penstock.events import Events, WorkerStopping
-from penstock.lifecycle import at_most, leave_behind
+from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
 from penstock.local_pool import LocalPools
 from penstock.store import Pool
 from penstock.worker.crew import Crew
@@ -22,10 +22,13 @@ from penstock.worker.whereabouts import where
 
 logger = logging.getLogger("penstock.worker")
 
+# Claims under way take so much of the time to leave, at most.
+CLAIMS_ENDED = 0.25
 # The parts of leaving share its time: each must be over after this share of it.
 CHILDREN_GONE = 0.5
 OUTCOMES_WRITTEN = 0.75
 LEASE_GIVEN_BACK = 0.9
+ALL_CLOSED = 0.95
 
 
 class Shutdown:
@@ -55,7 +58,7 @@ class Shutdown:
         crew.begin_nothing()
         self._allow(stopping.limit(has_pools=self._pools.is_used))
         claims = (*crew.scanners.values(), *crew.claimers.values())
-        await asyncio.gather(*(service.stop() for service in claims))
+        await at_most(CLAIMS_ENDED * stopping.leave, _stopped(claims))
         crew.dispatcher.give_back()
         await self._settle_pools()
         await self._finish_jobs("finish", stopping.finish)
@@ -104,7 +107,7 @@ class Shutdown:
             )
         await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
         # What users have opened may close meanwhile: their jobs are over.
-        closing = asyncio.ensure_future(self._part("resources", 1.0, crew.opened.close()))
+        closing = asyncio.ensure_future(self._part("resources", ALL_CLOSED, crew.opened.close()))
         idle = (
             crew.progress,
             crew.reconciler,
@@ -115,14 +118,14 @@ class Shutdown:
         )
         await asyncio.gather(
             self._part("outcomes", LEASE_GIVEN_BACK, self._write_outcomes()),
-            *(service.stop() for service in idle),
-            crew.maintenance.stop(),
+            self._part("services", OUTCOMES_WRITTEN, _stopped(idle)),
+            self._part("maintenance", OUTCOMES_WRITTEN, crew.maintenance.stop()),
         )
         await self._give_up_lease()
         await asyncio.gather(
             closing,
-            self._part("listener", 1.0, crew.listener.stop()),
-            self._part("heartbeat", 1.0, crew.session.abandon(self._left())),
+            self._part("listener", ALL_CLOSED, crew.listener.stop()),
+            self._part("heartbeat", ALL_CLOSED, crew.session.abandon(self._left(ALL_CLOSED))),
         )
         crew.executor.close()
         if not await self._part("database connections", 1.0, pool.close()):
@@ -136,7 +139,7 @@ class Shutdown:
     async def _give_up_lease(self) -> None:
         """Tell the database, if it listens; otherwise the lease runs out."""
         try:
-            if await at_most(self._left(LEASE_GIVEN_BACK), self._close_lease()):
+            if await self._ends(LEASE_GIVEN_BACK, self._close_lease()):
                 return
             why = "the database did not answer in time"
         except Exception as error:
@@ -156,13 +159,23 @@ class Shutdown:
         end = self._end - (1.0 - share) * self._stopping.leave
         return max(end - time.monotonic(), 0.0)
 
+    async def _ends(self, share: float, work: Coroutine[Any, Any, object]) -> bool:
+        """Whether work has ended after a share of the time to leave; to be cancelled takes it a
+        moment more, but no longer than the whole time."""
+        seconds = self._left(share)
+        return await at_most(seconds, work, cancel=min(CANCEL, self._left() - seconds))
+
     async def _part(self, name: str, share: float, work: Coroutine[Any, Any, object]) -> bool:
         """Do a part of leaving; whether it has ended in time. The others do not depend on it."""
         try:
-            has_ended = await at_most(self._left(share), work)
+            has_ended = await self._ends(share, work)
         except Exception:
             logger.exception("The worker's %s could not be closed.", name)
             return False
         if not has_ended:
             logger.warning("The worker's %s did not close in time and are left alone.", name)
         return has_ended
+
+
+async def _stopped(services: Iterable[Service]) -> None:
+    await asyncio.gather(*(service.stop() for service in services))
