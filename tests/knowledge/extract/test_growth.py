@@ -16,7 +16,7 @@ import pytest
 from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import Limits, docx, extract, odf, pptx
-from penstock_apps.knowledge.extract.html import ATTRIBUTES
+from penstock_apps.knowledge.extract.markup import ATTRIBUTES, DEPTH, MANY_TAGS
 from penstock_apps.knowledge.extract.outline import marked
 from tests.knowledge.extract.conftest import Read
 
@@ -70,6 +70,9 @@ HARD: dict[str, tuple[str, Make]] = {
     "a page of <pre in comments": ("a.html", lambda n: "<p>x</p>" + "<!--<pre -->" * (n // 12)),
     "a page of <pre in attributes": ("a.html", lambda n: "<p title='<pre '>x" * (n // 18)),
     "a page of <!-- in attributes": ("a.html", lambda n: "<p title='<!--'>x" * (n // 17)),
+    "a page of <a": ("a.html", lambda n: "<p>x</p>" + "<a" * (n // 2)),
+    "a page of choices": ("a.html", lambda n: "<p>x<select>" + "<option>x" * (n // 9)),
+    "a page of open cells": ("a.html", lambda n: "<table>" + "<tr><td>x<td><p>y" * (n // 17)),
     "a heading of hashes": ("a.html", lambda n: "<title>t</title><h2>x" + "#" * n + "a</h2>"),
     "front matter of blanks": ("a.md", lambda n: "---\na: b" + "  \t " * (n // 4) + "x\n---\ny"),
     "headings of Markdown": ("a.md", lambda n: "# a\n\nb\n\n" * (n // 9)),
@@ -177,6 +180,56 @@ def test_a_tag_with_attributes_without_end_is_refused_at_once(read: Read, before
 )
 def test_what_only_looks_like_a_crowded_tag_is_read(read: Read, page: str) -> None:
     assert read("a.html", page).sections[0].text == "text"
+
+
+TAGS = 2 * MANY_TAGS
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(f"<{tag}>" * TAGS for tag in ("b", "div", "font", "i", "label", "rt", "span", "x-y")),
+        *(f"<{within}>" * TAGS for within in ("dd><li", "h1><b", "p><object")),
+        "<svg>" + "<g>" * TAGS,
+        "<svg>" + "<td>" * TAGS,
+        "<svg>" + "<input>" * TAGS,
+        "<math>" + "<mrow>" * TAGS,
+        "</div>" * TAGS + "<div>" * TAGS,
+        "<div></b>" * TAGS,
+        ("<x>" * (DEPTH - 100) + "<div>" + "</x>" * (DEPTH - 100)) * 20,
+        "<svg><style>" + "<x>" * TAGS,
+        "<select><style></select>" + "<x>" * TAGS,
+        "<! <p x='>" + "<div>" * TAGS + "'>",
+        "<svg><![CDATA[> <p x=']]>" + "<g>" * TAGS + "'>",
+        "".join(f"<p><b id={each}>" for each in range(TAGS)),
+    ],
+    ids=lambda page: page[:30],
+)
+def test_tags_within_each_other_without_end_are_refused(read: Read, page: str) -> None:
+    with pytest.raises(Unreadable, match="nested without end") as refused:
+        read("a.html", page)
+    assert refused.value.reason == "broken"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>x<br>" * TAGS,
+        "<ul>" + "<li><p>x" * TAGS,
+        "<dl>" + "<dt>x<dd>x" * TAGS,
+        "<table>" + "<tr><td>x<td><font size=2>x" * TAGS,
+        "<p>x<o:p/></p>" * TAGS,
+        "<p><b>x" * TAGS,
+        "<b><p>x</b></p>" * TAGS,
+        "<svg>" + "<path d='x'/>" * TAGS + "</svg>x",
+        "<a name=x><h2>x</h2>x" * TAGS,
+        "<select>" + "<option>x" * TAGS + "</select>x",
+        "<script>" + "if (a <b) c;" * TAGS + "</script>x",
+    ],
+    ids=lambda page: page[:30],
+)
+def test_tags_that_are_only_not_closed_are_read(read: Read, page: str) -> None:
+    assert "x" in read("a.html", page).sections[0].text
 
 
 def test_a_cell_is_as_wide_as_it_is_said_to_be_within_reason(read: Read) -> None:

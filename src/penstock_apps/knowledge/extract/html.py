@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 
 from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
-from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract import markup
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
@@ -39,24 +38,9 @@ HIGHEST = re.compile(r"^# ", re.MULTILINE)
 KEPT = re.compile(r"<!--|<pre\b", re.IGNORECASE)
 KEPT_END = {"<!--": re.compile("-->"), "<pre": re.compile("</pre>", re.IGNORECASE)}
 BLANKS = re.compile(r"\s+")
-# Tags that must be closed; a page has at most a few dozens of them within each other.
-NESTED = re.compile(
-    r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|a|b|i|u|em|strong|font|center"
-    r"|form|svg|g|details|code|pre|small|big|sub|sup)\b",
-    re.IGNORECASE,
-)
-DEPTH = 1000
-MANY_TAGS = 8_000
-# A tag with more attributes than any page needs: each is compared with all before it. What cannot
-# go on as an attribute is given up at once, so that a page is looked through in one go.
-ATTRIBUTES = 500
-NAME = r"<[a-z][^\s/>]*+"
-ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]++))?+"""
-CROWDED = re.compile(f"{NAME}(?:{ATTRIBUTE}){{{ATTRIBUTES + 1}}}", re.IGNORECASE)
-MARKUP = re.compile(f"<!--|{NAME}(?:{ATTRIBUTE})*+", re.IGNORECASE)
-COMMENT_END = re.compile(r"--!?>")
-RAW_END = re.compile(r"</(?:script|style)\b", re.IGNORECASE)
-RAW = ("<script", "<style")
+# What can be chosen is not read, and takes its parser the square of its number.
+OPTION = re.compile(r"</?(?=option(?![^\s/>]))", re.IGNORECASE)
+MANY_OPTIONS = 2_000
 # A cell that is said to be wider or higher would be written out as many empty ones.
 SPAN = re.compile("1?[0-9]")
 
@@ -69,7 +53,7 @@ OPTIONS = ConversionOptions(
     # Padding would change every row with the widest of them.
     compact_tables=True,
     # A deeper page is no text; its converter would go down with it.
-    max_depth=DEPTH,
+    max_depth=markup.DEPTH,
 )
 
 
@@ -81,14 +65,9 @@ def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> E
 
 def page(source: str) -> tuple[str, str | None, dict[str, str]]:
     """The Markdown, the title and what the head says of a page."""
-    if source.count("<") > MANY_TAGS and depth(source) > DEPTH:
-        raise Unreadable("broken", "The page is nested without end. Save its text and send that.")
-    if crowded(source):
-        raise Unreadable(
-            "broken",
-            f"A tag of the page has more than {ATTRIBUTES} attributes. Save the text of the page "
-            "and send that.",
-        )
+    if len(OPTION.findall(source)) > MANY_OPTIONS:
+        source = OPTION.sub("<!", source)
+    markup.check(source)
     tree = LexborHTMLParser(source)
     title = tree.css_first("title")
     metadata = named(tree)
@@ -117,31 +96,6 @@ def headed(text: str, title: str | None) -> str:
     if words.casefold() not in " ".join(title.split()).casefold():
         return text
     return f"{text[: first.start(1)]}#{text[first.end(1) :]}"
-
-
-def depth(source: str) -> int:
-    """How deep tags stand within each other: the time to parse them grows with its square."""
-    steps = (-1 if closing else 1 for closing in NESTED.findall(source))
-    return max(accumulate(steps), default=0)
-
-
-def crowded(source: str) -> bool:
-    """Whether a tag has too many attributes; comments and scripts may look like one."""
-    found = CROWDED.search(source)
-    at = 0
-    while found and (markup := MARKUP.search(source, at)):
-        if markup[0] == "<!--":
-            end = COMMENT_END.search(source, markup.end() - 2)
-        elif CROWDED.match(source, markup.start()):
-            return True
-        elif markup[0].lower().startswith(RAW):
-            end = RAW_END.search(source, markup.end())
-        else:
-            end = markup
-        if end is None:
-            return False
-        at = end.end()
-    return False
 
 
 def named(tree: LexborHTMLParser) -> dict[str, str]:
