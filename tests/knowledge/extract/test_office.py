@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from io import BytesIO
 from zipfile import ZipFile
 
 import pytest
 
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract.archive import Archive
+from penstock_apps.knowledge.extract.tree import Blocks
 from tests.knowledge.extract.conftest import FILES, Read
 
 
@@ -158,3 +162,84 @@ def test_diagrams_and_comments_of_slides_are_read(read: Read) -> None:
     )
     (slide,) = read("a.pptx", content).sections
     assert slide.text == "- Drain\n\n**Comments**\n\nCheck this."
+
+
+def relations(*parts: tuple[str, str]) -> str:
+    each = (
+        f'<Relationship Id="r{number}" Type="x/{kind}" Target="{target}"/>'
+        for number, (kind, target) in enumerate(parts)
+    )
+    return f"<r>{''.join(each)}</r>"
+
+
+def slides_with_shared_parts(slides: int, references: int) -> bytes:
+    numbers = range(slides)
+    shown = "".join(f'<sldId r:id="r{each}"/>' for each in numbers)
+    slide = "".join(f'<chart r:id="r{each + 3}"/>' for each in range(references))
+    shared = [("notesSlide", "n.xml"), ("comments", "c.xml"), ("diagramData", "d.xml")]
+    needed = relations(*shared, *[("chart", "chart.xml")] * references)
+    return packed(
+        **{
+            "_rels/.rels": relations(("officeDocument", "ppt/p.xml")),
+            "ppt/p.xml": f'<p xmlns:r="r">{shown}</p>',
+            "ppt/_rels/p.xml.rels": relations(*(("slide", f"s{each}.xml") for each in numbers)),
+            "ppt/chart.xml": "<c><title><t>Water</t></title></c>",
+            "ppt/c.xml": "<c><text>Check this.</text></c>",
+            "ppt/d.xml": "<d><pt><t><t>Drain</t></t></pt></d>",
+            "ppt/n.xml": "<n><sp><p><t>Speak up.</t></p></sp></n>",
+        },
+        **{
+            f"ppt/s{each}.xml": f'<s xmlns:r="r"><relIds r:dm="r2"/>{slide}</s>' for each in numbers
+        },
+        **{f"ppt/_rels/s{each}.xml.rels": needed for each in numbers},
+    )
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each part of an archive is read."""
+    counted = Counter[str]()
+    blocks = Archive.blocks
+
+    def counting(archive: Archive, name: str) -> Blocks:
+        counted[name] += 1
+        return blocks(archive, name)
+
+    monkeypatch.setattr(Archive, "blocks", counting)
+    return counted
+
+
+def test_a_part_is_read_once_however_often_it_is_referred_to(
+    read: Read, reads: Counter[str]
+) -> None:
+    first, *others = read("a.pptx", slides_with_shared_parts(10, 1000)).sections
+    for said in ("Water", "Drain", "Speak up.", "Check this."):
+        assert first.text.count(said) == 1
+    assert not others
+    assert set(reads.values()) == {1}
+
+
+def test_comments_that_sheets_share_are_read_once(read: Read, reads: Counter[str]) -> None:
+    sheets = range(20)
+    content = packed(
+        **{
+            "xl/workbook.xml": '<w xmlns:r="r">'
+            + "".join(f'<sheet name="S{each}" r:id="r{each}"/>' for each in sheets)
+            + "</w>",
+            "xl/_rels/workbook.xml.rels": relations(
+                *(("worksheet", f"s{each}.xml") for each in sheets)
+            ),
+            "xl/c.xml": '<c><comment ref="A1"><text><t>Check this.</t></text></comment></c>',
+        },
+        **{f"xl/s{each}.xml": "<s><row><c><v>1</v></c></row></s>" for each in sheets},
+        **{f"xl/_rels/s{each}.xml.rels": relations(("comments", "c.xml")) for each in sheets},
+    )
+    found = read("a.xlsx", content).sections
+    assert [section.text.count("Check this.") for section in found] == [1] + [0] * 19
+    assert set(reads.values()) == {1}
+
+
+def test_links_between_parts_without_end_are_refused(read: Read) -> None:
+    with pytest.raises(Unreadable, match="more than 5,000 links") as refused:
+        read("a.pptx", slides_with_shared_parts(10, 1000), references=5_000)
+    assert refused.value.reason == "too_large"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from xml.etree.ElementTree import Element
@@ -11,6 +12,7 @@ from zipfile import ZipFile, ZipInfo
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import tree
 from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
+from penstock_apps.knowledge.extract.tree import each
 
 ENCRYPTED_FLAG = 0x1
 BLOCK = 256 * 1024
@@ -29,6 +31,9 @@ class Archive:
             self.zip.close()
             raise
         self.names = frozenset(self.zip.namelist())
+        self.relations: dict[str, dict[str, tuple[str, str]]] = {}
+        self.references = 0
+        self.told = set[str]()
 
     def __enter__(self) -> Archive:
         return self
@@ -70,18 +75,31 @@ class Archive:
 
     def related(self, name: str) -> dict[str, tuple[str, str]]:
         """By id: the kind and the name of each part that a part of an office document needs."""
+        if name not in self.relations:
+            self.relations[name] = dict(self.relations_of(name))
+        return self.relations[name]
+
+    def relations_of(self, name: str) -> Iterator[tuple[str, tuple[str, str]]]:
         folder, base = posixpath.split(name)
         relations = posixpath.join(folder, "_rels", f"{base}.rels")
         if relations not in self.names:
-            return {}
-        found = {}
-        for relation in self.xml(relations).iter("Relationship"):
+            return
+        for relation in each(self.blocks(relations), "Relationship"):
+            self.references += 1
+            if self.references > self.limits.references:
+                raise too_many_references(self.limits)
             if relation.get("TargetMode") == "External":
                 continue
             target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))
             kind = relation.get("Type", "").rpartition("/")[2]
-            found[relation.get("Id", "")] = (kind, target.lstrip("/"))
-        return found
+            yield relation.get("Id", ""), (kind, target.lstrip("/"))
+
+    def first(self, name: str) -> bool:
+        """Whether a part is there and was not told yet: it is read once, whoever refers to it."""
+        if name not in self.names or name in self.told:
+            return False
+        self.told.add(name)
+        return True
 
     def part(self, kind: str, name: str = "") -> str | None:
         """The first part of that kind that `name`, or the whole document, needs."""
@@ -124,6 +142,14 @@ def inflates() -> Unreadable:
         "inflates",
         "Unpacked, the file is far larger than what is read here. If it is what it should be, "
         "split it into smaller files.",
+    )
+
+
+def too_many_references(limits: Limits) -> Unreadable:
+    return Unreadable(
+        "too_large",
+        f"The file has more than {limits.references:,} links between its parts, the most that are "
+        "followed. Split it into smaller files.",
     )
 
 

@@ -9,7 +9,7 @@ from penstock_apps.knowledge.extract.archive import Archive
 
 
 def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
-    """The texts of the charts and diagrams that stand in a slide or a document."""
+    """The texts of the charts and diagrams that stand in a slide or a document, told once."""
     wanted = [
         identifier
         for element in parent.iter()
@@ -19,11 +19,9 @@ def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
     related = archive.related(part) if wanted else {}
     for identifier in dict.fromkeys(wanted):
         kind, name = related.get(identifier, ("", ""))
-        if name not in archive.names:
-            continue
-        if kind == "chart":
+        if kind == "chart" and archive.first(name):
             yield from chart(archive.xml(name))
-        elif kind == "diagramData":
+        elif kind == "diagramData" and archive.first(name):
             yield "\n".join(f"- {point}" for point in points(archive.xml(name)))
 
 

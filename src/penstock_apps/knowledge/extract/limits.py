@@ -19,6 +19,8 @@ class Limits:
     ratio: int = 400
     # Pages without text that are read by OCR, which takes seconds each.
     scanned: int = 50
+    # How often the parts of an office document may refer to others, and to pages of the web.
+    references: int = 200_000
     # Attachments of a mail that are read, and how deep mails may stand within mails.
     attachments: int = 20
     nested: int = 2

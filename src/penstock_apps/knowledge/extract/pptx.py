@@ -52,12 +52,13 @@ def slide(archive: Archive, part: str) -> str:
     shapes = archive.xml(part)
     blocks = [*blocks_of(shapes), *charts(archive, shapes, part)]
     notes = archive.part("notesSlide", part)
-    said = [*blocks_of(archive.xml(notes))] if notes else []
+    said = [*blocks_of(archive.xml(notes))] if notes and archive.first(notes) else []
     if said:
         blocks += ["**Notes**", *said]
     comments = archive.part("comments", part)
-    if comments and (texts := [*archive.xml(comments).iter("text")]):
-        blocks += ["**Comments**", *(text.text or "" for text in texts)]
+    if comments and archive.first(comments):
+        texts = [text.text or "" for text in archive.xml(comments).iter("text")]
+        blocks += ["**Comments**", *texts] if texts else []
     return "\n\n".join(block for block in blocks if block.strip())
 
 

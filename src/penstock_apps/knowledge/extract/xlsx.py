@@ -58,7 +58,7 @@ class Book:
     def comments(self, part: str) -> Iterator[str]:
         """What was noted beside cells, with the cell's name."""
         for kind, name in (("comments", "comment"), ("threadedComment", "threadedComment")):
-            for noted in self.archive.parts(kind, part):
+            for noted in filter(self.archive.first, self.archive.parts(kind, part)):
                 for comment in each(self.archive.blocks(noted), name):
                     inner = comment.find("text")
                     said = "" if inner is None else (inner.text or "").strip() or text(inner)
