@@ -11,6 +11,7 @@ import pytest
 from penstock import Context, Penstock, Worker
 from penstock.errors import NotAllowed
 from penstock.worker import completer
+from penstock.worker.completer import REFUSED_TO_STOP_AT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import asked, crew_of, worker_of
@@ -156,6 +157,29 @@ async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
     assert (job.reason, job.losses, slow.runs.count("bad")) == ("unwritten", 2, 2)
     assert {(error.kind, error.type) for error in job.errors} == {("unwritten", "OutcomeUnwritten")}
     assert all("the history is closed" in error.message for error in job.errors)
+
+
+async def test_a_job_is_run_in_vain_once_for_each_time_that_the_kept_outcomes_are_tried(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(REFUSE_ALL)
+    slow.go_on.set()
+    await app.enqueue_many(slow.task.prepare(str(number)) for number in range(200))
+    async with worker_of(app, {"default": 1}, claim_most=1, unwritten_retry=0.3) as worker:
+        completer = crew_of(worker).completer
+        await until(lambda: completer.is_refused, what="the worker to give in")
+        in_vain, tries = len(slow.runs), 0
+        try_again = completer._retry_kept
+
+        def count() -> None:
+            nonlocal tries
+            tries += 1
+            try_again()
+
+        completer._retry_kept = count  # type: ignore[method-assign]
+        await until(lambda: tries >= 12, what="some tries")
+        # What was claimed when the worker gave in has run, too.
+        assert 0 < len(slow.runs) - in_vain <= tries + REFUSED_TO_STOP_AT
 
 
 async def test_one_refused_outcome_keeps_no_other_job_from_being_claimed(

@@ -403,9 +403,10 @@ class Completer:
             self._say([one.settlement for one in self._kept], error, is_claiming)
         if self._closing:
             return
-        is_slow = self._kept_pause >= self._retry_most
-        self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
         if self._kept_timer is None:
+            # Once for each try of what is kept: the outcome of such a job may just have been refused.
+            is_slow = self._kept_pause >= self._retry_most
+            self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
             loop = asyncio.get_running_loop()
             self._kept_timer = loop.call_later(self._kept_pause, self._retry_kept)
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
