@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from penstock import Penstock
 from penstock.service import Service
+from penstock.service.crowd import Crowd
 from tests.fixtures.browser import browsing
 from tests.fixtures.service import serving
 from tests.fixtures.until import until
@@ -42,6 +44,20 @@ async def test_a_browser_shows_the_api_to_one_with_a_key_and_asks_nobody_else(
         asked = await page.run("performance.getEntriesByType('resource').map((each) => each.name)")
         assert asked
         assert [each for each in asked if not each.startswith(f"{url}/")] == []
+
+
+async def test_the_page_says_that_the_server_is_full_and_comes_back_by_itself(
+    app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Service(app) as service, serving(service) as url, browsing(tmp_path) as page:
+        with monkeypatch.context() as full:
+            full.setattr(Crowd, "is_full", True)
+            await page.go(f"{url}/docs")
+            told = "document.querySelector('[role=alert]').textContent.includes('is busy')"
+            await until(lambda: page.run(told))
+            assert await page.run("document.querySelector('form').hidden")
+        await until(lambda: page.run("!document.querySelector('form').hidden"))
+        assert await page.run("document.querySelector('[role=alert]').textContent") == ""
 
 
 async def test_the_page_tells_nothing_itself_and_has_its_licence(service: Service) -> None:

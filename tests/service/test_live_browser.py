@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from starlette.routing import Mount, Route
 
 from penstock import Penstock, task
 from penstock.service import Service
+from penstock.service.crowd import Crowd
 from penstock.service.live import Hub
 from penstock.service.server import Server, listening_at
 from tests.fixtures.browser import Page, browsing
@@ -148,6 +150,31 @@ async def test_a_page_watches_over_breaks_by_events_a_socket_and_polling(
             found = await page.run("seen")
             assert [f"job/{job.id}", "cancelled", True] in found
             assert found.count([f"job/{job.id}", "cancelled", True]) == 1
+
+
+async def test_a_page_streams_again_once_a_full_server_has_room(
+    app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.include(work)
+    job = await app.enqueue(work)
+    async with browsing(tmp_path / "browser") as page, site(app) as (port, hub):
+        await page.go(f"http://127.0.0.1:{port}/")
+        with monkeypatch.context() as full:
+            full.setattr(Crowd, "is_full", True)
+            full.setattr(Crowd, "is_full_of_openings", True)
+            await begin(page, f"live.watch('job/{job.id}', options)")
+            asked = "performance.getEntriesByType('resource').filter(IS_LIVE).length"
+            asked = asked.replace("IS_LIVE", "(one) => one.name.includes('/live/job/')")
+
+            async def was_refused_often() -> bool:
+                return int(await page.run(asked)) >= 5
+
+            await until(was_refused_often, 60)
+            assert await page.run("errors") == []
+        await sees(page, "ready")
+        await until(lambda: hub.listeners == 1)
+        await app.cancel(job)
+        await sees(page, "ready", "cancelled")
 
 
 async def test_a_page_of_another_origin_watches_with_a_ticket(

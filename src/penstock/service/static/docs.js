@@ -3,10 +3,23 @@
 const here = new URL(".", document.baseURI).href;
 const form = document.querySelector("form");
 const input = form.querySelector("input");
+const say = (text) => (document.querySelector("[role=alert]").textContent = text ?? "");
+
+/** The document, asked for until the server has room for the request. */
+async function ask(key) {
+  const headers = key ? { authorization: `Bearer ${key}` } : {};
+  for (;;) {
+    const answer = await fetch(`${here}api/v1/openapi.json`, { headers }).catch(() => null);
+    if (answer && answer.status !== 503) return answer;
+    const seconds = Number(answer?.headers.get("retry-after")) || 2;
+    const why = answer ? "is busy or stopping" : "cannot be reached";
+    say(`The server ${why}. This page asks again by itself.`);
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  }
+}
 
 async function show(key) {
-  const headers = key ? { authorization: `Bearer ${key}` } : {};
-  const answer = await fetch(`${here}api/v1/openapi.json`, { headers });
+  const answer = await ask(key);
   if (!answer.ok) return (await answer.json().catch(() => ({}))).detail ?? answer.statusText;
   const settings = {
     "allow-spec-file-load": false,
@@ -32,6 +45,7 @@ async function show(key) {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  form.querySelector("[role=alert]").textContent = await show(input.value.trim());
+  say(await show(input.value.trim()));
 });
 form.hidden = !(await show(""));
+say("");

@@ -57,11 +57,16 @@ async function follow(subject, options, leaving) {
     options.onState(live);
   });
   let streams = options.transport !== "poll";
+  let answered = 0; // while no stream came: a server that is full answers nothing
   for (let failed = 0; !leaving.signal.aborted; failed++) {
     const url = await address(options, pathOf(subject), [subject], take.version);
-    if (url && streams && (await listen(url, take, leaving.signal))) failed = 0;
-    else if (url) take(await poll(url)); // it tells why there is no stream, or the state
-    streams &&= failed < TRIES || Boolean(take.streamed);
+    if (url && streams && (await listen(url, take, leaving.signal))) failed = answered = 0;
+    else if (url) {
+      const live = await poll(url); // it tells why there is no stream, or the state
+      take(live);
+      if (live) answered++;
+    }
+    streams &&= answered <= TRIES || Boolean(take.streamed);
     await sleep(streams ? pause(failed) : POLL, leaving.signal);
   }
 }
