@@ -71,6 +71,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
+SOME_DATABASE = "The database"
 VALUE_SHOWN = 80
 NAMES_SHOWN = 10
 
@@ -115,46 +116,53 @@ class EmbeddedError(PenstockError):
 class SchemaError(PenstockError):
     """The database's schema is not the one this version of Penstock needs."""
 
+    def __init__(self, schema: str, problem: str, place: str) -> None:
+        self.schema = schema
+        self._problem = problem
+        super().__init__(f"{place} {problem}")
+
+    @property
+    def anywhere(self) -> str:
+        """The message without the host and the name of the database."""
+        return f"{SOME_DATABASE} {self._problem}"
+
 
 class SchemaMissing(SchemaError):
-    def __init__(self, schema: str) -> None:
-        self.schema = schema
-        super().__init__(
-            f"The database has no Penstock tables in the schema {schema!r}. "
-            f"Run {_migrate(schema)} first."
-        )
+    def __init__(self, schema: str, *, place: str = SOME_DATABASE) -> None:
+        problem = f"has no Penstock tables in the schema {schema!r}. Run {_migrate(schema)} first."
+        super().__init__(schema, problem, place)
 
 
 class SchemaTooOld(SchemaError):
-    def __init__(self, schema: str, found: int, needed: int) -> None:
-        self.schema = schema
+    def __init__(self, schema: str, found: int, needed: int, *, place: str = SOME_DATABASE) -> None:
         self.found = found
         self.needed = needed
-        super().__init__(
-            f"The schema {schema!r} is at migration {found}, but this version of Penstock needs "
+        problem = (
+            f"has the schema {schema!r} at migration {found}, but this version of Penstock needs "
             f"{needed}. Run {_migrate(schema)}."
         )
+        super().__init__(schema, problem, place)
 
 
 class SchemaTooNew(SchemaError):
-    def __init__(self, schema: str, found: int, newest: int) -> None:
-        self.schema = schema
+    def __init__(self, schema: str, found: int, newest: int, *, place: str = SOME_DATABASE) -> None:
         self.found = found
         self.newest = newest
-        super().__init__(
-            f"The schema {schema!r} is at migration {found}, but this version of Penstock knows "
+        problem = (
+            f"has the schema {schema!r} at migration {found}, but this version of Penstock knows "
             f"only up to {newest}. Upgrade Penstock here."
         )
+        super().__init__(schema, problem, place)
 
 
 class SchemaRenamed(SchemaError):
-    def __init__(self, schema: str, former: str) -> None:
-        self.schema = schema
+    def __init__(self, schema: str, former: str, *, place: str = SOME_DATABASE) -> None:
         self.former = former
-        super().__init__(
-            f"The schema {schema!r} was renamed: its functions still look for their tables in "
-            f"{former}. Run {_migrate(schema)}, which mends them."
+        problem = (
+            f"has the schema {schema!r}, which was renamed: its functions still look for their "
+            f"tables in {former}. Run {_migrate(schema)}, which mends them."
         )
+        super().__init__(schema, problem, place)
 
 
 class NotAllowed(PenstockError):
@@ -163,12 +171,14 @@ class NotAllowed(PenstockError):
     `role` is None where it could not be asked any more, as in a transaction of your own.
     """
 
-    def __init__(self, role: str | None, refused: str, remedy: str) -> None:
+    def __init__(
+        self, role: str | None, refused: str, remedy: str, *, place: str = SOME_DATABASE
+    ) -> None:
         self.role = role
         self.refused = refused
         self.remedy = remedy
-        who = f"The role {role}" if role else "The role of this connection"
-        super().__init__(f"{who} may not do this: {refused}. {remedy}")
+        who = f"the role {role}" if role else "the role of this connection"
+        super().__init__(f"{place} does not let {who} do this: {refused}. {remedy}")
 
 
 class RolesUnfit(PenstockError):
@@ -483,13 +493,20 @@ class JobConflict(PenstockError):
 class StartTimeout(PenstockError, TimeoutError):
     """A worker could not take its lease in time."""
 
-    def __init__(self, worker: str, seconds: float, cause: BaseException | None) -> None:
+    def __init__(
+        self,
+        worker: str,
+        seconds: float,
+        cause: BaseException | None,
+        *,
+        place: str = SOME_DATABASE,
+    ) -> None:
         self.worker = worker
         self.seconds = seconds
-        why = str(cause or "") or "the database did not answer"
+        why = str(cause or "") or "no answer came"
         super().__init__(
-            f"Worker {worker} has no lease after {seconds:g} s: {why.rstrip('.')}. Start it again "
-            "when the database takes writes; `penstock work` waits for that."
+            f"{place} gave worker {worker} no lease within {seconds:g} s: {why.rstrip('.')}. Start "
+            "it again when the database takes writes; `penstock work` waits for that."
         )
 
 

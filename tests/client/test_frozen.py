@@ -363,6 +363,7 @@ async def test_a_start_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
         assert took <= LIMIT + stopping.leave + MARGIN
         assert isinstance(error, StartTimeout)
         assert str(error.__cause__) == f"no answer within {LIMIT:g} s"
+        assert "penstock on the local socket gave worker" in str(error)
         await app.close()
 
 

@@ -129,7 +129,7 @@ async def test_a_lock_that_lasts_is_named_with_its_holder(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     pid = await connection.fetchval("SELECT pg_backend_pid()")
-    async with connection.transaction(), Penstock(database.url, call_timeout=1.0) as app:
+    async with connection.transaction(), Penstock(database.url, call_timeout=5.0) as app:
         await connection.execute(VACUUM_LOCK)
         with pytest.raises(DatabaseBusy) as told:
             await app.set_retention("failed", 90)

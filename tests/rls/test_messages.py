@@ -63,7 +63,7 @@ async def test_a_command_that_the_role_is_not_for_says_so(
 ) -> None:
     ended = Commands(tmp_path, seeded.app_url).run(*command.split())
     assert ended.returncode == 1
-    assert f"The role {APP_LOGIN} may not do this: " in ended.stderr
+    assert f" does not let the role {APP_LOGIN} do this: " in ended.stderr
     assert told in ended.stderr
 
 
@@ -88,7 +88,7 @@ async def test_calls_that_the_role_is_not_for_say_what_to_do(ground: Ground) -> 
             with pytest.raises(NotAllowed, match=APP_LOGIN):
                 await question()
         async with connected(ground.app_url) as connection, connection.transaction():
-            with pytest.raises(NotAllowed, match="The role of this connection may not"):
+            with pytest.raises(NotAllowed, match="does not let the role of this connection"):
                 await app.inside(connection).limits()
     async with Penstock(ground.worker_url, include=[greet]) as worker:
         for call in (worker.list(), worker.get("1"), worker.for_tenant("acme").enqueue(greet, "x")):

@@ -9,6 +9,7 @@ from penstock import (
     DatabaseExhausted,
     DatabaseLost,
     DatabaseReadOnly,
+    SchemaTooOld,
 )
 from penstock.service import problem
 from penstock.service.problem import from_error
@@ -39,6 +40,13 @@ def test_callers_hear_what_to_do_and_the_log_alone_which_database_it_was(
     assert {(each.status, each.kind) for each in told} == {(status, kind)}
     assert "db.internal" not in repr([(each.detail, each.about) for each in told])
     assert [record.getMessage().count("db.internal") for record in caplog.records] == [1]
+
+
+def test_callers_hear_what_the_schema_lacks_and_not_where_it_is() -> None:
+    told = from_error(SchemaTooOld("penstock", 1, 2, place="The database shop on db.internal:5432"))
+    assert (told.status, told.kind) == (503, "schema-too-old")
+    assert told.detail.startswith("The database has the schema 'penstock' at migration 1")
+    assert told.about == {"schema": "penstock", "found": 1, "needed": 2}
 
 
 def test_callers_hear_whether_it_may_have_been_done() -> None:

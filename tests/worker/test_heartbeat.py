@@ -374,7 +374,7 @@ async def test_a_worker_that_gets_no_lease_in_time_says_why(
             break
         # This machine did not get as far as the lease in that time.
         seconds *= 2
-    assert f"no lease after {seconds:g} s: division by zero" in str(caught.value)
+    assert f"no lease within {seconds:g} s: division by zero" in str(caught.value)
 
 
 async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(

@@ -87,6 +87,7 @@ class Reached:
             self.standing.role,
             "row level security is on, and it sees only what belongs to a tenant that is named",
             f"{remedy} the owner of the schema, {self.standing.owner}.",
+            place=self.app.database.place,
         )
 
 
@@ -131,7 +132,8 @@ async def reached_by(app: Penstock) -> AsyncIterator[Reached]:
             try:
                 yield Reached(app, pool, found)
             except asyncpg.InsufficientPrivilegeError as error:
-                raise NotAllowed(found.role, failures.message(error), found.remedy) from error
+                refused, place = failures.message(error), app.database.place
+                raise NotAllowed(found.role, refused, found.remedy, place=place) from error
 
 
 async def _standing(app: Penstock) -> Standing:
@@ -142,7 +144,7 @@ async def _standing(app: Penstock) -> Standing:
     finally:
         await connection.close()
     if found is None:
-        raise SchemaMissing(app.database.schema)
+        raise SchemaMissing(app.database.schema, place=app.database.place)
     return found
 
 
@@ -199,7 +201,7 @@ def plain_errors(database: Database) -> Iterator[None]:
         if isinstance(error, BrokenPipeError | PenstockError):
             raise
         if failures.is_schema_missing(error):
-            raise SchemaMissing(database.schema) from error
+            raise SchemaMissing(database.schema, place=database.place) from error
         raise _explained(database.place, error) from error
 
 

@@ -13,7 +13,7 @@ from penstock.client.as_tenant import AsTenant
 from penstock.client.link import TRY_AGAIN, Link
 from penstock.client.waiting import LOOK_GRACE, NotSeen, until
 from penstock.errors import NotAllowed, PenstockError, SchemaMissing, TenantMissing
-from penstock.store import Executor, Store, failures, is_in_transaction, refusal
+from penstock.store import Executor, Store, failures, is_in_transaction
 from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.refusals import refused
 from penstock.tasks.options import limit_key
@@ -164,7 +164,7 @@ class Asking:
         if failures.is_state(error, failures.TENANT_MISSING):
             return TenantMissing()
         if failures.is_schema_missing(error):
-            return SchemaMissing(self.store.schema)
+            return SchemaMissing(self.store.schema, place=self._link.database.place)
         return None
 
     async def _refusal(self, error: Exception) -> NotAllowed:
@@ -173,7 +173,7 @@ class Asking:
         if self._connection is None:
             with suppress(Exception):  # it may be the very connection that is refused
                 on = await self._link.pool()
-        return await refusal(error, self.store.schema, on)
+        return await self._link.refusal(error, on)
 
 
 class Questions(Adapter):

@@ -14,7 +14,7 @@ from penstock.client.embedded_hold import hold_embedded
 from penstock.client.tracing import Tracing
 from penstock.config import Database
 from penstock.embedded import Hold
-from penstock.errors import DatabaseLost, PenstockError, SchemaMissing
+from penstock.errors import DatabaseLost, NotAllowed, PenstockError, SchemaMissing
 from penstock.events import Events
 from penstock.forks import begins_anew
 from penstock.store import (
@@ -253,10 +253,10 @@ class Link:
 
     async def _check(self, connection: Executor) -> None:
         try:
-            await migrate.check(connection, self.database.schema)
+            await migrate.check(connection, self.database.schema, self.database.place)
         except Exception as error:
             if failures.is_refused(error):
-                raise await refusal(error, self.database.schema, connection) from error
+                raise await self.refusal(error, connection) from error
             raise
 
     async def _start_embedded(self) -> None:
@@ -296,12 +296,16 @@ class Link:
     def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
         """The error of ours for one of the driver's; None for what says enough itself."""
         if failures.is_schema_missing(error):
-            return SchemaMissing(self.store.schema)
+            return SchemaMissing(self.store.schema, place=self.database.place)
         if (refused := database_error(error, self.database.place)) is not None:
             return refused
         if failures.is_lost(error):
             return self.lost(error, doubt, is_sent=is_sent)
         return None
+
+    async def refusal(self, error: BaseException, on: Executor | None = None) -> NotAllowed:
+        """What the role may not do; `on` is where the same role can still be asked."""
+        return await refusal(error, self.store.schema, self.database.place, on)
 
     def lost(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
         """A connection that broke or cannot be had; `doubt` is what follows if it was sent."""

@@ -58,7 +58,7 @@ async def lacking(
     return tuple(Lack(row["kind"], row["name"], row["privilege"]) for row in rows)
 
 
-async def check_worker(on: Executor, schema: str) -> None:
+async def check_worker(on: Executor, schema: str, place: str) -> None:
     """NotAllowed if the role lacks a right that a worker needs."""
     called, reached = worker_functions()
     tables = (CLIENT_TABLES, WORKER_TABLES)
@@ -71,7 +71,8 @@ async def check_worker(on: Executor, schema: str) -> None:
         lacks = tuple(each for each in lacks if each.kind == "schema" or each.function in called)
     if lacks:
         needs = listed(sorted({f"{each.privilege} on {each.kind} {each.name}" for each in lacks}))
-        raise NotAllowed(found.role, f"a worker needs {needs}", _remedy(lacks, found))
+        remedy = _remedy(lacks, found)
+        raise NotAllowed(found.role, f"a worker needs {needs}", remedy, place=place)
 
 
 def _remedy(lacks: Sequence[Lack], found: Standing) -> str:

@@ -10,7 +10,13 @@ import asyncpg
 
 from penstock import hosts
 from penstock.config import Database
-from penstock.errors import SchemaMissing, SchemaRenamed, SchemaTooNew, SchemaTooOld
+from penstock.errors import (
+    SOME_DATABASE,
+    SchemaMissing,
+    SchemaRenamed,
+    SchemaTooNew,
+    SchemaTooOld,
+)
 from penstock.migrate import ledger
 from penstock.migrate import rls as security
 from penstock.migrate.compatibility import serves_us
@@ -62,7 +68,7 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
     await ledger.lock(connection, schema)
     applied = [each.number for each in await ledger.applied(connection, schema)]
     if to is None and max(applied, default=0) > newest():
-        await _check_version(connection, schema)
+        await _check_version(connection, schema, SOME_DATABASE)
         return []
     steps = plan(applied, to, schema)
     if any(step.direction == "up" for step in steps):
@@ -113,21 +119,21 @@ async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstoc
         return await security.is_on(connection, schema)
 
 
-async def check(connection: Executor, schema: str = "penstock") -> None:
+async def check(connection: Executor, schema: str = "penstock", place: str = SOME_DATABASE) -> None:
     """Raise if this version cannot work with the database's schema, and say what to do."""
-    await _check_version(connection, schema)
+    await _check_version(connection, schema, place)
     if (former := await former_name(connection, schema)) is not None:
-        raise SchemaRenamed(schema, former)
+        raise SchemaRenamed(schema, former, place=place)
 
 
-async def _check_version(connection: Executor, schema: str) -> None:
+async def _check_version(connection: Executor, schema: str, place: str) -> None:
     found = max((each.number for each in await ledger.applied(connection, schema)), default=0)
     if found == 0:
-        raise SchemaMissing(schema)
+        raise SchemaMissing(schema, place=place)
     if found < newest():
-        raise SchemaTooOld(schema, found, newest())
+        raise SchemaTooOld(schema, found, newest(), place=place)
     if found > newest() and not await serves_us(connection, schema):
-        raise SchemaTooNew(schema, found, newest())
+        raise SchemaTooNew(schema, found, newest(), place=place)
 
 
 @asynccontextmanager

@@ -194,8 +194,14 @@ def from_error(error: errors.PenstockError) -> Problem:
         return _of_database(error, status)
     field = getattr(error, "field", None) or getattr(error, "setting", None)
     fields = [(str(field), str(error))] if field and status == 422 else []
-    plain = {name: value for name, value in vars(error).items() if isinstance(value, PLAIN)}
-    return Problem(status, _kind(type(error).__name__), str(error), fields=fields, about=plain)
+    plain = {
+        name: value
+        for name, value in vars(error).items()
+        if isinstance(value, PLAIN) and not name.startswith("_")
+    }
+    # Where the database is, is for those who run the service.
+    detail = error.anywhere if isinstance(error, errors.SchemaError) else str(error)
+    return Problem(status, _kind(type(error).__name__), detail, fields=fields, about=plain)
 
 
 def from_driver(error: Exception, place: str) -> Problem | None:

@@ -52,7 +52,7 @@ class Readiness:
         try:
             return await self._ask()
         except SchemaError as error:
-            return str(error)
+            return error.anywhere
         except Exception as error:
             self._answers = _is_refusal(error)
             if time.monotonic() >= until:

@@ -65,7 +65,9 @@ async def standing(on: Executor, schema: str) -> Standing | None:
     return None if row is None else Standing(schema=schema, **dict(row))
 
 
-async def refusal(error: BaseException, schema: str, on: Executor | None = None) -> NotAllowed:
+async def refusal(
+    error: BaseException, schema: str, place: str, on: Executor | None = None
+) -> NotAllowed:
     """A refusal of Postgres' in words. `on` is where the same role can still be asked."""
     refused = failures.message(error)
     found = None
@@ -79,5 +81,6 @@ async def refusal(error: BaseException, schema: str, on: Executor | None = None)
             refused,
             f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
             "the rest is for the owner of the schema.",
+            place=place,
         )
-    return NotAllowed(found.role, refused, found.remedy)
+    return NotAllowed(found.role, refused, found.remedy, place=place)

@@ -149,7 +149,15 @@ class Crew:
         )
         self._fixed_info = _info(states, tenants, tasks, timetable)
         self.session = Session(
-            url, pool, store, health, events, liveness, worker=name, info=self._info
+            url,
+            pool,
+            store,
+            health,
+            events,
+            liveness,
+            place=link.database.place,
+            worker=name,
+            info=self._info,
         )
         self.limiter = Limiter(
             pool,

@@ -34,6 +34,7 @@ class Session(Service):
         events: Events,
         liveness: Liveness,
         *,
+        place: str,
         worker: str,
         info: Callable[[], dict[str, Any]],
     ) -> None:
@@ -43,6 +44,7 @@ class Session(Service):
         self._store = store
         self._events = events
         self._liveness = liveness
+        self._place = place
         self._worker = worker
         self._info = info
         self._heartbeat: Heartbeat | None = None
@@ -129,7 +131,7 @@ class Session(Service):
             why = self.trouble
             if why is None or not str(why):
                 why = TimeoutError(f"no answer within {limit:g} s")
-            raise StartTimeout(self._worker, limit, why) from why
+            raise StartTimeout(self._worker, limit, why, place=self._place) from why
 
     def doubt(self) -> None:
         """A claim's answer was lost: it may own jobs that nobody here knows."""

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events
 from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
-from penstock.store import failures, refusal
+from penstock.store import failures
 from penstock.tasks import Registry, Timetable
 from penstock.worker.crew import Crew
 from penstock.worker.drain import run_dry
@@ -133,7 +133,8 @@ class Worker:
         try:
             crew.opened.start()
             await crew.opened.tried(RESOURCES_WAIT)
-            check = partial(check_worker, self._pool, self._link.store.schema)
+            schema, place = self._link.store.schema, self._link.database.place
+            check = partial(check_worker, self._pool, schema, place)
             await self._in_time(check, left())
             await self._in_time(crew.rulebook.read, left())
             for service in crew.services:
@@ -178,12 +179,13 @@ class Worker:
                 raise refusal from None
             start_wait = self._liveness.start_wait
             late = TimeoutError(f"no answer within {start_wait:g} s")
-            raise StartTimeout(self.name, start_wait, late) from late
+            place = self._link.database.place
+            raise StartTimeout(self.name, start_wait, late, place=place) from late
 
     async def _told(self, error: BaseException) -> PenstockError | None:
         """The error of ours for what the database refuses, or does not answer, at the start."""
         if failures.is_refused(error):
-            return await refusal(error, self._link.store.schema, self._pool)
+            return await self._link.refusal(error, self._pool)
         if isinstance(error, Exception):
             return self._link.explained(error, TRY_AGAIN, is_sent=False)
         return None
