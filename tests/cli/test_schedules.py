@@ -63,6 +63,24 @@ def test_a_schedule_is_made_changed_run_and_removed(run: Run) -> None:
     assert "There is no schedule 'hello'" in said(run("remove hello"), 3)
 
 
+def test_what_a_change_does_not_name_stays(run: Run) -> None:
+    args = '{"name": "Ada"}'
+    run("set hello --task shop.greet --every 10m --queue slow --tenant acme --args", args)
+
+    def seen(*change: str) -> tuple[Any, ...]:
+        found = document(run("set hello --json", *change))
+        return found["task"], found["queue"], found["tenant"], found["args"]
+
+    assert seen("--priority", "3") == ("shop.greet", "slow", "acme", {"name": "Ada"})
+    assert seen("--task", "shop.greet", "--queue", "q") == (
+        *("shop.greet", "q", "acme"),
+        {"name": "Ada"},
+    )
+    assert seen("--args", '{"name": "Bo"}') == ("shop.greet", "q", "acme", {"name": "Bo"})
+    assert seen("--task", "shop.part") == ("shop.part", "q", "acme", {"name": "Bo"})
+    assert "give --task as well" in said(run("set other --every 10m --queue q"), 2)
+
+
 def test_the_list_says_what_each_does_and_what_is_the_matter(run: Run, nightly: None) -> None:
     run("set hello --task shop.greet --every 10m")
     run("pause hello")

@@ -53,7 +53,9 @@ def in_code(what: str, cell: str) -> set[str]:
         return words(set(Options.__struct_fields__))
     call = getattr(Penstock, re.findall(r"`(\w+)`", cell)[0])
     own = {"paused"} if what == "a queue" else set()
-    return words(set(signature(call).parameters) - NAMING | own)
+    # Elsewhere a schedule keeps whatever is not named.
+    naming = NAMING | {"keep"} if what == "a schedule" else NAMING
+    return words(set(signature(call).parameters) - naming | own)
 
 
 def by_command(cell: str) -> set[str]:

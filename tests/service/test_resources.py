@@ -1,12 +1,13 @@
 """Batches, workflows, dead letters, schedules, queues, lanes, limits, workers, events over HTTP."""
 
+import json
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
 
-from penstock import Penstock, Workflow
+from penstock import Penstock, Unique, Workflow
 from tests.fixtures.dead import dead
 from tests.fixtures.worker import worker_of
 
@@ -117,6 +118,62 @@ async def test_a_schedule_is_made_changed_run_paused_and_removed(http: httpx.Asy
     assert (await http.delete("/schedule", params=name)).json() == {"removed": True}
     gone = await http.get("/schedule", params=name)
     assert (gone.status_code, gone.json()["type"]) == (404, "urn:penstock:schedule-not-found")
+
+
+async def stored_request(app: Penstock, name: str) -> Any:
+    """What a schedule enqueues, as its row has it."""
+    pool = await app.pool()
+    return json.loads(
+        await pool.fetchval("SELECT request::text FROM penstock.schedule WHERE name = $1", name)
+    )
+
+
+async def test_what_a_change_of_a_schedule_leaves_out_stays(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    options = {"queue": "mail", "priority": 7, "tags": ["a"], "meta": {"k": 1}, "timeout": 5.0}
+    whole = {"task": "greet", "args": {"name": "Ada"}, "cron": "0 6 * * *", "options": options}
+    name = {"name": "daily"}
+
+    async def change(**changes: Any) -> dict[str, Any]:
+        before = await stored_request(app, "daily")
+        answer = await http.put("/schedule", params=name, json=changes)
+        assert answer.status_code == 200, answer.text
+        after = await stored_request(app, "daily")
+        parts = sorted(before.keys() | after.keys())
+        return {part: after.get(part) for part in parts if before.get(part) != after.get(part)}
+
+    assert (await http.put("/schedule", params=name, json=whole)).status_code == 200
+    by_another = {"x-name": "another"}
+    assert await change(task="greet") == {}
+    assert await change(options={"priority": 3}) == {"priority": 3}
+    assert await change(task="greet", options={"priority": None}) == {"priority": None}
+    assert await change(args={"name": "Bo"}) == {"args": {"name": "Bo"}}
+    assert await change(cron="0 7 * * *") == {}
+    http.headers.update(by_another)
+    assert await change(options={"tags": ["b"]}) == {"tags": ["b"]}
+    assert await change(args={"name": "Cy"}) == {"args": {"name": "Cy"}, "requested_by": "another"}
+
+    for wrong in ({"args": {"name": 1}}, {"task": "unknown"}, {"options": {"priority": 1000}}):
+        assert (await http.put("/schedule", params=name, json=wrong)).status_code == 422
+    new = await http.put("/schedule", params={"name": "new"}, json={"args": {"name": "A"}})
+    assert (new.status_code, new.json()["fields"][0]["field"]) == (422, "task")
+
+
+async def test_a_change_of_a_schedule_s_options_leaves_what_code_alone_can_say(
+    app: Penstock, http: httpx.AsyncClient
+) -> None:
+    greet = app.tasks.get("greet").options(
+        limits=["mail:{name}"], unique=Unique(key="{name}"), tenant="acme"
+    )
+    await app.set_schedule("hourly", greet.prepare("Ada"), every=3600)
+    before = await stored_request(app, "hourly")
+
+    answer = await http.put(
+        "/schedule", params={"name": "hourly"}, json={"options": {"queue": "slow"}}
+    )
+    assert answer.json()["tenant"] == "acme"
+    assert await stored_request(app, "hourly") == {**before, "queue": "slow"}
 
 
 async def test_queues_and_lanes_are_set_and_listed(http: httpx.AsyncClient) -> None:

@@ -39,15 +39,13 @@ class What:
     tenant: Annotated[str | None, _option("Whose jobs they are.")] = None
 
     def options(self) -> dict[str, Any]:
-        """The options that are given, of which none makes sense without a task."""
+        """Those that are given."""
         given = {"queue": self.queue, "priority": self.priority, "tenant": self.tenant}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        if self.task is None and (chosen or self.args is not None or self.app is not None):
-            raise typer.BadParameter(
-                "--args, --app, --queue, --priority and --tenant say how a task is enqueued: "
-                "give --task as well"
-            )
-        return chosen
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def is_given(self) -> bool:
+        return self.task is not None or self.args is not None or bool(self.options())
 
 
 @dataclass(frozen=True)
@@ -132,10 +130,10 @@ def set_schedule(*, name: Name, when: When, what: What, where: Where, output: Ou
     """
     from penstock.cli.scheduling import change
 
-    changes, options = when.changes(), what.options()
-    if not changes and what.task is None:
+    changes = when.changes()
+    if not changes and not what.is_given:
         raise typer.BadParameter("nothing is to change: give at least one setting")
-    asyncio.run(change(name, changes, what, options, where, output))
+    asyncio.run(change(name, changes, what, where, output))
 
 
 @app.command("pause", cls=Command)

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import typer
 
+from penstock.app import Penstock
 from penstock.cli.enqueueing import reached_making
 from penstock.cli.given import user
 from penstock.cli.opening import reached
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.requests import object_from
+from penstock.cli.requests import MakeRequest, by_name, object_from
 from penstock.cli.schedules import What
 from penstock.cli.screens import schedules as screen
 from penstock.cli.where import Where
 from penstock.client import Schedule
 from penstock.errors import ScheduleNotFound
 from penstock.insights import WorkerInsight
+from penstock.store.enqueue import untouched
 
 
 async def show_all(after: str | None, limit: int, where: Where, output: Output) -> None:
@@ -45,18 +48,39 @@ async def change(
     name: str,
     changes: dict[str, Any],
     what: What,
-    options: dict[str, Any],
     where: Where,
     output: Output,
 ) -> None:
     async with reached_making(what.app, where) as (queue, make):
-        if what.task is not None:
-            arguments = object_from(what.args or "{}", "What is given as arguments")
-            changes["what"] = make(what.task, arguments, options)
+        if what.is_given:
+            changes |= _request(what, await _present(queue.app, name), make)
         found = await queue.for_owner().app.set_schedule(name, **changes, by=user())
         workers = await queue.insights.workers()
     _remark_on(found, workers)
     output.show(found, lambda: screen.sentence(found))
+
+
+def _request(what: What, now: Schedule | None, make: MakeRequest) -> dict[str, Any]:
+    """What a schedule is to enqueue, and which parts of what it enqueues now stay."""
+    task = what.task or (now.task if now else None)
+    if task is None:
+        raise typer.BadParameter("there is no such schedule yet: give --task as well")
+    if now is not None and task == now.task and what.args is None:
+        kept = untouched(what.options(), is_other_call=False)
+        # The arguments are as they were stored, perhaps for an earlier version of the task.
+        return {"what": by_name(task, now.args, what.options()), "keep": kept}
+    arguments = now.args if now else {}
+    if what.args is not None:
+        arguments = object_from(what.args, "What is given as arguments")
+    kept = untouched(what.options(), is_other_call=True)
+    return {"what": make(task, arguments, what.options()), "keep": kept}
+
+
+async def _present(app: Penstock, name: str) -> Schedule | None:
+    try:
+        return await app.get_schedule(name)
+    except ScheduleNotFound:
+        return None
 
 
 async def pause(name: str, where: Where, output: Output) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from types import EllipsisType
@@ -16,7 +16,7 @@ from penstock.client.asking import Asking
 from penstock.client.enqueued import Enqueued
 from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
 from penstock.job import State
-from penstock.store.enqueue import stored_form
+from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
 from penstock.tasks import CatchUp, Overlap, Request, Task
 from penstock.tasks import schedule as checked
@@ -101,9 +101,13 @@ class ScheduleCalls(Asking):
         overlap: Overlap | EllipsisType = ...,
         catch_up: CatchUp | EllipsisType = ...,
         on_start: bool | EllipsisType = ...,
+        keep: Collection[str] = (),
         by: str | None = None,
     ) -> Schedule:
         """Change a schedule, or make one; what is not given stays as it is.
+
+        A request is replaced as a whole, except for what is to `keep` of an earlier one: `args`,
+        or options by their names.
 
             await app.set_schedule("nightly", cron="0 4 * * *")
             await app.set_schedule("import:acme", load.options(tenant="acme").prepare(7), every=600)
@@ -124,6 +128,8 @@ class ScheduleCalls(Asking):
         )
         if not changes:
             raise TypeError("Nothing is to change: give at least one setting.")
+        if "request" in changes and keep:
+            changes["keep"] = _kept(keep)
         actor = self._actor(by)
         if not await self._ask(lambda on: Schedules(self.store).change(on, name, changes, actor)):
             raise await self._not_found(name)
@@ -217,6 +223,16 @@ def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
     if every is not ...:
         changes |= {"every": checked_every(every), "cron": None}
     return changes
+
+
+def _kept(parts: Collection[str]) -> list[str]:
+    """The parts of a stored request, checked."""
+    chosen = set(parts)
+    if "args" in chosen:
+        chosen.add("args_version")
+    if unknown := chosen - REQUEST_PARTS:
+        raise BadArgument("keep", sorted(unknown), f"some of {', '.join(sorted(REQUEST_PARTS))}")
+    return sorted(chosen)
 
 
 def _schedule(row: dict[str, Any]) -> Schedule:

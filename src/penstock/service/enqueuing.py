@@ -17,23 +17,16 @@ from penstock.errors import (
 from penstock.service.caller import Caller, requester
 from penstock.service.models.jobs import NewJob, OptionsBody
 from penstock.service.problem import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem
-from penstock.tasks import Request
+from penstock.tasks import Request, Task
+from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 
 def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") -> Request[Any]:
     """The request; a Problem names each field that does not fit, below `place`."""
-    try:
-        task = app.tasks.get(given.task)
-    except UnknownTask as error:
-        raise _misfit({"task": str(error)}, place) from error
+    task = _task(app, given.task, place)
     if wrong := task.arguments.parameters.misfits(given.args):
         raise _misfit({f"args.{name}": told for name, told in wrong.items()}, place)
-    try:
-        options = task.options(**_values(given.options, caller))
-    except PayloadTooLarge:
-        raise
-    except (ConfigError, PayloadRefused) as error:
-        raise _misfit(dict([_option(error)]), place) from error
+    options = _with_options(task, given.options, caller, place)
     try:
         return options.prepare(**given.args)
     except PayloadTooLarge:
@@ -42,6 +35,33 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
         raise _misfit({f"args.{error.field}": error.problem}, place) from error
     except (ArgumentsDoNotFit, TypeError) as error:
         raise _misfit({"args": str(error)}, place) from error
+
+
+def request_with_args(
+    app: Penstock, task: str, args: dict[str, Any], options: OptionsBody, caller: Caller
+) -> Request[Any]:
+    """A request with arguments as they were stored, perhaps for an earlier version of the task."""
+    known = _with_options(_task(app, task, ""), options, caller, "")
+    text = encode_object(args, ARGS_LIMIT)
+    return Request(known.name, text, known.settings.args_version, known.defaults)
+
+
+def _task(app: Penstock, name: str, place: str) -> Task[..., Any]:
+    try:
+        return app.tasks.get(name)
+    except UnknownTask as error:
+        raise _misfit({"task": str(error)}, place) from error
+
+
+def _with_options(
+    task: Task[..., Any], options: OptionsBody, caller: Caller, place: str
+) -> Task[..., Any]:
+    try:
+        return task.options(**_values(options, caller))
+    except PayloadTooLarge:
+        raise
+    except (ConfigError, PayloadRefused) as error:
+        raise _misfit(dict([_option(error)]), place) from error
 
 
 def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -118,6 +118,23 @@ _PLAIN_FIELDS = (
     *("subject", "requested_by", "tags"),
 )
 _JSON_FIELDS = ("meta", "retry")
+
+# What a stored request is made of, beside its task.
+REQUEST_PARTS = frozenset(
+    {*_PLAIN_FIELDS, *_JSON_FIELDS, "args", "args_version", "timeout", "unique", "tenant"}
+)
+# Keys of limits and a unique key may be made of arguments. Who asks is asked to run just these.
+_PARTS_OF_ARGS = frozenset({"args", "args_version", "limits", "unique", "requested_by"})
+
+
+def untouched(given: Collection[str], *, is_other_call: bool) -> frozenset[str]:
+    """The parts of a stored request that stay if only the `given` ones are set.
+
+    `is_other_call` says that it gets another task or other arguments.
+    """
+    kept = REQUEST_PARTS - set(given)
+    return kept - _PARTS_OF_ARGS if is_other_call else kept
+
 
 # The SQL's default for a timeout is none, so that hand-made jobs are not cut off.
 _SQL_DIFFERS = frozenset({"timeout"})

@@ -8,17 +8,20 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
+from penstock.app import Penstock
 from penstock.client import Enqueued, Fire, Schedule
 from penstock.client.answers import Removed
+from penstock.errors import ScheduleNotFound
 from penstock.service.answers import as_json
 from penstock.service.caller import Caller
-from penstock.service.enqueuing import request_from
+from penstock.service.enqueuing import request_from, request_with_args
 from penstock.service.models.jobs import NewJob, OptionsBody
 from penstock.service.models.settings import ScheduleBody
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Keeper, Overseer, wiring_of
 from penstock.service.wording import worded
+from penstock.store.enqueue import untouched
 
 router = APIRouter(tags=["schedules"])
 
@@ -78,31 +81,50 @@ async def get_schedule(name: Name, request: Request, caller: Overseer) -> Respon
 async def set_schedule(
     name: Name, given: ScheduleBody, request: Request, caller: Keeper
 ) -> Response:
-    """Change a schedule, or make one; what is left out stays."""
+    """Change a schedule, or make one; what is left out stays.
+
+    So do options that are left out, while `args` are replaced as a whole; null takes an option
+    back to what the task says. Another task, or other arguments, makes it a request of yours.
+    """
     app = wiring_of(request).app
     values: dict[str, Any] = {
         field: value
         for field in given.model_fields_set - {"task", "args", "options"}
         if (value := getattr(given, field)) is not None
     }
-    if given.task is not None:
-        values["what"] = _wanted(request, given, caller)
-    elif given.args is not None or given.options is not None:
-        told = "is required with args or options"
-        raise Problem(422, "does-not-fit", f"task {told}", fields=[("task", told)])
+    if (given.task, given.args, given.options) != (None, None, None):
+        values["what"], values["keep"] = await _wanted(request, name, given, caller)
     if not values:
         raise Problem(422, "does-not-fit", "Nothing is to change.")
     return as_json(await app.set_schedule(name, **values, by=caller.name))
 
 
-def _wanted(request: Request, given: ScheduleBody, caller: Caller) -> Any:
-    assert given.task is not None
-    options = given.options or OptionsBody()
-    job = NewJob(task=given.task, args=given.args or {}, options=options)
+async def _wanted(
+    request: Request, name: str, given: ScheduleBody, caller: Caller
+) -> tuple[Any, frozenset[str]]:
+    """What the schedule is to enqueue, and which parts of what it enqueues now stay."""
     wiring = wiring_of(request)
-    wanted = request_from(wiring.app, job, caller)
+    now = await _present(wiring.app, name)
+    task = given.task or (now.task if now else None)
+    if task is None:
+        told = "is required for a new schedule"
+        raise Problem(422, "does-not-fit", f"task {told}", fields=[("task", told)])
+    options = given.options or OptionsBody()
+    is_other_call = now is None or task != now.task or given.args is not None
+    args = given.args if given.args is not None else (now.args if now else {})
+    if is_other_call:
+        wanted = request_from(wiring.app, NewJob(task=task, args=args, options=options), caller)
+    else:
+        wanted = request_with_args(wiring.app, task, args, options, caller)
     wiring.queue_names.expect_room([wanted], caller)
-    return wanted
+    return wanted, untouched(options.model_fields_set, is_other_call=is_other_call)
+
+
+async def _present(app: Penstock, name: str) -> Schedule | None:
+    try:
+        return await app.get_schedule(name)
+    except ScheduleNotFound:
+        return None
 
 
 @router.post("/schedule/pause", status_code=204, responses=READ)

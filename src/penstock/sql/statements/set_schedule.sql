@@ -1,10 +1,16 @@
 -- Change a schedule: what is given ($2), while the rest stays. A new one needs a request and a cron or an interval:
--- without them nothing is made, and nothing comes back.
+-- without them nothing is made, and nothing comes back. Of the request of one that there is, the parts in `keep` stay.
 WITH changed AS (
     UPDATE :"schema".schedule AS s
        SET (tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request) = (
-               SELECT n.tenant, n.cron, n.every, n.timezone, n.jitter, n.overlap, n.catch_up, n.on_start, n.request
-                 FROM jsonb_populate_record(s, $2::text::jsonb) AS n),
+               SELECT CASE WHEN k.parts ? 'tenant' THEN s.tenant ELSE n.tenant END,
+                      n.cron, n.every, n.timezone, n.jitter, n.overlap, n.catch_up, n.on_start,
+                      (SELECT coalesce(jsonb_object_agg(p.name, p.value), '{}')
+                         FROM (SELECT e.key AS name, e.value FROM jsonb_each(n.request) AS e WHERE NOT k.parts ? e.key
+                               UNION ALL
+                               SELECT e.key, e.value FROM jsonb_each(s.request) AS e WHERE k.parts ? e.key) AS p)
+                 FROM jsonb_populate_record(s, $2::text::jsonb) AS n,
+                      coalesce($2::text::jsonb -> 'keep', '[]') AS k (parts)),
            edited_at = CASE WHEN s.declared IS NOT NULL THEN statement_timestamp() END
      WHERE s.name = $1::text
     RETURNING s.name, s.tenant
@@ -19,7 +25,7 @@ WITH changed AS (
     RETURNING name, tenant
 ), noted AS (
     INSERT INTO :"schema".audit (actor, action, tenant, target, detail)
-    SELECT coalesce($3::text, session_user), 'set_schedule', c.tenant, c.name, $2::text::jsonb - 'request'
+    SELECT coalesce($3::text, session_user), 'set_schedule', c.tenant, c.name, $2::text::jsonb - ARRAY['request', 'keep']
       FROM (SELECT name, tenant FROM changed UNION ALL SELECT name, tenant FROM made) AS c
 )
 SELECT name FROM changed UNION ALL SELECT name FROM made;
