@@ -5,7 +5,7 @@ from msgspec.structs import asdict
 
 from penstock import ConfigError
 from penstock_apps.knowledge.environment import check
-from penstock_apps.knowledge.settings import PREFIX, Settings
+from penstock_apps.knowledge.settings import MB, PREFIX, Settings
 from penstock_apps.knowledge.storage import Storage
 
 NUMBERS = sorted(
@@ -94,3 +94,22 @@ def test_short_secret_is_refused_at_start_and_never_shown() -> None:
     settings = Settings.of({f"{PREFIX}LINK_SECRET": "a secret of many bytes"})
     assert settings.link_secret == "a secret of many bytes"
     assert "a secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "seconds"),
+    [
+        (0, {}, 120),
+        (MB, {}, 240),
+        (4 * MB, {}, 3600),
+        (0, {"EXTRACT_LEAST_SECONDS": "0"}, 1),
+        (MB, {"EXTRACT_LEAST_SECONDS": "5", "EXTRACT_SECONDS_PER_MB": "2"}, 7),
+        (0, {"EXTRACT_SECONDS": "60"}, 3600),
+        (0, {"EXTRACT_SECONDS": "0"}, 3600),
+    ],
+)
+def test_a_document_may_take_longer_the_larger_it_is(
+    size: int, given: dict[str, str], seconds: float
+) -> None:
+    settings = Settings.of({PREFIX + name: value for name, value in given.items()})
+    assert settings.timeout(size) == seconds

@@ -146,16 +146,13 @@ class Intake:
         self._wanted += wanted
 
     def _request(self, wanted: Wanted) -> Request[Any]:
-        is_large = wanted.size > self._library.shop.settings.large_bytes
-        task = tasks.ingest_large if is_large else tasks.ingest
-        request: Request[Any] = task.options(
+        return tasks.bring(
+            self._library.shop.settings,
+            wanted,
             tenant=self._library.tenant,
-            subject=f"document:{wanted.id}",
             priority=self._priority,
-            max_attempts=self._library.shop.settings.attempts,
             requested_by=self._library.requested_by,
-        ).prepare(wanted.id, wanted.version)
-        return request
+        )
 
     async def retry(self, most: int) -> list[Wanted]:
         """Write some documents down again that did not go in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ ALONE = "default"
 # A shorter one can be guessed from a link.
 SHORTEST_SECRET = 16
 MEMORY = "at least 64MB, such as 512MB or 2GB"
+
+# What a job may take that has no limit of its own.
+LONGEST_JOB = 3600.0
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0, le=1e6)]
@@ -57,7 +61,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     inflated_bytes: Count = 1024 * MB
     characters: Count = 50_000_000
     extract_memory: str = "1GB"
+    # To bring a document in may take `extract_least_seconds` and so many more for each MB of it, up
+    # to `extract_seconds`; 0 of these is no limit, whatever the others say.
     extract_seconds: Amount = 600.0
+    extract_least_seconds: Amount = 120.0
+    extract_seconds_per_mb: Amount = 120.0
     # A document whose job fails is tried again after `retry_seconds`, then after twice as long each
     # time, up to `retry_most_seconds`, until `attempts` have failed.
     attempts: Annotated[int, Meta(ge=1, le=1_000)] = 5
@@ -113,6 +121,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         return Process(
             memory=self.extract_memory, time=self.extract_seconds or None, deaths=self.deaths
         )
+
+    def timeout(self, size: int) -> float:
+        """How long the job of a document of so many bytes may take."""
+        seconds = ceil(self.extract_least_seconds + self.extract_seconds_per_mb * size / MB)
+        # The child process of one that may take the most is ended before its job's time is up.
+        return max(1, seconds) if seconds < self.extract_seconds else LONGEST_JOB
 
     @property
     def plans(self) -> frozenset[str]:

@@ -95,9 +95,17 @@ class Bringing:
             inflated=settings.inflated_bytes,
             characters=settings.characters,
         )
-        return await asyncio.to_thread(
-            extract, path, self._work.path, limits=limits, media_type=self._work.media_type
+        reading = asyncio.ensure_future(
+            asyncio.to_thread(
+                extract, path, self._work.path, limits=limits, media_type=self._work.media_type
+            )
         )
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            # Nobody can stop a thread: if it does not end in time, the child process is ended.
+            await asyncio.wait([reading])
+            raise
 
     async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Brought:
         pieces = split(extracted, edition.recipe.chunking)

@@ -115,6 +115,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                     tenant=tenant,
                     subject=f"document:{each.id}",
                     max_attempts=shop.settings.attempts,
+                    timeout=shop.settings.timeout(each.size),
                     idempotency_key=f"knowledge:{batch}:{each.id}",
                     requested_by=ctx.job.requested_by,
                 ).prepare(each.id, each.version, edition)

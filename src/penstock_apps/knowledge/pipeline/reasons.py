@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock import Job, PenstockError, Process
+from penstock import AttemptError, Job, PenstockError, Process
 from penstock_apps.knowledge.fetch import FetchFailed
 from penstock_apps.knowledge.settings import MB, Settings
 from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
@@ -36,8 +36,12 @@ def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, 
         return "cancelled", job.reason, None
     if job.last_error is None:
         return "failed", job.reason, None
-    kind, message = job.last_error.type, job.last_error.message
-    return "failed", job.reason, _told(kind, message, settings.apart) or f"{FAULT} (job {job.id})."
+    return "failed", job.reason, _told(job, job.last_error, settings.apart) or faulty(job.id)
+
+
+def faulty(job: str) -> str:
+    """What an owner reads of that which only those understand who run the service."""
+    return f"{FAULT} (job {job})."
 
 
 def told_of(error: PenstockError) -> str:
@@ -47,20 +51,22 @@ def told_of(error: PenstockError) -> str:
     return DAMAGED if isinstance(error, ObjectDamaged) else str(error)
 
 
-def _told(kind: str, message: str, limits: Process) -> str | None:
+def _told(job: Job, error: AttemptError, limits: Process) -> str | None:
+    kind = error.type
+    seconds = job.timeout if error.kind == "timeout" else limits.seconds
     if kind == "OutOfMemory" and isinstance(limits.memory, int):
         return (
             f"The file needed more than {_size(limits.memory)} of memory to read. Split it into "
             "smaller files and send those."
         )
-    if kind == "TimeLimit" and limits.seconds is not None:
+    if (kind == "TimeLimit" or error.kind == "timeout") and seconds is not None:
         return (
-            f"The file took longer than {_duration(limits.seconds)} to read. Split it into smaller "
+            f"The file took longer than {_duration(seconds)} to read. Split it into smaller "
             "files and send those."
         )
     if kind in CRASHES:
         return "The file cannot be read: its reader broke down. Save it anew and send that."
-    return message if kind in OWN else STORAGE.get(kind)
+    return error.message if kind in OWN else STORAGE.get(kind)
 
 
 def _size(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Cancel, Context, NotRetryable, Snooze, Task, Unique, task
+from penstock import Cancel, Context, NotRetryable, Request, Snooze, Task, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
@@ -18,7 +18,7 @@ from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
 from penstock_apps.knowledge.settings import Settings
-from penstock_apps.knowledge.store.documents import State, Work
+from penstock_apps.knowledge.store.documents import State, Wanted, Work
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.workshop import Workshop
 
@@ -40,6 +40,27 @@ async def ingest(ctx: Context, document: int, version: int) -> Any:
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a large document in."""
     return await _bring(ctx, document, version)
+
+
+def bring(
+    settings: Settings,
+    wanted: Wanted,
+    *,
+    tenant: str,
+    priority: int = 0,
+    requested_by: str | None = None,
+) -> Request[Any]:
+    """The job that brings a version of a document in, as long as a file of its size may take."""
+    task = ingest_large if wanted.size > settings.large_bytes else ingest
+    request: Request[Any] = task.options(
+        tenant=tenant,
+        subject=f"document:{wanted.id}",
+        priority=priority,
+        max_attempts=settings.attempts,
+        timeout=settings.timeout(wanted.size),
+        requested_by=requested_by,
+    ).prepare(wanted.id, wanted.version)
+    return request
 
 
 async def _bring(ctx: Context, document: int, version: int) -> Any:

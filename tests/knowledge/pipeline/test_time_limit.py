@@ -1,0 +1,52 @@
+"""How long a document may take grows with its size."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge.settings import MB, PREFIX
+from tests.knowledge.scene import Scene, worker_of
+
+SCAN = Path(__file__).parent.parent / "files" / "scan.png"
+
+
+async def test_time_limit_of_a_document_is_that_of_its_size(scene: Scene, library: Library) -> None:
+    await scene.add(
+        library, {"small.txt": "a", "half.txt": "b" * (MB // 2), "big.txt": "c" * 5 * MB}
+    )
+    small = (await scene.app.list(task=tasks.ingest)).jobs
+    [big] = (await scene.app.list(task=tasks.ingest_large)).jobs
+    assert sorted(job.timeout or 0 for job in small) == [121, 180]
+    assert big.timeout == 3600, "its child process is ended before, as all are"
+
+
+@pytest.fixture
+def endless_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are read by a program that takes far longer than is allowed."""
+    program = tmp_path / "bin" / "tesseract"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec sleep 50\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    for name, value in {"LEAST_SECONDS": "2", "SECONDS_PER_MB": "0"}.items():
+        monkeypatch.setenv(f"{PREFIX}EXTRACT_{name}", value)
+    monkeypatch.setenv(f"{PREFIX}ATTEMPTS", "1")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("endless_reader")
+async def test_small_file_holds_its_slot_no_longer_than_its_size_allows(
+    scene: Scene, library: Library
+) -> None:
+    receipt = await scene.add(library, {"scan.png": SCAN.read_bytes(), "a.txt": "A weir."})
+    async with worker_of(scene.app, slots=1):
+        await scene.ended(library, receipt)
+    by_path = {each.path: await library.document(each.id) for each in receipt.documents}
+    assert by_path["a.txt"].state == "completed"
+    assert by_path["scan.png"].state == "failed"
+    assert by_path["scan.png"].error == (
+        "The file took longer than 2 seconds to read. Split it into smaller files and send those."
+    )
