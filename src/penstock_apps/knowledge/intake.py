@@ -142,7 +142,8 @@ class Intake:
         ids = [each.id for each in jobs]
         note = self._library.shop.documents.note_jobs
         documents = [each.id for each in wanted]
-        await note(on, self._library.tenant, documents, ids, self._library.requested_by)
+        priorities = [self._priority_of(each) for each in wanted]
+        await note(on, self._library.tenant, documents, ids, self._library.requested_by, priorities)
         self._wanted += wanted
 
     def _request(self, wanted: Wanted) -> Request[Any]:
@@ -150,9 +151,12 @@ class Intake:
             self._library.shop.settings,
             wanted,
             tenant=self._library.tenant,
-            priority=self._priority,
+            priority=self._priority_of(wanted),
             requested_by=self._library.requested_by,
         )
+
+    def _priority_of(self, wanted: Wanted) -> int:
+        return self._priority if wanted.priority is None else wanted.priority
 
     async def retry(self, most: int) -> list[Wanted]:
         """Write some documents down again that did not go in."""

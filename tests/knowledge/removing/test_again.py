@@ -1,6 +1,7 @@
 """Retry only what failed; end what is still to come."""
 
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene, worker_of
 
 FOX = "The quick brown fox jumps over the lazy dog."
@@ -44,3 +45,23 @@ async def test_what_is_still_to_come_is_cancelled_and_can_be_retried(
     assert (await library.retry(receipt.source)).total == 2
     await scene.drain()
     assert (await library.progress(source=receipt.source)).completed == 3
+
+
+async def test_retried_documents_keep_the_priority_of_their_upload(
+    scene: Scene, library: Library
+) -> None:
+    base = await library.make_base("handbook")
+    folder = NewSource("files", "folder", key="folder")
+    for name, priority in (("urgent.pdf", 50), ("idle.pdf", -7)):
+        async with library.intake(base, folder, priority=priority) as intake:
+            await intake.add(scene.files({name: b"%PDF-1.4 broken"}))
+    await scene.drain()
+
+    for _ in range(2):
+        again = await library.retry(intake.source.id)
+        priorities = {
+            each.path: (await scene.app.get((await library.document(each.id)).job or "")).priority
+            for each in again.documents
+        }
+        assert priorities == {"urgent.pdf": 50, "idle.pdf": -7}
+        await scene.drain()

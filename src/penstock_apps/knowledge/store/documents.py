@@ -43,6 +43,7 @@ class Wanted(Struct, frozen=True):
     path: str
     version: int
     size: int
+    priority: int | None = None  # of the upload that it came with, where it is wanted again
 
 
 class Work(Struct, frozen=True):
@@ -163,9 +164,10 @@ class Documents:
         documents: Sequence[int],
         jobs: Sequence[str],
         requested_by: str | None,
+        priorities: Sequence[int],
     ) -> None:
         sql = self._sql("note_jobs")
-        await on.execute(sql, tenant, list(documents), list(jobs), requested_by)
+        await on.execute(sql, tenant, list(documents), list(jobs), requested_by, list(priorities))
 
     async def held(self, on: Connection, tenant: str, source: int) -> dict[str, Held]:
         """What a source holds, by path."""

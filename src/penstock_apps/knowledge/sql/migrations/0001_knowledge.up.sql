@@ -104,6 +104,7 @@ CREATE TABLE :"schema".document (
     job          text,
     batch        text,
     requested_by text,                            -- who asked for this version
+    priority     integer     NOT NULL DEFAULT 0,  -- of the jobs that bring it in
     kind         text,
     title        text,
     pages        integer,

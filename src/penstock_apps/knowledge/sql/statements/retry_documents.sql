@@ -6,4 +6,4 @@ UPDATE :"schema".document AS d
         SELECT o.id FROM :"schema".document AS o
          WHERE o.tenant = $1 AND o.source = $2 AND o.state IN ('failed', 'cancelled') AND o.deleted_at IS NULL
          ORDER BY o.id LIMIT $4 FOR UPDATE))
-RETURNING d.id, d.path, d.version, d.bytes
+RETURNING d.id, d.path, d.version, d.bytes, d.priority
