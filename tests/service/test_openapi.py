@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from inspect import cleandoc
 from pathlib import Path
 
 import asyncpg
@@ -120,3 +121,10 @@ async def test_the_document_names_every_answer_of_a_route_that_takes_a_body(
 
     answers = document["paths"]["/api/v1/jobs"]["post"]["responses"]
     assert {"202", "400", "401", "403", "408", "409", "413", "415", "422", "503"} <= set(answers)
+
+
+async def test_descriptions_are_not_indented(http: httpx.AsyncClient) -> None:
+    schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+
+    told = {name: schema.get("description", "") for name, schema in schemas.items()}
+    assert {name for name, words in told.items() if cleandoc(words) != words} == set()

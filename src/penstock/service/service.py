@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from contextlib import AsyncExitStack
 from functools import cache
 from itertools import chain
@@ -150,6 +151,10 @@ class Service:
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             schemas |= shapes.components()
             problem.document_common(document)
+            for schema in document["components"]["schemas"].values():
+                if "description" in schema:
+                    # A docstring's lines are indented, up to Python 3.12.
+                    schema["description"] = inspect.cleandoc(schema["description"])
             self.asgi.openapi_schema = document
         return self.asgi.openapi_schema
 
