@@ -19,10 +19,12 @@ from penstock.bench.live import Live
 from penstock.worker.process import run
 
 WIDTH = 110
+# What every change is compared with: ratios of one change after the other would multiply.
+BASE = "a959319"
 
 
 def main(
-    before: Annotated[str, typer.Option(help="The commit to compare with.", show_default=False)],
+    before: Annotated[str, typer.Option(help="The commit to compare with.")] = BASE,
     now: Annotated[
         str | None,
         typer.Option(help="Another commit instead of the files as they are.", show_default=False),

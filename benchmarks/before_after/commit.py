@@ -15,10 +15,15 @@ from benchmarks.comparison.environment import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Its name in short, and where its package can be imported from."""
+    """Its name in short, and the folder of its files."""
 
     name: str
-    source: Path
+    folder: Path
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Where its package, and the benchmarks that drive it, are imported from."""
+        return self.folder / "src", self.folder
 
 
 @contextmanager
@@ -27,18 +32,18 @@ def checked_out(revision: str) -> Iterator[Commit]:
     name = _git("rev-parse", "--short", f"{revision}^{{commit}}")
     with tempfile.TemporaryDirectory(prefix="penstock-before-") as folder:
         files = Path(folder) / "files.tar"
-        _git("archive", f"--output={files}", name, "src")
+        _git("archive", f"--output={files}", name, "src", "benchmarks")
         with tarfile.open(files) as archive:
             archive.extractall(folder, filter="data")
-        yield Commit(name, Path(folder) / "src")
+        yield Commit(name, Path(folder))
 
 
 @contextmanager
 def present() -> Iterator[Commit]:
     """The files as they are now, committed or not."""
     name = _git("rev-parse", "--short", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "src")
-    yield Commit(f"{name} with changes" if changed else name, ROOT / "src")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks")
+    yield Commit(f"{name} with changes" if changed else name, ROOT)
 
 
 def _git(*words: str) -> str:

@@ -50,7 +50,7 @@ async def measure(
 
 
 def _entrant(commit: Commit, jobs: int) -> Entrant:
-    entrant = Entrant.asked("penstock", sys.executable, commit.source)
+    entrant = Entrant.asked("penstock", sys.executable, commit.sources)
     entrant.facts = replace(entrant.facts, name=commit.name, jobs=jobs)
     return entrant
 

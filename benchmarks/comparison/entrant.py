@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,14 +29,15 @@ class Entrant:
     version: str
     python: str
     settings: Settings
-    source: Path | None = None  # where its package is imported from, if not as it is installed
+    # Where its package and what drives it are imported from, if not from here and as installed.
+    sources: tuple[Path, ...] = ()
     tried: dict[str, float] = field(default_factory=dict)  # the sweep, in jobs a second
     fault: str | None = None  # why it takes part no longer
 
     @classmethod
-    def asked(cls, key: str, interpreter: str, source: Path | None = None) -> Entrant:
+    def asked(cls, key: str, interpreter: str, sources: tuple[Path, ...] = ()) -> Entrant:
         """The peer as it describes itself; CannotInstall if it has nothing to say."""
-        command = _command(interpreter, source, key, "facts")
+        command = _command(interpreter, sources, key, "facts")
         try:
             answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
@@ -44,7 +46,7 @@ class Entrant:
         about: dict[str, Any] = json.loads(answer.stdout)
         facts = msgspec.convert(about, Facts)
         version, python = about["version"], about["python"]
-        return cls(key, interpreter, facts, version, python, facts.settings, source)
+        return cls(key, interpreter, facts, version, python, facts.settings, sources)
 
     @contextmanager
     def or_out(self, live: Live) -> Iterator[None]:
@@ -56,16 +58,19 @@ class Entrant:
             live.warn(f"{self.facts.name} is out: {self.fault}")
 
     def command(self, role: str) -> tuple[str, ...]:
-        return _command(self.interpreter, self.source, self.key, role)
+        return _command(self.interpreter, self.sources, self.key, role)
 
     def variants(self) -> list[Settings]:
         """The settings of its file, and each that the sweep tries instead."""
         return [self.facts.settings, *({**self.facts.settings, **one} for one in self.facts.tried)]
 
 
-def _command(interpreter: str, source: Path | None, key: str, role: str) -> tuple[str, ...]:
-    where = () if source is None else ("env", f"PYTHONPATH={source}")
-    return (*where, interpreter, "-m", "benchmarks.peers", key, role)
+def _command(interpreter: str, sources: tuple[Path, ...], key: str, role: str) -> tuple[str, ...]:
+    run = ("-m", "benchmarks.peers", key, role)
+    if not sources:
+        return (interpreter, *run)
+    # -P: without the folder that it is started in, which is here.
+    return ("env", f"PYTHONPATH={os.pathsep.join(map(str, sources))}", interpreter, "-P", *run)
 
 
 def spelled(settings: Settings) -> str:
