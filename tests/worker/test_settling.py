@@ -171,18 +171,25 @@ async def test_one_outcome_that_the_database_refuses_does_not_take_the_others_wi
     assert "no_13" in bad.errors[-1].message
 
 
-async def test_an_outcome_that_cannot_even_be_sent_does_not_take_the_others_with_it(
-    app: Penstock, note, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("unfit", "kind"),
+    [
+        pytest.param(13, "DataError", id="cannot be sent"),
+        pytest.param('"\\u0000"', "UntranslatableCharacterError", id="cannot be stored"),
+    ],
+)
+async def test_an_outcome_that_no_table_can_keep_fails_its_job_at_once_and_no_other(
+    app: Penstock, note, monkeypatch: pytest.MonkeyPatch, unfit: Any, kind: str
 ) -> None:
     monkeypatch.setattr(
         "penstock.worker.endings.encode_result",
-        lambda value: 13 if value == "bad" else f'"{value}"',
+        lambda value: unfit if value == "bad" else f'"{value}"',
     )
     async with worker_of(app):
         good, bad, last = [await app.enqueue(note, name) for name in ("good", "bad", "last")]
         job = await reaches(app, bad, "failed")
         assert [await app.wait(each, timeout=30) for each in (good, last)] == ["good", "last"]
-    assert (job.reason, job.errors[-1].type) == ("unsettleable", "DataError")
+    assert (job.reason, job.errors[-1].type, job.losses) == ("unsettleable", kind, 0)
 
 
 SLOW_ONCE = """

@@ -14,7 +14,7 @@ from penstock.worker import completer
 from penstock.worker.completer import REFUSED_TO_STOP_AT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, crew_of, worker_of
+from tests.fixtures.worker import asked, crew_of, reaches, worker_of
 
 REFUSE_ALL = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -32,6 +32,15 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
     FOR EACH ROW WHEN (NEW.tags = '{{bad}}' AND NEW.reason IS DISTINCT FROM 'unwritten')
     EXECUTE FUNCTION public.refuse();
 """
+REFUSE_COMPLETED = f"""
+{REFUSE_ALL}
+DROP TRIGGER refuse ON penstock.job_history;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW WHEN (NEW.state = 'completed') EXECUTE FUNCTION public.refuse();
+"""
+REFUSE_ONE_COMPLETED = REFUSE_COMPLETED.replace(
+    "NEW.state = 'completed'", "NEW.state = 'completed' AND NEW.tags = '{bad}'"
+)
 ALL_SUSPECTS = """
 CREATE FUNCTION public.suspect() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN NEW.suspect = true; RETURN NEW; END $$;
@@ -180,6 +189,48 @@ async def test_a_job_is_run_in_vain_once_for_each_time_that_the_kept_outcomes_ar
         await until(lambda: tries >= 12, what="some tries")
         # What was claimed when the worker gave in has run, too.
         assert 0 < len(slow.runs) - in_vain <= tries + REFUSED_TO_STOP_AT
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
+    app: Penstock,
+    slow: Slow,
+    connection: asyncpg.Connection,
+    errors: Callable[[], list[str]],
+    count: int,
+) -> None:
+    worker = worker_of(app, {"default": 9}, unwritten_retry=0.5)
+    async with worker:
+        jobs = await slow.running(app, worker, *(str(number) for number in range(count)))
+        await connection.execute(REFUSE_COMPLETED)
+        tries = asked(app, "settle")
+        slow.go_on.set()
+        completer = crew_of(worker).completer
+        await until(lambda: completer.unwritten and len(tries) > 9, what="some tries")
+        assert completer.is_refused is (count >= REFUSED_TO_STOP_AT)
+        assert all("the history is closed" in message for message in errors())
+        assert {(await app.get(job)).state for job in jobs} == {"running"}
+        drop = "DROP TRIGGER refuse ON penstock.job_history"
+        await until(lambda: has_run(connection, drop), what="it to be mended")
+        for number, job in enumerate(jobs):
+            assert await app.wait(job, timeout=30) == str(number)
+            assert (await app.get(job)).attempt == 1
+
+
+async def test_a_success_that_a_trigger_refuses_alone_counts_a_loss_and_is_no_failure(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(REFUSE_ONE_COMPLETED)
+    slow.go_on.set()
+    bad = await app.enqueue(slow.task.options(tags=["bad"]), "bad")
+    async with worker_of(app, {"default": 2}, unwritten_retry=0.2):
+        while not (job := await app.get(bad)).losses:
+            assert await app.wait(await app.enqueue(slow.task, "good"), timeout=30) == "good"
+        drop = "DROP TRIGGER refuse ON penstock.job_history"
+        await until(lambda: has_run(connection, drop), what="it to be mended")
+        job = await reaches(app, bad, "completed", "failed")
+    assert (job.state, job.failures) == ("completed", 0)
+    assert {error.kind for error in job.errors} == {"unwritten"}
 
 
 async def test_one_refused_outcome_keeps_no_other_job_from_being_claimed(

@@ -50,5 +50,11 @@ def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
     ]
 
 
+def outcome(settlement: Settlement) -> list[Any]:
+    """The parameters of `try_outcome.sql`."""
+    transition = settlement.transition
+    return [settlement.result, _error(transition), transition.delay]
+
+
 def _error(transition: Transition) -> str | None:
     return None if transition.error is None else msgspec.json.encode(transition.error).decode()

@@ -138,6 +138,10 @@ class Store:
     async def rules_version(self, on: Executor) -> int:
         return int(await on.fetchval(self.statement("rules_version")))
 
+    async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
+        """Raise what keeps Postgres from storing an outcome, in whatever table."""
+        await on.fetch(self.statement("try_outcome"), *settle.outcome(settlement))
+
     async def settle(
         self, on: Executor, settlements: Sequence[Settlement]
     ) -> list[tuple[int, UUID, Answer]]:

@@ -8,11 +8,12 @@ An error of a settle is one of three. The database is out of reach or takes no w
 waits until it does. The error passes, such as a deadlock: the batch is tried again. The error
 lasts: halving finds the rows that are refused.
 
-A refused row is judged by what else is written, of its own form: an outcome that ends its job goes
-into the history, any other back into the queue. If others of its form are written, the row is
-failed with the refusal as its error, or counts as a loss if not even that can be written. Until
-others show which it is, the row is kept and tried again. Once a few are refused and none is
-written, or if the error concerns all rows, the worker claims nothing until it works.
+A refused row whose result or error Postgres cannot keep in any table is failed with the refusal as
+its error. Any other is judged by what else is written of its own state: a trigger may refuse all
+jobs that are completed, and none that failed. If others of its state are written, the row counts as
+a loss, or is failed if it breaks a constraint. Until others show which it is, the row is kept and
+tried again: a success is never failed for what somebody has to mend. Once a few are refused and
+none is written, or if the error concerns all rows, the worker claims nothing until it works.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.insights import Unwritten
-from penstock.job import FINAL
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Answer, Pool, Settlement, Store, failures
@@ -37,8 +38,8 @@ logger = logging.getLogger("penstock.settle")
 BATCH = 1000
 BUSY_AGAIN = 0.05
 PASSING_TRIES = 5
-# So many rows of a form are refused and none is written: the others are not tried, and no more jobs
-# are claimed.
+# So many rows of a state are refused and none is written: the others are not tried, and no more
+# jobs are claimed.
 REFUSED_TO_STOP_AT = 3
 # The first pause before kept outcomes are tried again, as a part of the longest.
 KEPT_RETRY_FIRST = 1 / 32
@@ -54,7 +55,7 @@ class Refused(NamedTuple):
 
     settlement: Settlement
     error: Exception
-    # Others of its form are written, so the refusal concerns this one alone.
+    # Others of its state are written, so the refusal concerns this one alone.
     is_alone: bool
 
     @property
@@ -113,15 +114,15 @@ class Completer:
         self._kept_timer: asyncio.TimerHandle | None = None
         self._kept_pause = KEPT_RETRY_FIRST * retry_most
         # Of the flush under way: rows that were refused, rows that were not tried after these, and
-        # the forms in which rows were written.
+        # the states of rows that were written.
         self._refused_rows: list[Refused] = []
         self._untried: list[Settlement] = []
-        self._written: set[bool] = set()
+        self._written: set[str] = set()
         # Since when outcomes have been put off or kept; and of those kept, whether each is refused
         # alone.
         self._since: dict[int, float] = {}
         self._refusals: dict[int, bool] = {}
-        self._last_written: dict[bool, float] = {}
+        self._last_written: dict[str, float] = {}
         self._unwritten_since = 0.0
         self._closing = False
         self._closed = False
@@ -138,7 +139,7 @@ class Completer:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the database writes no outcomes of some form: no job should be claimed."""
+        """Whether the database writes no outcomes of some state: no job should be claimed."""
         return self.unwritten is not None and not self.unwritten.is_claiming
 
     @property
@@ -260,12 +261,12 @@ class Completer:
             return
 
     def _is_in_vain(self, batch: Sequence[Settlement]) -> bool:
-        """Whether rows of each form in a batch have been refused, and none was written."""
+        """Whether rows of each state in a batch have been refused, and none was written."""
         return all(
-            form not in self._written
-            and sum(_form(one.settlement) == form for one in self._refused_rows)
+            state not in self._written
+            and sum(_state(one.settlement) == state for one in self._refused_rows)
             >= REFUSED_TO_STOP_AT
-            for form in set(map(_form, batch))
+            for state in set(map(_state, batch))
         )
 
     async def _heeded(self, error: Exception) -> Exception:
@@ -306,19 +307,28 @@ class Completer:
                 await self._settle(part)
             return
         bad = batch[0]
-        is_first = bad.id not in self._refusals and not self.is_refused
+        is_written = _state(bad) in self._written
+        is_alone = failures.is_of_row(error) and (is_written or self._refusals.get(bad.id, False))
         if failures.is_passing(error):
             self._put_off(bad, error)
-        elif failures.is_of_row(error) and (is_first or _form(bad) in self._written):
+        elif (is_alone and failures.constraint(error)) or await self._is_unstorable(bad, error):
             await self._fail(bad, error)
         else:
-            # While nothing is written, the row might be failed at the very moment when all rows
-            # are written again, and then a success would be a failure.
-            is_alone = self._refusals.get(bad.id, False) and failures.is_of_row(error)
             self._refused_rows.append(Refused(bad, error, is_alone))
 
+    async def _is_unstorable(self, bad: Settlement, error: Exception) -> bool:
+        """Whether no table of Postgres could keep an outcome; asked once of each refused."""
+        if bad.id in self._refusals or not failures.is_of_row(error):
+            return False
+        try:
+            await self._store.try_outcome(self._pool, bad)
+        except Exception as why:
+            failures.raise_if_cancelled(why)
+            return failures.is_lasting(why) and failures.is_of_row(why)
+        return False
+
     async def _fail(self, bad: Settlement, error: Exception) -> None:
-        """A row that the database refuses in this form is failed with the refusal as its error."""
+        """A row that is at fault itself is failed with the refusal as its error."""
         told = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
         refusal = bad._replace(
             transition=Transition("failed", "unsettleable", error=told), result=None
@@ -330,7 +340,7 @@ class Completer:
             if failures.is_lost(again) or failures.is_passing(again):
                 self._put_off(bad, again)
             else:
-                is_alone = _form(bad) in self._written and failures.is_of_row(again)
+                is_alone = _state(bad) in self._written and failures.is_of_row(again)
                 self._refused_rows.append(Refused(bad, again, is_alone))
             return
         logger.error("The outcome of job %d could not be written, it is failed: %s", bad.id, error)
@@ -349,7 +359,7 @@ class Completer:
         def needs_proof(one: Refused) -> bool:
             """Others are written: if it is refused once more now, it is refused alone."""
             is_open = one.is_of_row and not self._refusals.get(one.settlement.id, False)
-            return is_open and _form(one.settlement) in written
+            return is_open and _state(one.settlement) in written
 
         again = [one for one in refused if needs_proof(one)]
         kept = [one for one in refused if not needs_proof(one)]
@@ -387,14 +397,14 @@ class Completer:
             self._since.setdefault(one.settlement.id, now)
             self._refusals.setdefault(one.settlement.id, False)
         open_ = [one for one in self._kept if self._may_concern_all(one)]
-        forms = [_form(one.settlement) for one in open_]
+        states = Counter(_state(one.settlement) for one in open_)
         is_claiming = not any(one.is_of_all for one in open_) and all(
-            forms.count(form) < REFUSED_TO_STOP_AT for form in (True, False)
+            count < REFUSED_TO_STOP_AT for count in states.values()
         )
         if self.is_refused and open_:
             # Some may be on their way once more: only what was written since is news.
             is_claiming &= any(
-                self._last_written.get(form, 0.0) > self._unwritten_since for form in forms
+                self._last_written.get(state, 0.0) > self._unwritten_since for state in states
             )
         # One odd row is told only once it has lasted: others will mostly show what it is.
         is_lasting = self._is_lasting(one.settlement.id for one in self._kept)
@@ -404,7 +414,7 @@ class Completer:
         if self._closing:
             return
         if self._kept_timer is None:
-            # Once for each try of what is kept: the outcome of such a job may just have been refused.
+            # Once for each try of what is kept: such a job's outcome may just have been refused.
             is_slow = self._kept_pause >= self._retry_most
             self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
             loop = asyncio.get_running_loop()
@@ -412,13 +422,13 @@ class Completer:
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
 
     def _may_concern_all(self, one: Refused) -> bool:
-        """Whether a row may be refused because all rows of its form are."""
+        """Whether a row may be refused because all rows of its state are."""
         job = one.settlement.id
         if one.is_of_all:
             return True
         if one.is_of_row:
             return not self._refusals[job]
-        last = self._last_written.get(_form(one.settlement), 0.0)
+        last = self._last_written.get(_state(one.settlement), 0.0)
         return not isinstance(one.error, RowLocked) and last <= self._since[job]
 
     def _say_unavailable(self, batch: list[Settlement], error: Exception, began: float) -> None:
@@ -488,10 +498,10 @@ class Completer:
         _pass_on(self._settled, settled if answers else batch)
 
     def _note_written(self, settled: Sequence[Settlement]) -> None:
-        forms = set(map(_form, settled))
-        self._written |= forms
+        states = set(map(_state, settled))
+        self._written |= states
         if self._since:
-            self._last_written |= dict.fromkeys(forms, time.monotonic())
+            self._last_written |= dict.fromkeys(states, time.monotonic())
             self._is_over_for(settled)
 
     def _is_over_for(self, settlements: Sequence[Settlement]) -> None:
@@ -525,15 +535,15 @@ def _pass_on(call: Callable[..., None], *news: Any) -> None:
         logger.exception("What follows the writing of outcomes has failed.")
 
 
-def _form(settlement: Settlement) -> bool:
-    """Whether an outcome ends its job, and so goes into the history."""
-    return settlement.transition.state in FINAL
+def _state(settlement: Settlement) -> str:
+    """The state that an outcome gives its job."""
+    return settlement.transition.state
 
 
 def _parts(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
-    """A batch in two: first by form, since one form may be refused as a whole, then in halves."""
-    ends = [one for one in batch if _form(one)]
-    if 0 < len(ends) < len(batch):
-        return ends, [one for one in batch if not _form(one)]
+    """A batch in two: first by state, since one may be refused as a whole, then in halves."""
+    state = _state(batch[0])
+    if others := [one for one in batch if _state(one) != state]:
+        return [one for one in batch if _state(one) == state], others
     middle = len(batch) // 2
     return batch[:middle], batch[middle:]
