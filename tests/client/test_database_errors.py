@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 import asyncpg
+import psycopg
 import pytest
 
 from penstock import (
@@ -50,7 +51,7 @@ REFUSALS: dict[str, type[PenstockError]] = {
     "XX000": DatabaseError,
 }
 REFUSE = """
-CREATE FUNCTION penstock.refuse() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION penstock.refuse_v1() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RAISE EXCEPTION 'no such luck' USING ERRCODE = '{state}';
 END
@@ -58,22 +59,22 @@ $$;
 """
 REFUSING_VIEW = """
 ALTER {kind} penstock.{name} RENAME TO {name}_before;
-CREATE VIEW penstock.{name} AS SELECT * FROM penstock.{name}_before WHERE penstock.refuse();
+CREATE VIEW penstock.{name} AS SELECT * FROM penstock.{name}_before WHERE penstock.refuse_v1();
 """
 REFUSING_TRIGGER = """
-CREATE FUNCTION penstock.refuse_row() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION penstock.refuse_row_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM penstock.refuse();
+    PERFORM penstock.refuse_v1();
     RETURN NEW;
 END
 $$;
 CREATE TRIGGER refuse BEFORE INSERT ON penstock.job
-    FOR EACH ROW EXECUTE FUNCTION penstock.refuse_row();
+    FOR EACH ROW EXECUTE FUNCTION penstock.refuse_row_v1();
 """
 REFUSING_RULES = """
 ALTER FUNCTION penstock.rules_v1 RENAME TO rules_before;
 CREATE FUNCTION penstock.rules_v1(text[], timestamptz DEFAULT NULL) RETURNS jsonb
-LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse(); RETURN NULL; END $$;
+LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse_v1(); RETURN NULL; END $$;
 """
 
 
@@ -84,9 +85,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.worker.room.PAUSE_S", 60.0)
 
 
-def app_of(database: Database) -> Penstock:
+def app_of(database: Database, settings: str = "") -> Penstock:
     """An app that gives up soon, with a password in its address."""
-    url = with_role(database.url, _role(database.url), SECRET)
+    url = with_role(database.url, _role(database.url), SECRET) + settings
     app = Penstock(url, call_timeout=30.0, pool_size=2)
 
     @app.task(name="greet")
@@ -158,6 +159,65 @@ async def test_every_refusal_is_an_error_of_ours(database: Database, call: str) 
             if call == "open":
                 await app.close()
     assert found == REFUSALS
+
+
+# What a trigger of the user's own does, and what is told of it.
+THEIRS: dict[str, tuple[str, type[PenstockError], str]] = {
+    "a missing table": ("INSERT INTO shop_audit VALUES (NEW.id)", DatabaseError, "shop_audit"),
+    "a missing function": ("PERFORM shop_audit(NEW.id)", DatabaseError, "shop_audit"),
+    "a missing schema": ("CREATE TABLE shop.audit ()", DatabaseError, '"shop"'),
+    "a missing right": ("INSERT INTO shop_closed VALUES (NEW.id)", NotAllowed, "grant the right"),
+}
+THEIR_TRIGGER = """
+CREATE TABLE public.shop_closed (id bigint);
+DO $$ BEGIN EXECUTE format('REVOKE ALL ON public.shop_closed FROM %I', current_user); END $$;
+CREATE FUNCTION public.shop_note() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+BEGIN
+    {what};
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER note BEFORE INSERT ON penstock.job
+    FOR EACH ROW EXECUTE FUNCTION public.shop_note();
+"""
+
+
+@pytest.mark.parametrize("what", THEIRS)
+@pytest.mark.parametrize("search_path", ["public", "penstock", "pg_catalog"])
+async def test_what_a_trigger_of_ones_own_lacks_is_not_told_as_missing_of_ours(
+    database: Database, what: str, search_path: str
+) -> None:
+    does, kind, told = THEIRS[what]
+    async with connected(database.direct_url) as connection:
+        await connection.execute(THEIR_TRIGGER.format(what=does))
+    async with app_of(database, f"&search_path={search_path}") as app:
+        with pytest.raises(PenstockError) as refused:
+            await enqueue(app)
+    assert type(refused.value) is kind
+    expect_told(refused.value, database)
+    assert told in str(refused.value)
+    assert "shop_note" in str(refused.value)
+    assert "penstock migrate" not in str(refused.value)
+    assert "owner of the schema" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["asyncpg", "psycopg"])
+async def test_inside_a_transaction_a_trigger_of_ones_own_fails_with_the_drivers_error(
+    database: Database, kind: str
+) -> None:
+    async with connected(database.direct_url) as connection:
+        does = "INSERT INTO shop_audit VALUES (NEW.id)"
+        await connection.execute(THEIR_TRIGGER.format(what=does))
+    async with app_of(database) as app, AsyncExitStack() as stack:
+        if kind == "asyncpg":
+            on = await stack.enter_async_context(connected(database.url))
+            await stack.enter_async_context(on.transaction())
+        else:
+            on = await psycopg.AsyncConnection.connect(database.url)
+            await stack.enter_async_context(on)
+            stack.push_async_callback(on.rollback)
+        with pytest.raises((asyncpg.UndefinedTableError, psycopg.errors.UndefinedTable)):
+            await app.inside(on).enqueue(app.tasks.get("greet"))
 
 
 async def test_a_server_that_refuses_connections_is_named(database: Database) -> None:

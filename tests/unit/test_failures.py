@@ -1,75 +1,36 @@
-"""What an error of the database means, by its SQLSTATE and fields, never by its words."""
+"""What is read from an error of Postgres, in whatever language it speaks."""
 
-import asyncpg
 import pytest
 
 from penstock.store import failures
 
 
-def error(state: str, **fields: str) -> asyncpg.PostgresError:
-    """As asyncpg makes them, of a server that speaks German."""
-    return asyncpg.PostgresError.new({"C": state, "M": "Etwas ging schief", "S": "ERROR", **fields})
+class Refused(Exception):
+    sqlstate = "42P01"
 
-
-OF_HISTORY = {"s": "penstock", "t": "job_history"}
-
-
-@pytest.mark.parametrize(
-    ("found", "is_missing"),
-    [
-        (error("23514", **OF_HISTORY), True),
-        (error("23514", **OF_HISTORY, n="no_13"), False),
-        (error("23514", s="penstock", t="job_history_20260101"), False),
-        (error("23514"), False),
-        (error("23505", **OF_HISTORY), False),
-    ],
-)
-def test_a_missing_partition(found: asyncpg.PostgresError, is_missing: bool) -> None:
-    assert failures.is_partition_missing(found) is is_missing
+    def __init__(self, context: str) -> None:
+        self.context = context
 
 
 @pytest.mark.parametrize(
-    ("state", "is_unavailable", "is_passing"),
+    "line",
     [
-        ("25006", True, True),  # read-only
-        ("53100", True, True),  # disk full
-        ("53200", True, True),  # out of memory
-        ("53300", True, True),  # too many connections
-        ("57P01", True, True),  # ended by an administrator
-        ("57P03", True, True),  # starts or stops
-        ("08006", True, False),
-        ("40P01", False, True),
-        ("55P03", False, True),
-        ("57014", False, True),
-        ("53400", False, True),
-        ("58030", False, True),
-        ("25P04", False, True),
-        ("42501", False, False),
-        ("23514", False, False),
-        ("P0001", False, False),
+        "PL/pgSQL function {}() line 3 at SQL statement",
+        "PL/pgSQL-Funktion {}() Zeile 3 bei SQL-Anweisung",
+        "fonction PL/pgSQL {}(), ligne 3, à instruction SQL",
+        "在SQL 语句的第3行的PL/pgSQL函数{}()",
+        "PL/pgSQL関数{}()の3行目 - SQLステートメント",
     ],
 )
-def test_what_passes(state: str, is_unavailable: bool, is_passing: bool) -> None:
-    found = error(state)
-    assert (failures.is_unavailable(found), failures.is_passing(found)) == (
-        is_unavailable,
-        is_passing,
-    )
+def test_a_function_is_found_in_the_context_in_every_language(line: str) -> None:
+    within = f"{line.format('penstock.enqueue_v1')}\nSELECT f(x)"
 
+    def theirs(name: str) -> str | None:
+        return failures.function_of_theirs(Refused(f"{line.format(name)}\n{within}"), "penstock")
 
-@pytest.mark.parametrize(
-    ("found", "is_of_row"),
-    [
-        (error("P0001"), True),
-        (error("23514", **OF_HISTORY, n="no_13"), True),
-        (error("22P02"), True),
-        (TypeError("cannot be encoded"), True),
-        (error("23514", **OF_HISTORY), False),
-        (error("42501"), False),
-        (error("42883"), False),
-        (error("28P01"), False),
-        (error(failures.PARTITION_DETACHED), False),
-    ],
-)
-def test_whose_fault_it_is(found: Exception, is_of_row: bool) -> None:
-    assert failures.is_of_row(found) is is_of_row
+    assert theirs("shop.note") == "shop.note"
+    assert theirs("note") == "note"
+    assert theirs('"Shop"."Note it"') == '"Shop"."Note it"'
+    assert theirs("penstock.settle_v1") is None
+    assert theirs("settle_v1") is None
+    assert failures.function_of_theirs(Refused(""), "penstock") is None

@@ -34,6 +34,7 @@ from penstock.errors import (
 )
 from penstock.insights import Insights, TenantInsights
 from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
+from penstock.store.standing import refusal_to
 from penstock.worker.room import when_there_is_room
 
 
@@ -132,8 +133,7 @@ async def reached_by(app: Penstock) -> AsyncIterator[Reached]:
             try:
                 yield Reached(app, pool, found)
             except asyncpg.InsufficientPrivilegeError as error:
-                refused, place = failures.message(error), app.database.place
-                raise NotAllowed(found.role, refused, found.remedy, place=place) from error
+                raise refusal_to(found, error, app.database.place) from error
 
 
 async def _standing(app: Penstock) -> Standing:
@@ -200,7 +200,7 @@ def plain_errors(database: Database) -> Iterator[None]:
         # The reader of our output has gone; or it is one of our own timeouts.
         if isinstance(error, BrokenPipeError | PenstockError):
             raise
-        if failures.is_schema_missing(error):
+        if failures.is_schema_missing(error, database.schema):
             raise SchemaMissing(database.schema, place=database.place) from error
         raise _explained(database.place, error) from error
 

@@ -163,7 +163,7 @@ class Asking:
             return told
         if failures.is_state(error, failures.TENANT_MISSING):
             return TenantMissing()
-        if failures.is_schema_missing(error):
+        if failures.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self._link.database.place)
         return None
 

@@ -295,9 +295,9 @@ class Link:
 
     def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
         """The error of ours for one of the driver's; None for what says enough itself."""
-        if failures.is_schema_missing(error):
+        if failures.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self.database.place)
-        if (refused := database_error(error, self.database.place)) is not None:
+        if (refused := database_error(error, self.database.place, self.store.schema)) is not None:
             return refused
         if failures.is_lost(error):
             return self.lost(error, doubt, is_sent=is_sent)

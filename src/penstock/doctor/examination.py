@@ -104,7 +104,7 @@ def _unread(problem: Exception, patient: Patient) -> Finding:
         )
     if isinstance(problem, asyncpg.InsufficientPrivilegeError):
         return skipped(f"The role may not look: {problem}.", "The check rights says what to grant.")
-    if failures.is_schema_missing(problem):
+    if failures.is_schema_missing(problem, patient.schema):
         return skipped(f"A table or a function is missing: {problem}.", "See the check schema.")
     if failures.is_lost(problem):
         patient.connection.terminate()

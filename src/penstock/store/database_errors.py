@@ -76,14 +76,21 @@ NOTHING_DONE: Final = (
 )
 
 
-def database_error(error: BaseException, place: str) -> DatabaseError | None:
-    """The error of ours for what Postgres refused; None for what it did not answer at all."""
+def database_error(
+    error: BaseException, place: str, schema: str | None = None
+) -> DatabaseError | None:
+    """The error of ours for what Postgres refused; None for what it did not answer at all.
+
+    With the `schema` of the queue it names a function that is not ours, such as a trigger's.
+    """
     state = failures.sqlstate(error)
     if not state or (failures.is_lost(error) and state not in _KINDS):
         return None
     found = (kind for key, kind in _KINDS.items() if state.startswith(key))
     kind = next(found, _REFUSED)
     why = failures.message(error).rstrip(".")
+    if schema is not None and (function := failures.function_of_theirs(error, schema)) is not None:
+        why += f", in the function {function}"
     told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
     told.__cause__ = error
     return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterator
 
@@ -65,6 +66,10 @@ _CHECK_VIOLATION = "23514"
 _HISTORY = "job_history"
 _NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
+# A function in the context of an error, and one of ours where the search path has its schema.
+_NAME = r'(?:"[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)'
+_FUNCTION = re.compile(rf"(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\(")
+_OURS = re.compile(r"_v\d+$|^enqueue$")
 # A login or its database is refused, which concerns every statement.
 _NO_LOGIN = ("28000", "28P01", "3D000")
 
@@ -133,9 +138,21 @@ def is_of_row(error: BaseException) -> bool:
     return not is_of_database and not is_partition_missing(error)
 
 
-def is_schema_missing(error: BaseException) -> bool:
-    """Whether the database has no such table or function: migrations have not run."""
-    return sqlstate(error) in _NO_SCHEMA
+def is_schema_missing(error: BaseException, schema: str) -> bool:
+    """Whether the database has no such table or function of ours: migrations have not run."""
+    return sqlstate(error) in _NO_SCHEMA and function_of_theirs(error, schema) is None
+
+
+def function_of_theirs(error: BaseException, schema: str) -> str | None:
+    """The function, such as a trigger's, that Postgres was in when it failed, unless it is ours."""
+    lines = (_field(error, "context") or "").splitlines()
+    # The innermost comes first. Its line has other words in other languages, but always these.
+    line = next((line for line in lines if "PL/pgSQL" in line), "")
+    if (found := _FUNCTION.search(line)) is None:
+        return None
+    within, name = found["schema"], found["name"]
+    is_ours = _OURS.search(name) if within is None else within.strip('"') == schema
+    return None if is_ours else found[0].rstrip("(")
 
 
 def is_refused(error: BaseException) -> bool:

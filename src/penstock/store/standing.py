@@ -69,18 +69,31 @@ async def refusal(
     error: BaseException, schema: str, place: str, on: Executor | None = None
 ) -> NotAllowed:
     """A refusal of Postgres' in words. `on` is where the same role can still be asked."""
-    refused = failures.message(error)
     found = None
     if on is not None:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             found = await standing(on, schema)
-    if found is None:
-        worker, app = roles(schema)
-        return NotAllowed(
-            None,
-            refused,
-            f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
-            "the rest is for the owner of the schema.",
-            place=place,
-        )
-    return NotAllowed(found.role, refused, found.remedy, place=place)
+    if found is not None:
+        return refusal_to(found, error, place)
+    worker, app = roles(schema)
+    remedy = _remedy_of_theirs(error, schema) or (
+        f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
+        "the rest is for the owner of the schema."
+    )
+    return NotAllowed(None, failures.message(error), remedy, place=place)
+
+
+def refusal_to(found: Standing, error: BaseException, place: str) -> NotAllowed:
+    """A refusal of Postgres' to a role of which the standing is known."""
+    remedy = _remedy_of_theirs(error, found.schema) or found.remedy
+    return NotAllowed(found.role, failures.message(error), remedy, place=place)
+
+
+def _remedy_of_theirs(error: BaseException, schema: str) -> str | None:
+    function = failures.function_of_theirs(error, schema)
+    if function is None:
+        return None
+    return (
+        f"The function {function}, which is not Penstock's, asks for it: grant the right to this "
+        "role, or make the function SECURITY DEFINER."
+    )
