@@ -125,21 +125,27 @@ class AccessCalls(Asking):
         *,
         overlap: float | timedelta = DAY,
         expires: float | timedelta | None = None,
+        keep_admin: bool = False,
         by: str | None = None,
     ) -> NewKey:
         """Make a new key in place of one, which is good for the `overlap` still.
 
-        It has the same name and rights and, unless `expires` says otherwise, as long a life.
+        It has the same name and rights and, unless `expires` says otherwise, as long a life. With
+        `keep_admin` the last key with the scope admin gets no shorter one, unless a person has that
+        role.
         """
         left, length = seconds("overlap", overlap), _length("expires", expires)
         old, made, actor = await self.get_key(key), Secret.new(), self._actor(by)
         row = await self._ask(
             lambda on: Access(self.store).row(
-                on, "rotate_key", old.id, made.id, made.hash, length, left, actor
+                on, "rotate_key", old.id, made.id, made.hash, length, left, actor, keep_admin
             ),
             again=False,
         )
         if row is None:
+            now = await self.get_key(old.id)
+            if now.revoked_at is None and now.replaced_by is None:
+                raise LastAdmin(f"key {key!r}")
             raise KeyNotFound(key)
         return NewKey(key=_key(row), secret=made.key)
 
@@ -149,7 +155,7 @@ class AccessCalls(Asking):
         """Let a key in no more: one by its id, by a name all that have it; the ids.
 
         Services know within five seconds. With `keep_admin` the last key with the scope admin is
-        refused, unless a person has that role.
+        refused, unless a person has that role: other keys count that expire no sooner.
         """
         filters.texts(key=key)
         actor = self._actor(by)

@@ -96,7 +96,7 @@ class PeopleCalls(Asking):
     ) -> Person:
         """Change a person; whose password changes, or who is disabled, is logged out everywhere.
 
-        With `keep_admin` the last admin stays one, unless a key has that scope.
+        With `keep_admin` the last admin stays one, unless a key has that scope and never expires.
         """
         filters.texts(name=name)
         if role is not None:

@@ -160,6 +160,47 @@ async def test_the_last_admin_stays_one(service: Service, app: Penstock) -> None
     await app.set_person("ada", disabled=True)
 
 
+async def test_a_key_that_expires_sooner_is_no_other_admin(service: Service, app: Penstock) -> None:
+    root = await app.create_key("root", scopes=["admin"])
+    month = await app.create_key("month", scopes=["admin"], expires=30 * 86_400)
+    day = await app.create_key("day", scopes=["admin"], expires=86_400)
+    people, keys = "/api/v1/people", "/api/v1/keys"
+    async with asking(service, root.secret) as client:
+
+        async def is_refused(verb: str, path: str, **given: object) -> bool:
+            answer = await client.request(verb, path, json=given or None)
+            if answer.status_code == 409:
+                assert answer.json()["type"] == "urn:penstock:last-admin"
+            return answer.status_code == 409
+
+        assert await is_refused("DELETE", f"{keys}/{root.key.id}")
+        assert await is_refused("POST", f"{keys}/{root.key.id}/rotate", expires=90 * 86_400)
+        # As long a life is none the shorter, and one that goes sooner may go.
+        assert not await is_refused("POST", f"{keys}/{day.key.id}/rotate", overlap=60)
+        assert not await is_refused("POST", f"{keys}/{month.key.id}/rotate", expires=60)
+        assert not await is_refused("DELETE", f"{keys}/{month.key.id}")
+        await app.add_person("ada", role="admin", password_hash="x")
+        await app.create_key("spare", scopes=["admin"], expires=3600)
+        assert not await is_refused("DELETE", f"{keys}/{root.key.id}")
+    # Whom the service has let in stays so for five seconds: another key asks the rest.
+    spare = await app.create_key("again", scopes=["admin"], expires=7200)
+    async with asking(service, spare.secret) as client:
+        for change in ({"disabled": True}, {"role": "viewer"}):
+            refused = await client.patch(f"{people}/ada", json=change)
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:penstock:last-admin")
+        await app.create_key("lasting", scopes=["admin"])
+        disabled = await client.patch(f"{people}/ada", json={"disabled": True})
+        assert disabled.status_code == 200
+
+
+async def test_a_key_that_has_expired_may_go(
+    service: Service, app: Penstock, connection: asyncpg.Connection
+) -> None:
+    over = await app.create_key("over", scopes=["admin"], expires=60)
+    await connection.execute("UPDATE penstock.api_key SET expires_at = now()")
+    assert await app.revoke_key(over.key.id, keep_admin=True) == [over.key.id]
+
+
 async def test_of_two_admins_who_revoke_each_other_one_stays(
     service: Service, app: Penstock
 ) -> None:

@@ -52,14 +52,22 @@ async def create_key(given: KeyBody, request: Request, caller: Admin) -> Respons
 
 @router.post("/{id}/rotate", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
 async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
-    """Make a new key in place of one, which is good for the overlap still."""
+    """Make a new key in place of one, which is good for the overlap still.
+
+    The last key with the scope admin gets no shorter life.
+    """
     client = wiring_of(request).client_of(caller)
-    made = await client.rotate_key(id, overlap=given.overlap, expires=given.expires)
+    made = await client.rotate_key(
+        id, overlap=given.overlap, expires=given.expires, keep_admin=True
+    )
     return as_json(made, 201)
 
 
 @router.delete("/{id}", responses={**gives(Revoked), **CHANGE})
 async def revoke_key(id: KeyId, request: Request, caller: Admin) -> Response:
-    """Let a key in no more, unless nobody could make another. Servers know within five seconds."""
+    """Let a key in no more, unless nobody could make another. Servers know within five seconds.
+
+    Another key with the scope admin counts if it expires no sooner.
+    """
     client = wiring_of(request).client_of(caller)
     return as_json(Revoked(list(await client.revoke_key(id, keep_admin=True))))

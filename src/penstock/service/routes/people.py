@@ -45,7 +45,7 @@ async def change_person(
 ) -> Response:
     """Change role or password, or let somebody in no more, who is then logged out everywhere.
 
-    The last admin stays one while no key has that scope.
+    The last admin stays one while no key has that scope for ever.
     """
     wiring = wiring_of(request)
     kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)

@@ -1,9 +1,13 @@
 -- Let a key in no more: by its id, or by its name all that it stands for, replaced ones too. With $3 not the last
--- that may make others: the locks have two who revoke each other wait, or fail.
-WITH other_keys AS MATERIALIZED (
+-- that may make others: the locks have two who revoke each other wait, or fail. One that expires sooner is no other.
+WITH meant AS (
+    SELECT max(coalesce(k.expires_at, 'infinity')) AS expires_at FROM :"schema".api_key AS k
+     WHERE (k.id = $1::text OR k.name = $1::text) AND k.revoked_at IS NULL
+), other_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $3::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
-       AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp()) AND k.id <> $1::text AND k.name <> $1::text
+       AND coalesce(k.expires_at, 'infinity') > clock_timestamp() AND k.id <> $1::text AND k.name <> $1::text
+       AND coalesce(k.expires_at, 'infinity') >= (SELECT m.expires_at FROM meant AS m)
        FOR UPDATE
 ), admins AS MATERIALIZED (
     SELECT p.name FROM :"schema".person AS p
@@ -12,7 +16,7 @@ WITH other_keys AS MATERIALIZED (
 ), revoked AS (
     UPDATE :"schema".api_key AS k SET revoked_at = clock_timestamp()
      WHERE (k.id = $1::text OR k.name = $1::text) AND k.revoked_at IS NULL
-       AND (NOT $3::boolean OR NOT 'admin' = ANY (k.scopes)
+       AND (NOT $3::boolean OR NOT 'admin' = ANY (k.scopes) OR k.expires_at <= clock_timestamp()
             OR EXISTS (SELECT FROM other_keys) OR EXISTS (SELECT FROM admins))
     RETURNING k.id, k.name, k.tenant
 ), noted AS (

@@ -1,9 +1,10 @@
 -- Change a person's role ($2), password ($3), or whether they are let in ($4 true: no more); what is NULL stays.
--- Who has another password or is let in no more is logged out everywhere. With $6 the last who may let others in stays.
+-- Who has another password or is let in no more is logged out everywhere. With $6 the last who may let others in stays:
+-- a key that expires is no other.
 WITH admin_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $6::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
-       AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+       AND k.expires_at IS NULL
        FOR UPDATE
 ), other_admins AS MATERIALIZED (
     SELECT p.name FROM :"schema".person AS p
