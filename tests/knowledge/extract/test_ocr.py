@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
 from struct import pack
 from zlib import compress, crc32
 
@@ -12,6 +16,8 @@ from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import ocr
 from tests.knowledge.extract.conftest import Read
 from tests.knowledge.extract.test_pdf import TESSERACT
+
+PNG = b"\x89PNG\r\n\x1a\n\x00a picture"
 
 
 @pytest.fixture
@@ -65,3 +71,37 @@ def blank() -> bytes:
         pack(">I", len(data)) + name + data + pack(">I", crc32(name + data))
         for name, data in chunks
     )
+
+
+@pytest.fixture
+def tesseract_that_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    program = tmp_path / "bin" / "tesseract"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    ocr.available.cache_clear()
+    yield
+    ocr.available.cache_clear()
+
+
+def mail_with_picture() -> bytes:
+    message = EmailMessage()
+    message.set_content("See the picture.")
+    message.add_attachment(PNG, maintype="image", subtype="png", filename="a.png")
+    return message.as_bytes()
+
+
+@pytest.mark.usefixtures("tesseract_that_names_its_file")
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.eml", mail_with_picture()), ("a.png.gz", gzip.compress(PNG))]
+)
+def test_what_is_in_a_file_is_unpacked_beside_it(
+    read: Read, tmp_path: Path, name: str, content: bytes
+) -> None:
+    """There it goes with what a killed process has left."""
+    unpacked = Path(read(name, content).sections[-1].text.split()[-1])
+    assert unpacked.parents[1] == tmp_path
+    assert not unpacked.parent.exists()

@@ -43,7 +43,7 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     headers = {name: said for name in HEADERS if (said := header(message, name))}
     subject = header(message, "Subject")
     words = body(message)
-    names, sections = attached(message, limits, len(words))
+    names, sections = attached(message, limits, len(words), path.parent)
     text = "\n\n".join(
         filter(
             None,
@@ -116,7 +116,7 @@ def content(part: MIMEPart) -> tuple[bytes, str | None]:
 
 
 def attached(
-    message: EmailMessage, limits: Limits, characters: int
+    message: EmailMessage, limits: Limits, characters: int, folder: Path
 ) -> tuple[str, tuple[Section, ...]]:
     """A line that names the attachments, and why some were not read; and the text of the others."""
     names: list[str] = []
@@ -131,7 +131,7 @@ def attached(
             raise too_much_text(limits)
         else:
             try:
-                texts = [section.text for section in inside(part, name, limits).sections]
+                texts = [section.text for section in inside(part, name, limits, folder).sections]
             except Unreadable as error:
                 why = str(error)
             else:
@@ -166,7 +166,7 @@ def name_of(part: MIMEPart) -> str:
     return " ".join((part.get_filename() or "mail.eml").split())
 
 
-def inside(part: MIMEPart, name: str, limits: Limits) -> Extracted:
+def inside(part: MIMEPart, name: str, limits: Limits, folder: Path) -> Extracted:
     """What an attachment is read as; all of them together may not inflate more than one file."""
     if part.get_content_type() == "message/rfc822":
         [inner] = part.iter_parts()
@@ -180,7 +180,8 @@ def inside(part: MIMEPart, name: str, limits: Limits) -> Extracted:
         inflated=limits.inflated // max(1, limits.attachments),
         scanned=limits.scanned // max(1, limits.attachments),
     )
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "attached"
+    # Beside the mail, so that what a killed process leaves of it is swept with the rest.
+    with TemporaryDirectory(dir=folder) as made:
+        file = Path(made) / "attached"
         file.write_bytes(data)
         return extract(file, name, limits=smaller, media_type=media_type)
