@@ -7,6 +7,7 @@ import pytest
 
 from penstock_apps.knowledge.intake import Receipt
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import NewSource
@@ -29,9 +30,11 @@ async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     await server.wait_closed()
 
 
-async def bring(scene: Scene, library: Library, recipe: Recipe, url: str) -> Document:
+async def bring(
+    scene: Scene, library: Library, recipe: Recipe, url: str, *, priority: int = 0
+) -> Document:
     base = await library.make_base("handbook", recipe)
-    async with library.intake(base, NewSource("url", url, key=url)) as intake:
+    async with library.intake(base, NewSource("url", url, key=url), priority=priority) as intake:
         await intake.add_url(url)
     await scene.drain()
     receipt: Receipt = intake.receipt
@@ -51,6 +54,28 @@ async def test_a_page_is_fetched_and_found(
     assert (document.media_type, document.chunks) == ("text/html", 1)
     assert document.object is not None
     assert await scene.value("SELECT sum(bytes) FROM k.usage") == document.bytes > 0
+
+
+async def test_a_large_page_is_read_in_the_queue_of_large_files(
+    scene: Scene,
+    library: Library,
+    recipe: Recipe,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_LARGE_BYTES", "100")
+    async with scene.knowledge.opened() as shop:
+        limited = scene.knowledge.of(shop, library.tenant, requested_by="ada")
+        site.pages["/weirs"] = page("A weir holds water back. " * 10)
+        document = await bring(scene, limited, recipe, site.at("/weirs"), priority=7)
+    assert (document.state, document.requested_by) == ("completed", "ada")
+    [fetching] = (await scene.app.list(task=tasks.ingest)).jobs
+    [reading] = (await scene.app.list(task=tasks.ingest_large)).jobs
+    assert (fetching.state, reading.state) == ("completed", "completed")
+    assert (reading.id, reading.priority) == (document.job, 7)
+    assert reading.batch == fetching.batch == document.batch
+    assert len(site.requests) == 1
+    assert (await library.source(document.source)).ended_at is not None
 
 
 async def test_a_page_that_has_not_changed_is_neither_read_nor_embedded_again(

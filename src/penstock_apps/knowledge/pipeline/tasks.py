@@ -33,13 +33,13 @@ NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 @task(name="knowledge.ingest", queue=SMALL, resources=[Workshop], isolate=True, unique=NEWEST)
 async def ingest(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a document in."""
-    return await _bring(ctx, document, version)
+    return await _bring(ctx, document, version, is_small=True)
 
 
 @task(name="knowledge.ingest_large", queue=LARGE, resources=[Workshop], isolate=True, unique=NEWEST)
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a large document in."""
-    return await _bring(ctx, document, version)
+    return await _bring(ctx, document, version, is_small=False)
 
 
 def bring(
@@ -49,6 +49,7 @@ def bring(
     tenant: str,
     priority: int = 0,
     requested_by: str | None = None,
+    unique: Unique | None = NEWEST,
 ) -> Request[Any]:
     """The job that brings a version of a document in, as long as a file of its size may take."""
     task = ingest_large if wanted.size > settings.large_bytes else ingest
@@ -57,13 +58,15 @@ def bring(
         subject=f"document:{wanted.id}",
         priority=priority,
         max_attempts=settings.attempts,
-        timeout=settings.timeout(wanted.size),
+        # What is still to be fetched may be as large as any small file.
+        timeout=settings.timeout(wanted.size or settings.large_bytes),
         requested_by=requested_by,
+        unique=unique,
     ).prepare(wanted.id, wanted.version)
     return request
 
 
-async def _bring(ctx: Context, document: int, version: int) -> Any:
+async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
     async with shop.shelves.for_one() as on:
         work = await shop.documents.begin(on, tenant, document, version)
@@ -75,6 +78,8 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
             if isinstance(fetched, Brought):
                 return fetched
             work = fetched
+            if is_small and work.size > shop.settings.large_bytes:
+                return await _hand_on(ctx, document, version, work)
         parsed = parsed_kind(shop, work)
         extracted = await Parsing(ctx, shop, work, parsed).run() if parsed else None
         kind = Sharing if _shares_calls(shop, work) else Bringing
@@ -92,6 +97,31 @@ async def _bring(ctx: Context, document: int, version: int) -> Any:
     except NotRetryable as error:
         await _end(ctx, document, version, "failed", "refused", told_of(error))
         raise
+
+
+async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Brought:
+    """Let a job of the other queue read a page that has turned out to be large."""
+    shop, tenant, job = ctx.resource(Workshop), ctx.job.tenant, ctx.job
+    wanted = Wanted(document, work.path, version, work.size, job.priority)
+    async with shop.shelves.of(tenant) as on:
+        await ctx.fence(on)
+        batch = await shop.app.for_tenant(tenant).inside(on).batch_handle(job)
+        # It is no newer version: it must not cancel the job that makes room for it.
+        request = bring(
+            shop.settings,
+            wanted,
+            tenant=tenant,
+            priority=job.priority,
+            requested_by=job.requested_by,
+            unique=None,
+        )
+        [added] = await batch.enqueue_many([request])
+        await shop.documents.note_jobs(
+            on, tenant, [document], [added.id], job.requested_by, [job.priority]
+        )
+        brought = Brought(0, 0)
+        await ctx.complete(on, brought)
+    return brought
 
 
 async def _unwanted(shop: Workshop, tenant: str) -> Cancel:
