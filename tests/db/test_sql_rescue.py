@@ -365,6 +365,41 @@ async def test_a_worker_that_goes_on_keeps_only_the_jobs_whose_outcomes_are_unwr
     assert await overtime(engine, after(41)) == {stuck["id"]: False}
 
 
+async def test_a_job_whose_lost_worker_could_not_write_its_outcome_counts_a_loss_for_that(
+    engine: Engine,
+) -> None:
+    """It alone: what else the worker had may not have begun."""
+    lease = await engine.lease(ttl=60)
+    ended, other = [await engine.attempt(lease) for _ in range(2)]
+    theirs = await engine.attempt(await engine.lease(ttl=60))
+    unwritten = {"jobs": 1, "message": "no right", "ids": [str(ended["id"]), str(theirs["id"])]}
+    info = json.dumps({"unwritten": unwritten})
+    await engine.call("heartbeat_v1", lease=lease, ttl=60.0, info=info, now=NOON)
+    ids = {ended["id"], other["id"], theirs["id"]}
+    assert await rescue(engine, after(61)) == dict.fromkeys(ids, False)
+    job = await engine.job(ended["id"])
+    assert (job["state"], job["reason"], job["losses"]) == ("ready", "unwritten", 1)
+    [error] = json.loads(job["errors"])
+    assert (error["kind"], error["type"]) == ("unwritten", "OutcomeUnwritten")
+    assert error["message"].endswith("could not be written: no right")
+    for attempt in (other, theirs):
+        job = await engine.job(attempt["id"])
+        assert (job["state"], job["reason"], job["losses"]) == ("ready", "worker_lost", 0)
+
+
+@pytest.mark.parametrize("said", [None, 5, {}, {"ids": None}, {"ids": 7}, {"ids": {"x": 1}}])
+async def test_odd_words_of_a_lost_worker_on_its_outcomes_keep_no_job(
+    engine: Engine, said: object
+) -> None:
+    """Anyone's SQL may open a lease."""
+    lease = await engine.lease(ttl=60)
+    attempt = await engine.attempt(lease)
+    info = json.dumps({"unwritten": said})
+    await engine.call("heartbeat_v1", lease=lease, ttl=60.0, info=info, now=NOON)
+    assert await rescue(engine, after(61)) == {attempt["id"]: False}
+    assert (await engine.job(attempt["id"]))["reason"] == "worker_lost"
+
+
 async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(
     engine: Engine,
 ) -> None:

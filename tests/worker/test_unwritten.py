@@ -381,7 +381,7 @@ async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
 async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_counted(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
-    """It runs out: the rescue takes the job for one whose worker was lost."""
+    """It runs out, and the rescue counts them: the worker had told of them."""
     worker = worker_of(app, unwritten_retry=3600)
     async with worker:
         [job] = await slow.running(app, worker, "ended")
@@ -390,6 +390,10 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
         await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
     assert (await app.get(job)).state == "running"
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
+    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+    await connection.fetch("SELECT FROM penstock.rescue_v1()")
+    found = await app.get(job)
+    assert (found.state, found.reason, found.losses) == ("ready", "unwritten", 1)
 
 
 async def test_what_has_another_partition_settles_while_one_is_detached(

@@ -23,7 +23,7 @@ class Unwritten(Struct, frozen=True):
     is_claiming: bool = False
     """Whether the worker goes on with other jobs, since it can write the outcomes of these."""
     ids: tuple[str, ...] = ()
-    """The jobs; of many, the first hundred."""
+    """The jobs that have run; of many, the first thousand."""
 
 
 class _Info(Struct, frozen=True):

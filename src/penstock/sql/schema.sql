@@ -3556,28 +3556,39 @@ CREATE FUNCTION penstock.rescue_v1(p_limit integer DEFAULT 1000, p_now timestamp
     SET enable_mergejoin TO 'off'
     AS $$
 DECLARE
-    v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_ids    bigint[];
-    v_tokens uuid[];
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_jobs record;
 BEGIN
-    WITH living AS (
+    FOR v_jobs IN WITH living AS (
         SELECT l.id FROM lease AS l WHERE l.expires_at > v_now
     ), gap AS (
         SELECT coalesce(lag(l.id) OVER (ORDER BY l.id), 0) AS low, l.id AS high FROM living AS l
         UNION ALL
         SELECT coalesce(max(l.id), 0), 9223372036854775807 FROM living AS l
     )
-    SELECT array_agg(o.id), array_agg(o.token) INTO v_ids, v_tokens
-      FROM (SELECT j.id, j.token
+    SELECT o.unwritten, array_agg(o.id) AS ids, array_agg(o.token) AS tokens
+      FROM (SELECT j.id, j.token,
+                   (SELECT coalesce(l.info #>> '{unwritten,message}', '') FROM lease AS l
+                     WHERE l.id = j.lease AND jsonb_typeof(l.info -> 'unwritten') = 'object'
+                       AND l.info #> '{unwritten,ids}' ? j.id::text) AS unwritten
               FROM gap AS g
              CROSS JOIN LATERAL (
-                   SELECT r.id, r.token FROM job AS r
+                   SELECT r.id, r.token, r.lease FROM job AS r
                     WHERE r.state = 'running' AND r.lease > g.low AND r.lease < g.high
                     LIMIT p_limit) AS j
-             LIMIT p_limit) AS o;
-    RETURN QUERY
-    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'lost', 'WorkerLost',
-        'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
+             LIMIT p_limit) AS o
+     GROUP BY o.unwritten
+    LOOP
+        IF v_jobs.unwritten IS NULL THEN
+            RETURN QUERY
+            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'lost', 'WorkerLost',
+                'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
+        ELSE
+            RETURN QUERY
+            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'unwritten', 'OutcomeUnwritten',
+                'The attempt ended, and its outcome could not be written: ' || v_jobs.unwritten, true, v_now) AS l;
+        END IF;
+    END LOOP;
 END
 $$;
 

@@ -44,7 +44,7 @@ REFUSED_TO_STOP_AT = 3
 # The first pause before kept outcomes are tried again, as a part of the longest.
 KEPT_RETRY_FIRST = 1 / 32
 MESSAGE_LIMIT = 300
-IDS_TOLD = 100
+IDS_TOLD = 1000
 
 OnSettled = Callable[[Sequence[Settlement]], None]
 OnRefused = Callable[[Settlement, Answer], None]
@@ -212,11 +212,7 @@ class Completer:
 
     def given_up(self) -> list[Settlement]:
         """After the close: the outcomes of attempts that had begun, and that are not written."""
-        return [
-            one
-            for one in self._all()
-            if one.source is not None and one.source.has_begun and one.transition is not RELEASED
-        ]
+        return list(filter(_has_run, self._all()))
 
     async def _flush(self) -> None:
         try:
@@ -458,7 +454,8 @@ class Completer:
             type(error).__name__,
             failures.message(error)[:MESSAGE_LIMIT],
             is_claiming,
-            tuple(str(one.id) for one in rows[:IDS_TOLD]),
+            # If this worker is lost, a rescue counts a loss for each of these.
+            tuple(str(one.id) for one in filter(_has_run, rows))[:IDS_TOLD],
         )
         self._unwritten_changed()
 
@@ -533,6 +530,12 @@ def _pass_on(call: Callable[..., None], *news: Any) -> None:
         call(*news)
     except Exception:
         logger.exception("What follows the writing of outcomes has failed.")
+
+
+def _has_run(settlement: Settlement) -> bool:
+    """Whether an outcome is that of an attempt that had begun."""
+    run = settlement.source
+    return run is not None and run.has_begun and settlement.transition is not RELEASED
 
 
 def _state(settlement: Settlement) -> str:
