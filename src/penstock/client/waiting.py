@@ -57,8 +57,11 @@ async def until(
 
 def seconds_of(timeout: float | timedelta | None) -> float | None:
     number = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not isinstance(number, float | int | None):
-        raise BadArgument("timeout", timeout, "a number of seconds, a timedelta, or None")
+    if number is None:
+        return None
+    # NaN is not at least 0 either.
+    if type(number) not in (int, float) or not number >= 0:
+        raise BadArgument("timeout", timeout, "0 or more seconds, a timedelta, or None")
     return number
 
 
