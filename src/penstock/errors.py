@@ -350,17 +350,25 @@ class BatchClosed(PenstockError):
 
 
 class BatchTimeout(PenstockError, TimeoutError):
-    def __init__(self, batch_id: str, state: str, pending: int, seconds: float) -> None:
+    """A batch was not finished in the time given to wait; `why` says what its jobs wait for."""
+
+    def __init__(
+        self, batch_id: str, state: str, pending: int, seconds: float, why: str = ""
+    ) -> None:
         self.batch_id = batch_id
         self.state = state
         self.pending = pending
         self.seconds = seconds
+        self.why = why
         left = f"{pending:,} job{'' if pending == 1 else 's'} to go"
         what = "still open" if state == "open" else f"still running, with {left},"
         remedy = (
             "Close it, or nothing finishes it." if state == "open" else "It goes on regardless."
         )
-        super().__init__(f"Batch {batch_id} is {what} after a wait of {seconds:g} s. {remedy}")
+        told = f" {why}" if why else ""
+        super().__init__(
+            f"Batch {batch_id} is {what} after a wait of {seconds:g} s.{told} {remedy}"
+        )
 
 
 class WorkflowNotFound(PenstockError):
@@ -526,12 +534,16 @@ class WaitTimeout(PenstockError, TimeoutError):
 
 
 class WorkflowTimeout(PenstockError, TimeoutError):
-    def __init__(self, workflow_id: str, state: str, seconds: float) -> None:
+    """A workflow had not ended in the time given to wait; `why` says what its jobs wait for."""
+
+    def __init__(self, workflow_id: str, state: str, seconds: float, why: str = "") -> None:
         self.workflow_id = workflow_id
         self.state = state
         self.seconds = seconds
+        self.why = why
+        told = f" {why}" if why else ""
         super().__init__(
-            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s. "
+            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s.{told} "
             "It goes on regardless: wait again, or cancel it."
         )
 

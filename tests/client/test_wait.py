@@ -1,13 +1,22 @@
 """Waiting for a job's end."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from penstock import Context, Fixed, NotRetryable, Penstock
+from penstock import Context, Fixed, NotRetryable, Penstock, Workflow
 from penstock.client import Client, Enqueued
-from penstock.errors import JobCancelled, JobFailed, JobNotFound, WaitTimeout
+from penstock.errors import (
+    BadArgument,
+    BatchTimeout,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    WaitTimeout,
+    WorkflowTimeout,
+)
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
@@ -155,6 +164,51 @@ async def test_a_wait_in_a_transaction_of_the_callers_own_asks_nothing_more(
     job = await app.enqueue(note.options(delay=60))
     async with connected(database.url) as connection:
         assert (await in_vain(app.inside(connection), job)).why == ""
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a reason comes soon enough."""
+    monkeypatch.setattr("penstock.client.reasons.LOOK_GRACE", 60.0)
+
+
+async def test_a_batch_says_which_jobs_it_waits_for(app: Penstock, note, patient: None) -> None:
+    async with app.batch() as batch:
+        jobs = [await batch.enqueue(note.options(queue=name)) for name in ("a", "a", "b")]
+        [later] = await batch.enqueue_many([note.options(delay=60).prepare()])
+    with pytest.raises(BatchTimeout) as late:
+        await batch.wait(timeout=0)
+    why = late.value.why
+    assert why in str(late.value)
+    for job, queue in ((jobs[0], "a"), (jobs[2], "b")):
+        assert f"Job {job.id} (note) is ready: No living worker serves the queue {queue}." in why
+    assert f"Job {later.id} (note) is scheduled: " in why
+    assert f"Job {jobs[1].id} " not in why
+    await app.cancel_batch(batch)
+    assert await app.why_batch(batch) == ""
+
+
+async def test_a_workflow_says_which_jobs_it_waits_for(app: Penstock, note, patient: None) -> None:
+    flow = Workflow("two")
+    first = flow.add(note.prepare("a"))
+    flow.add(note.prepare("b"), after=first)
+    started = await app.start_workflow(flow)
+    with pytest.raises(WorkflowTimeout) as late:
+        await app.wait_workflow(started.id, timeout=0)
+    [ready] = (await app.list(workflow=started.id, state="ready")).jobs
+    assert late.value.why.startswith(f"Job {ready.id} (note) is ready: No living worker serves")
+    assert late.value.why in str(late.value)
+    assert "blocked" not in late.value.why
+
+
+async def test_a_time_to_wait_that_makes_no_sense_is_refused(app: Penstock, note) -> None:
+    job = await app.enqueue(note.options(delay=60))
+    async with app.batch() as batch:
+        pass
+    for wrong in (-1, -0.5, float("nan"), timedelta(seconds=-1), True, "5"):
+        for waiting in (app.wait, app.wait_batch, app.wait_workflow):
+            with pytest.raises(BadArgument, match="timeout"):
+                await waiting(job if waiting == app.wait else batch.id, timeout=wrong)
 
 
 async def in_vain(client: Client, job: Enqueued[Any]) -> WaitTimeout:

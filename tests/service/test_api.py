@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from penstock import (
+    BadArgument,
+    BatchTimeout,
     Context,
     IdempotencyMismatch,
     JobCancelled,
@@ -143,8 +145,24 @@ async def test_what_the_service_refuses_is_raised_as_the_engines_own_error(api: 
         await api.enqueue("double", {"number": "x"})
     assert refused.value.status == 422
     assert list(refused.value.fields) == ["args.number"]
-    with pytest.raises(WaitTimeout):
+    with pytest.raises(WaitTimeout, match="No living worker serves the queue default"):
         await api.wait(job, timeout=0.1)
+
+
+async def test_a_batch_that_is_waited_for_says_which_jobs_it_waits_for(
+    app: Penstock, api: AsyncApi
+) -> None:
+    job = await api.enqueue("double", {"number": 1})
+    async with app.batch() as batch:
+        [added] = await batch.enqueue_many([app.tasks.get("double").prepare(number=1)])
+    with pytest.raises(BatchTimeout) as late:
+        await api.wait_batch(batch.id, timeout=0.1)
+    assert f"Job {added.id} (double) is ready: No living worker serves" in str(late.value)
+    for wrong in (-1, float("nan")):
+        with pytest.raises(BadArgument, match="timeout"):
+            await api.wait(job, timeout=wrong)
+        with pytest.raises(BadArgument, match="timeout"):
+            await api.wait_batch(batch.id, timeout=wrong)
 
 
 async def test_a_watch_goes_on_where_a_connection_broke_off(

@@ -31,11 +31,11 @@ from penstock.client import (
     WorkflowPage,
     WorkflowStatus,
 )
-from penstock.client.answers import Acted, Changed, ManyEnqueued, Number, States
+from penstock.client.answers import Acted, Changed, ManyEnqueued, Number, States, Why
 from penstock.client.batch import batch_id_of
 from penstock.client.enqueued import id_of
 from penstock.client.waiting import seconds_of, verdict
-from penstock.errors import BatchTimeout, WaitTimeout
+from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
 from penstock.job import FINAL, Job, State
 
 Action = Literal["cancel", "retry", "delete"]
@@ -273,27 +273,38 @@ class AsyncApi(Asking):
 
     async def wait(self, job: JobId, timeout: float | timedelta | None = None) -> Any:
         """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
+        seconds = seconds_of(timeout)
         found = await self.get(job)
         if found.state not in FINAL:
-            async for _ in self.live("job", found.id, timeout=timeout):
+            async for _ in self.live("job", found.id, timeout=seconds):
                 pass
             found = await self.get(job)
         if found.state not in FINAL:
-            raise WaitTimeout(found.id, found.state, seconds_of(timeout) or 0.0)
+            why = await self._why(f"/jobs/{found.id}/why")
+            raise WaitTimeout(found.id, found.state, seconds or 0.0, why)
         return verdict(found)
 
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
         """The batch once it is finished; raises BatchTimeout, never for what its jobs came to."""
+        seconds = seconds_of(timeout)
         found = await self.get_batch(batch)
         if not found.is_finished:
-            async for _ in self.live("batch", found.id, timeout=timeout):
+            async for _ in self.live("batch", found.id, timeout=seconds):
                 pass
             found = await self.get_batch(batch)
         if not found.is_finished:
-            raise BatchTimeout(found.id, found.state, found.pending, seconds_of(timeout) or 0.0)
+            why = await self._why(f"/batches/{found.id}/why")
+            raise BatchTimeout(found.id, found.state, found.pending, seconds or 0.0, why)
         return found
+
+    async def _why(self, path: str) -> str:
+        """What the service says of the reason; nothing if it cannot."""
+        try:
+            return (await self.ask("GET", path, Why)).why
+        except PenstockError:
+            return ""
 
 
 def lead(client: Any, url: str, key: str | None) -> Any:

@@ -115,12 +115,16 @@ async def _expected(queue: Reached, batch: str, tenant: str | None) -> BatchStat
 
 
 async def _until_finished(queue: Reached, batch: str, timeout: float | None) -> BatchStatus:
+    async def late(seen: BatchStatus, waited: float) -> BatchTimeout:
+        why = await queue.client.why_batch(batch)
+        return BatchTimeout(batch, seen.state, seen.pending, waited, why)
+
     course = Course(
         "Batch",
         batch,
         look=lambda: queue.client.get_batch(batch),
         is_over=lambda seen: seen.is_finished,
         draw=batch_page,
-        late=lambda seen, waited: BatchTimeout(batch, seen.state, seen.pending, waited),
+        late=late,
     )
     return await follow(queue, course, timeout)

@@ -90,12 +90,16 @@ async def _expected(queue: Reached, workflow: str, tenant: str | None) -> Workfl
 
 
 async def _until_ended(queue: Reached, workflow: str, timeout: float | None) -> WorkflowStatus:
+    async def late(seen: WorkflowStatus, waited: float) -> WorkflowTimeout:
+        why = await queue.client.why_workflow(workflow)
+        return WorkflowTimeout(workflow, seen.state, waited, why)
+
     course = Course(
         "Workflow",
         workflow,
         look=lambda: queue.client.get_workflow(workflow),
         is_over=lambda seen: seen.is_final,
         draw=workflow_page,
-        late=lambda seen, waited: WorkflowTimeout(workflow, seen.state, waited),
+        late=late,
     )
     return await follow(queue, course, timeout)

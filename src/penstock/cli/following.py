@@ -30,7 +30,7 @@ class Course(Generic[Seen]):
     look: Callable[[], Awaitable[Seen]]
     is_over: Callable[[Seen], bool]
     draw: Callable[[Seen], RenderableType]
-    late: Callable[[Seen, float], PenstockError]
+    late: Callable[[Seen, float], Awaitable[PenstockError]]
 
 
 async def follow(queue: Reached, course: Course[Seen], timeout: float | None) -> Seen:
@@ -44,7 +44,7 @@ async def follow(queue: Reached, course: Course[Seen], timeout: float | None) ->
             if console.is_terminal:
                 live.update(course.draw(seen), refresh=True)
             if patience.is_over:
-                raise course.late(seen, timeout or 0.0)
+                raise await course.late(seen, timeout or 0.0)
             await patience.pause()
     return seen
 

@@ -69,12 +69,15 @@ def exit_of_job(seen: JobInsight) -> Exit:
 
 
 async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobInsight:
+    async def late(seen: JobInsight, waited: float) -> WaitTimeout:
+        return WaitTimeout(job, seen.job.state, waited, seen.why)
+
     course = Course(
         "Job",
         job,
         look=lambda: queue.insights.job(job),
         is_over=lambda seen: seen.job.is_final,
         draw=job_page,
-        late=lambda seen, waited: WaitTimeout(job, seen.job.state, waited, seen.why),
+        late=late,
     )
     return await follow(queue, course, timeout)

@@ -45,6 +45,12 @@ class Acted(Struct, frozen=True, kw_only=True):
     after: str | None = None
 
 
+class Why(Struct, frozen=True):
+    """Why something has not ended, in sentences; empty if it has."""
+
+    why: str
+
+
 class Number(Struct, frozen=True):
     """How many jobs were changed."""
 

@@ -24,6 +24,7 @@ from penstock.client.dead import DeadCalls
 from penstock.client.enqueuing import Enqueuing
 from penstock.client.letters import Redriven
 from penstock.client.opening import BatchOptions, Opening
+from penstock.client.reasons import ReasonCalls
 from penstock.client.waiting import seconds_of
 from penstock.errors import BadArgument, BatchNotFound, BatchTimeout
 from penstock.job import Job
@@ -37,7 +38,7 @@ CANCELLED_AT_ONCE: Final = 500
 STATES: Final = ("open", "running", "finished")
 
 
-class BatchCalls(DeadCalls, Enqueuing):
+class BatchCalls(DeadCalls, Enqueuing, ReasonCalls):
     """The calls for batches. What failed in one are dead letters; they are run again as such.
 
     `by` says in the audit who closed, cancelled or retried one.
@@ -152,7 +153,8 @@ class BatchCalls(DeadCalls, Enqueuing):
         is_over = await self._until(bool, look, seconds)
         status = await self.get_batch(batch_id)
         if not is_over and not status.is_finished:
-            raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0)
+            why = await self._why(lambda: self.why_batch(batch_id), f"batch {batch_id}")
+            raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0, why)
         return status
 
     async def close_batch(self, batch: BatchId, *, by: str | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ from typing import Any, ParamSpec, TypeVar
 from penstock.client import filters
 from penstock.client.access import AccessCalls
 from penstock.client.as_tenant import AsTenant
-from penstock.client.asking import Questions
 from penstock.client.audit import AuditCalls
 from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.batches import BatchCalls
@@ -27,7 +25,7 @@ from penstock.client.people import PeopleCalls
 from penstock.client.retention import RetentionCalls
 from penstock.client.schedules import ScheduleCalls
 from penstock.client.tuning import TuningCalls
-from penstock.client.waiting import LOOK_GRACE, seconds_of, verdict
+from penstock.client.waiting import seconds_of, verdict
 from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.client.workflows import WorkflowCalls
 from penstock.errors import (
@@ -38,9 +36,8 @@ from penstock.errors import (
     TenantMissing,
     WaitTimeout,
 )
-from penstock.insights import Insights, TenantInsights
 from penstock.job import FINAL, Job, State
-from penstock.store import Executor, Statement, adapt, failures, key_of, standing
+from penstock.store import Executor, Statement, adapt, key_of
 from penstock.store.enqueue import Links, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching
@@ -215,26 +212,9 @@ class Client(
         seconds = seconds_of(timeout)
         found = await self._until(lambda seen: seen.state in FINAL, lambda: self.get(job), seconds)
         if found.state not in FINAL:
-            why = await self._why(found)
+            why = await self._why(lambda: self.why(found.id), f"job {found.id}")
             raise WaitTimeout(found.id, found.state, seconds or 0.0, why)
         return verdict(found)  # type: ignore[return-value]
-
-    async def _why(self, job: Job) -> str:
-        """Why a job has not ended; empty where that cannot be told, or not soon enough."""
-        if self._connection is not None:
-            return ""  # An error there would end the caller's transaction.
-        cancels = failures.cancels()
-        try:
-            async with asyncio.timeout(LOOK_GRACE):
-                found = await self._ask(lambda on: standing(on, self.store.schema))
-                # Row level security hides from a tenant what its jobs wait for.
-                is_owner = self._tenant is None and found is not None and not found.is_confined
-                look = Insights if is_owner else TenantInsights
-                return (await look(self.store, Questions(self)).job(job.id)).why
-        except Exception as error:
-            failures.raise_if_cancelled(error, cancels)
-            logger.debug("Why job %s has not ended could not be asked: %r", job.id, error)
-            return ""
 
     # Change
 

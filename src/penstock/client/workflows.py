@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock.client.asking import in_transaction
 from penstock.client.enqueued import Enqueued, JobId, id_of
 from penstock.client.enqueuing import Enqueuing
+from penstock.client.reasons import ReasonCalls
 from penstock.client.waiting import seconds_of
 from penstock.client.workflow import (
     Started,
@@ -47,7 +48,7 @@ _UNKNOWN: Final = (
 )
 
 
-class WorkflowCalls(Enqueuing):
+class WorkflowCalls(Enqueuing, ReasonCalls):
     """The calls for workflows: jobs that wait for each other.
 
     `by` says in the audit who made a change; without it that is the database's role.
@@ -152,7 +153,8 @@ class WorkflowCalls(Enqueuing):
         is_over = await self._until(bool, look, seconds)
         status = await self.get_workflow(str(key))
         if not is_over and not status.is_final:
-            raise WorkflowTimeout(status.id, status.state, seconds or 0.0)
+            why = await self._why(lambda: self.why_workflow(str(key)), f"workflow {key}")
+            raise WorkflowTimeout(status.id, status.state, seconds or 0.0, why)
         return status
 
     # Change

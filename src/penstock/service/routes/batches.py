@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import BatchPage, BatchState, BatchStatus, Redriven
-from penstock.client.answers import Number
+from penstock.client.answers import Number, Why
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
@@ -41,6 +41,13 @@ async def list_batches(
 async def get_batch(id: Id, request: Request, caller: Reader) -> Response:
     """A batch as it is now, with exact counts."""
     return as_json(await wiring_of(request).client_of(caller).get_batch(id))
+
+
+@router.get("/{id}/why", responses={**gives(Why), **documented(401, 403, 404, 422, 503)})
+async def why(id: Id, request: Request, caller: Reader) -> Response:
+    """Why a batch has not ended: what it waits for, in sentences."""
+    client = wiring_of(request).client_of(caller)
+    return as_json(Why(await client.why_batch(id)))
 
 
 @router.post("/{id}/close", responses={**gives(BatchStatus), **CHANGE})

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import Enqueued, Page
-from penstock.client.answers import Changed
+from penstock.client.answers import Changed, Why
 from penstock.errors import JobNotFound
 from penstock.job import Job, State
 from penstock.service.answers import as_json
@@ -71,6 +71,13 @@ async def list_jobs(
 async def get_job(id: Id, request: Request, caller: Reader) -> Response:
     """A job as it is now."""
     return as_json(await wiring_of(request).client_of(caller).get(id))
+
+
+@router.get("/{id}/why", responses={**gives(Why), **documented(401, 403, 404, 422, 503)})
+async def why(id: Id, request: Request, caller: Reader) -> Response:
+    """Why a job has not ended: what it waits for, in sentences."""
+    client = wiring_of(request).client_of(caller)
+    return as_json(Why(await client.why(id)))
 
 
 @router.post("/{id}/cancel", responses={**gives(Changed), **CHANGE})

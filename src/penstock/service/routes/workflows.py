@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.client import WorkflowPage, WorkflowStatus
-from penstock.client.answers import Number
+from penstock.client.answers import Number, Why
 from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
@@ -37,6 +37,13 @@ async def list_workflows(
 async def get_workflow(id: Id, request: Request, caller: Reader) -> Response:
     """A workflow with its steps."""
     return as_json(await wiring_of(request).client_of(caller).get_workflow(id))
+
+
+@router.get("/{id}/why", responses={**gives(Why), **documented(401, 403, 404, 422, 503)})
+async def why(id: Id, request: Request, caller: Reader) -> Response:
+    """Why a workflow has not ended: what it waits for, in sentences."""
+    client = wiring_of(request).client_of(caller)
+    return as_json(Why(await client.why_workflow(id)))
 
 
 @router.post("/{id}/cancel", responses={**gives(Number), **CHANGE})

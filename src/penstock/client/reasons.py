@@ -1,0 +1,89 @@
+"""Why a job, a batch or a workflow has not ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from penstock.client.asking import Asking, Questions
+from penstock.client.batch import BatchId, batch_id_of, batch_key
+from penstock.client.enqueued import JobId, id_of
+from penstock.client.waiting import LOOK_GRACE
+from penstock.client.workflow import WorkflowId, workflow_key
+from penstock.errors import BatchNotFound, WorkflowNotFound
+from penstock.insights import Insights, TenantInsights
+from penstock.job import Job
+from penstock.store import failures, standing
+from penstock.store.batches import Batches
+from penstock.store.workflows import Workflows
+
+logger = logging.getLogger("penstock")
+
+# Of many jobs that wait for the same thing a few say what it is.
+JOBS_TOLD: Final = 3
+JOBS_LOOKED_AT: Final = 100
+# Those that wait for others say nothing while these can be asked.
+_ASKED: Final = (["ready", "scheduled", "running"], ["blocked"])
+
+
+class ReasonCalls(Asking):
+    """The calls that say in sentences why something has not ended; empty if it has."""
+
+    async def why(self, job: JobId) -> str:
+        """Why a job has not ended: what it waits for, or who runs it."""
+        found = await self._ask(lambda on: standing(on, self.store.schema))
+        # Row level security hides from a tenant what its jobs wait for.
+        is_owner = self._tenant is None and found is not None and not found.is_confined
+        look = Insights if is_owner else TenantInsights
+        return (await look(self.store, Questions(self)).job(id_of(job))).why
+
+    async def why_batch(self, batch: BatchId) -> str:
+        """Why a batch is not finished: some of its jobs, each with what it waits for."""
+        key = batch_key(batch_id_of(batch))
+        if await self._ask(lambda on: Batches(self.store).is_finished(on, key)) is None:
+            raise BatchNotFound(str(key))
+        return await self._why_jobs(batch=key)
+
+    async def why_workflow(self, workflow: WorkflowId) -> str:
+        """Why a workflow has not ended: some of its jobs, each with what it waits for."""
+        key = workflow_key(workflow)
+        if await self._ask(lambda on: Workflows(self.store).is_over(on, key)) is None:
+            raise WorkflowNotFound(str(key))
+        return await self._why_jobs(workflow=key)
+
+    async def _why_jobs(self, **within: int) -> str:
+        return " ".join([await self._told_of(job) for job in _different(await self._left(within))])
+
+    async def _left(self, within: dict[str, int]) -> list[Job]:
+        for states in _ASKED:
+            if jobs := await self._in(states, within):
+                return jobs
+        return []
+
+    async def _in(self, states: list[str], within: dict[str, int]) -> list[Job]:
+        filters = [states, *[None] * 6, JOBS_LOOKED_AT]
+        return await self._ask(lambda on: self.store.list_jobs(on, *filters, **within))
+
+    async def _told_of(self, job: Job) -> str:
+        return f"Job {job.id} ({job.task}) is {job.state}: {await self.why(job.id)}"
+
+    async def _why(self, ask: Callable[[], Awaitable[str]], of: str) -> str:
+        """A reason; empty where it cannot be told, or not soon enough."""
+        if self._connection is not None:
+            return ""  # An error there would end the caller's transaction.
+        cancels = failures.cancels()
+        try:
+            async with asyncio.timeout(LOOK_GRACE):
+                return await ask()
+        except Exception as error:
+            failures.raise_if_cancelled(error, cancels)
+            logger.debug("Why %s has not ended could not be asked: %r", of, error)
+            return ""
+
+
+def _different(jobs: Iterable[Job]) -> list[Job]:
+    """A few jobs that differ in their state or their queue."""
+    found = {(job.state, job.queue): job for job in jobs}
+    return list(found.values())[:JOBS_TOLD]
