@@ -7,6 +7,7 @@ import pytest
 from penstock import Exponential
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import parsing
+from penstock_apps.knowledge.pipeline.reasons import PARSER
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from tests.knowledge.fixtures.llamaparse import LlamaParse
@@ -91,4 +92,7 @@ async def test_a_key_that_is_refused_says_which(
     service.key = "another"
     document = await bring(scene, library)
     assert (document.state, document.reason) == ("failed", "refused")
-    assert document.error == "LlamaParse has refused the key with 401. Check LLAMA_CLOUD_API_KEY."
+    assert document.job is not None
+    assert document.error == f"{PARSER} (job {document.job})."
+    told = "LlamaParse has refused the key with 401. Check LLAMA_CLOUD_API_KEY."
+    assert (await scene.app.get(document.job)).errors[-1].message == told

@@ -8,6 +8,7 @@ from penstock_apps.knowledge import workshop
 from penstock_apps.knowledge.embed import embedder_of
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.embedding import Round
+from penstock_apps.knowledge.pipeline.reasons import FAULT, MODEL
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from tests.knowledge.fixtures.models import Fault, Models
@@ -65,8 +66,10 @@ async def test_one_that_stays_broken_fails_the_document_with_a_reason(
     models.fail(Fault(500), times=10)
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
-    assert document.error is not None
-    assert document.error.endswith("is busy or broken (500).")
+    [job] = (await scene.app.list(task="knowledge.embed")).jobs
+    assert document.error == f"{MODEL} (job {job.id})."
+    assert job.last_error is not None
+    assert job.last_error.message.endswith("is busy or broken (500).")
 
 
 async def test_one_that_does_not_answer_is_asked_again(
@@ -90,13 +93,18 @@ async def test_one_that_does_not_answer_is_asked_again(
 
 
 async def test_one_with_other_dimensions_fails_the_document_with_a_reason(
-    scene: Scene, library: Library, recipe: Recipe, models: Models
+    scene: Scene,
+    library: Library,
+    recipe: Recipe,
+    models: Models,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     models.dimensions = 32
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
-    assert document.error is not None
-    assert "vectors of 32 dimensions; the settings say 64" in document.error
+    [job] = (await scene.app.list(task="knowledge.embed")).jobs
+    assert document.error == f"{MODEL} (job {job.id})."
+    assert "vectors of 32 dimensions; the settings say 64" in caplog.text
     assert len(models.calls) == 1
 
 
@@ -109,7 +117,10 @@ async def test_a_job_that_fails_without_a_word_fails_the_document_that_waits_for
     monkeypatch.setattr(Round, "run", broken)
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
-    assert document.error == "a mistake of ours"
+    [job] = (await scene.app.list(task="knowledge.embed")).jobs
+    assert document.error == f"{FAULT} (job {job.id})."
+    assert job.last_error is not None
+    assert job.last_error.message == "a mistake of ours"
 
 
 async def test_texts_whose_job_was_cancelled_are_asked_for_again(

@@ -4,8 +4,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock import AttemptError, Job
-from penstock_apps.knowledge.pipeline.reasons import DAMAGED, FAULT, GONE, outcome_of, told_of
+from penstock import AttemptError, Job, NotRetryable
+from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.fetch import FetchRefused
+from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
+from penstock_apps.knowledge.pipeline.reasons import (
+    DAMAGED,
+    FAULT,
+    GONE,
+    MODEL,
+    PARSER,
+    outcome_of,
+    told_of,
+)
 from penstock_apps.knowledge.settings import PREFIX, Settings
 from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
 
@@ -66,5 +77,30 @@ def test_limits_are_told_as_they_are_set() -> None:
 
 
 def test_owner_reads_no_name_of_the_storage() -> None:
-    assert told_of(ObjectMissing(NAME)) == GONE
-    assert told_of(ObjectDamaged(NAME)) == DAMAGED
+    assert told_of(ObjectMissing(NAME), "7") == GONE
+    assert told_of(ObjectDamaged(NAME), "7") == DAMAGED
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyMissing("openai", "OPENAI_API_KEY"), f"{MODEL} (job 7)."),
+        (Misfit("openai has refused the settings with 400."), f"{MODEL} (job 7)."),
+        (ParserRefuses("Check LLAMA_CLOUD_API_KEY."), f"{PARSER} (job 7)."),
+        (NotRetryable("host db-3.internal"), f"{FAULT} (job 7)."),
+    ],
+)
+def test_owner_reads_nothing_that_only_an_operator_can_mend(error: Exception, told: str) -> None:
+    assert told_of(error, "7") == told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("openai", 400, 1),
+        NotParsed("LlamaParse does not keep the file any more (404). Upload it again."),
+        FetchRefused("missing", "The server of x.org has no such page (404)."),
+    ],
+)
+def test_owner_reads_what_is_about_the_document(error: Exception) -> None:
+    assert told_of(error, "7") == str(error)

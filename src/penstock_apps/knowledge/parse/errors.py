@@ -7,4 +7,8 @@ from penstock_apps.knowledge.errors import KnowledgeError
 
 
 class NotParsed(KnowledgeError, NotRetryable):
-    """The service lets us not in, has lost the file, or does not come to an end with it."""
+    """The service has lost the file, or does not come to an end with it."""
+
+
+class ParserRefuses(NotParsed):
+    """The service does not let us in, or is another than was thought: no fault of the file."""

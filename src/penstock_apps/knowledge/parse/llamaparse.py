@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock import Retryable, asked_wait
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.parse.errors import NotParsed
+from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.text import Section
 
 KEY: Final = "LLAMA_CLOUD_API_KEY"
@@ -68,7 +68,7 @@ class LlamaParse:
         """With the key of the environment."""
         key = environment.get(KEY)
         if not key:
-            raise NotParsed(
+            raise ParserRefuses(
                 f"LlamaParse needs a key: set the environment variable {KEY} where the workers run."
             )
         return cls(key, address or ADDRESS)
@@ -121,13 +121,15 @@ class LlamaParse:
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
-            raise NotParsed("LlamaParse has answered with something else than was asked.") from None
+            raise ParserRefuses(
+                "LlamaParse has answered with something else than was asked."
+            ) from None
 
 
 def _refusal(response: httpx.Response) -> Exception:
     status = response.status_code
     if status in (401, 403):
-        return NotParsed(f"LlamaParse has refused the key with {status}. Check {KEY}.")
+        return ParserRefuses(f"LlamaParse has refused the key with {status}. Check {KEY}.")
     if status == 402:
         return Retryable("LlamaParse has no credit left for this key (402).", after=WITHOUT_CREDIT)
     if status == 404:

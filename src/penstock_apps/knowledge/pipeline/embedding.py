@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -23,9 +24,12 @@ from penstock import (
     task,
 )
 from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
+from penstock_apps.knowledge.pipeline.reasons import told_of
 from penstock_apps.knowledge.store.drafts import Part, Text
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.workshop import Workshop
+
+logger = logging.getLogger("penstock.knowledge")
 
 EMBED = "knowledge-embed"
 ANY_MODEL = "knowledge:*"
@@ -74,11 +78,12 @@ async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooz
     try:
         return [*await round_.run()]
     except NotRetryable as error:
-        await round_.give_up(range(len(items)), str(error))
+        logger.error("The texts of %d jobs cannot be embedded: %s", len(items), error)
+        await round_.give_up(range(len(items)), told_of(error, items[0].ctx.job.id))
         return [0] * len(items)
     except Retryable as error:
         if error.after is None:
-            await round_.give_up(_at_their_last(items), str(error))
+            await round_.give_up(_at_their_last(items), told_of(error, items[0].ctx.job.id))
             raise
         # Whoever asks sooner would only be refused as well. It is no failure.
         await ctx.close_bucket(budget(items[0].value.embedding), error.after)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock import AttemptError, Job, PenstockError, Process
-from penstock_apps.knowledge.fetch import FetchFailed
+from penstock import AttemptError, Job, Process, Retryable
+from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.extras import NotInstalled
+from penstock_apps.knowledge.fetch import FetchFailed, FetchRefused
+from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.settings import MB, Settings
 from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
 from penstock_apps.knowledge.storage.errors import StorageFull, StorageRefuses
@@ -20,6 +23,14 @@ DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs
 FAULT: Final = (
     "This service could not bring it in. Try it again later, and tell who runs the service if it "
     "stays so"
+)
+MODEL: Final = (
+    "The model of its knowledge base could not be asked. Try it again later, and tell who runs the "
+    "service if it stays so"
+)
+PARSER: Final = (
+    "The service that reads such files could not be asked. Try it again later, and tell who runs "
+    "the service if it stays so"
 )
 # What a child process is said to have died of, when nobody limited it.
 CRASHES: Final = frozenset({"Segfault", "Killed", "Exited", "ProtocolError"})
@@ -44,11 +55,25 @@ def faulty(job: str) -> str:
     return f"{FAULT} (job {job})."
 
 
-def told_of(error: PenstockError) -> str:
-    """An error that ends a document at once, without what only concerns the storage."""
-    if isinstance(error, ObjectMissing):
-        return GONE
-    return DAMAGED if isinstance(error, ObjectDamaged) else str(error)
+def told_of(error: Exception, job: str) -> str:
+    """An error that ends a document at once, without what only those can mend who run the service.
+
+    They find it in the log, and in the job if it has failed.
+    """
+    match error:
+        case ObjectMissing():
+            return GONE
+        case ObjectDamaged():
+            return DAMAGED
+        case FetchRefused() | Refused(texts=1):
+            return str(error)
+        case ParserRefuses():
+            return f"{PARSER} (job {job})."
+        case NotParsed():
+            return str(error)
+        case KeyMissing() | Misfit() | NotInstalled() | Refused() | Retryable():
+            return f"{MODEL} (job {job})."
+    return faulty(job)
 
 
 def _told(job: Job, error: AttemptError, limits: Process) -> str | None:

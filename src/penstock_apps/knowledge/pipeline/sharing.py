@@ -18,6 +18,7 @@ from penstock_apps.knowledge.pipeline.embedding import (
     embed,
     embedded,
 )
+from penstock_apps.knowledge.pipeline.reasons import faulty
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.drafts import Draft, Part
 from penstock_apps.knowledge.store.shelves import Connection
@@ -140,8 +141,7 @@ class Sharing(Bringing):
         page = await client.list(task=embed, subject=self._subject, limit=1000)
         jobs = [each for each in page.jobs if _is_for(each.args, edition, draft)]
         if failed := next((each for each in jobs if each.state == "failed"), None):
-            error = failed.last_error
-            raise NotEmbedded(error.message if error else f"Job {failed.id} has failed.")
+            raise NotEmbedded(faulty(failed.id))
         if not any(each.state in LIVE for each in jobs):
             async with self._shop.shelves.of(self._tenant) as on:
                 await self._hold(on)

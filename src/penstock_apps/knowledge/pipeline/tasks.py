@@ -95,7 +95,7 @@ async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -
         await _end(ctx, document, version, "failed", error.reason, str(error))
         raise
     except NotRetryable as error:
-        await _end(ctx, document, version, "failed", "refused", told_of(error))
+        await _end(ctx, document, version, "failed", "refused", told_of(error, ctx.job.id))
         raise
 
 
