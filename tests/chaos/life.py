@@ -11,7 +11,9 @@ from tests.chaos.evidence import Entry
 # How an attempt ended, in the database: by its own settle, by a rescue, put back uncounted because
 # nobody ran it, or because somebody else ended the job.
 End = Literal["settled", "lost", "released", "ended"]
-RESCUED = ("WorkerLost", "Overtime")
+# An outcome that nobody could write is one of an attempt that has run.
+UNWRITTEN = "OutcomeUnwritten"
+RESCUED = ("WorkerLost", "Overtime", UNWRITTEN)
 
 
 @dataclass(slots=True)
@@ -93,7 +95,8 @@ class Life:
             self.faults.append(f"token {was['token']} ended but was never granted")
             return
         grant.end, grant.end_seq, grant.ended_at = _end_of(was, now), entry.seq, entry.at
-        if now["losses"] > was["losses"] and not grant.begun:
+        has_begun = grant.begun or (now.get("last_error") or {}).get("type") == UNWRITTEN
+        if now["losses"] > was["losses"] and not has_begun:
             self.faults.append(f"lost attempt {grant.attempt}, which had not begun, and paid")
         if (paid := now["losses"] - was["losses"]) > 1:
             self.faults.append(f"lost attempt {grant.attempt} and paid {paid} times")

@@ -90,9 +90,9 @@ class Story(Evidence):
         self._change(job, begun_token=token)
         return self
 
-    def lose(self, job: int = 1, losses: int = 0) -> "Story":
+    def lose(self, job: int = 1, losses: int = 0, kind: str = "WorkerLost") -> "Story":
         lost = self._rows[job]["losses"] + losses
-        error = {"type": "WorkerLost", "attempt": self._rows[job]["attempt"]}
+        error = {"type": kind, "attempt": self._rows[job]["attempt"]}
         ready = {"state": "ready", "token": None, "lease": None, "suspect": True}
         self._change(job, **ready, losses=lost, last_error=error)
         return self
@@ -177,6 +177,10 @@ FINE = {
     ),
     "a limit that is none any more": (
         told().ends("a").limit("queue:*", 2).limit("queue:default", None).grant(9)
+    ),
+    "an outcome that could not be written": (
+        told().claim("a").run("a").wait(10).lose(losses=1, kind="OutcomeUnwritten")
+        .claim("b").begin("b").run("b").complete("b")
     ),
     "a repeat": told().claim("a").run("a").complete("a").accept("a"),
 }  # fmt: skip
