@@ -25,11 +25,18 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LlamaParse]:
         yield service
 
 
+TEXT = "Weirs hold water.\fGates let it go."
+
+
 async def bring(
-    scene: Scene, library: Library, recipe: Recipe | None = None, name: str = "weirs.pdf"
+    scene: Scene,
+    library: Library,
+    recipe: Recipe | None = None,
+    name: str = "weirs.pdf",
+    text: str = TEXT,
 ) -> Document:
     base = await library.make_base("handbook", recipe)
-    receipt = await scene.add(library, {name: "Weirs hold water.\fGates let it go."}, base=base)
+    receipt = await scene.add(library, {name: text}, base=base)
     await scene.drain(scheduled=True)
     return await library.document(receipt.documents[0].id)
 
@@ -96,3 +103,20 @@ async def test_a_key_that_is_refused_says_which(
     assert document.error == f"{PARSER} (job {document.job})."
     told = "LlamaParse has refused the key with 401. Check LLAMA_CLOUD_API_KEY."
     assert (await scene.app.get(document.job)).errors[-1].message == told
+
+
+async def test_an_empty_file_is_skipped_and_not_sent(
+    service: LlamaParse, scene: Scene, library: Library
+) -> None:
+    document = await bring(scene, library, text="")
+    assert (document.state, document.reason) == ("skipped", "empty")
+    assert service.files == []
+
+
+async def test_a_file_too_large_is_refused_and_not_sent(
+    service: LlamaParse, scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FILE_BYTES", "10")
+    document = await bring(scene, library)
+    assert (document.state, document.reason) == ("failed", "too_large")
+    assert service.files == []

@@ -90,7 +90,8 @@ class Parsing:
 
 def parsed_kind(shop: Workshop, work: Work) -> str | None:
     """The kind of a document that LlamaParse is to read; None for those that are read here."""
-    if shop.settings.parser != "llamaparse":
+    # Nobody is paid for what is refused here.
+    if shop.settings.parser != "llamaparse" or not 0 < work.size <= shop.settings.file_bytes:
         return None
     suffix = Path(work.path).suffix.lower().removeprefix(".")
     kind = SUFFIXES.get(suffix) or MEDIA_TYPES.get((work.media_type or "").partition(";")[0])
