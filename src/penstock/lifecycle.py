@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.errors import LeaseLost
@@ -78,6 +78,8 @@ class Health:
         self._failing: set[str] = set()
         self._gone_at = 0.0
         self._reached = asyncio.Event()
+        # Asked to make the partition of the history that a statement lacked.
+        self.on_partition_missing: Callable[[], None] = lambda: None
 
     def gone(self, service: str, error: BaseException) -> None:
         if not self._failing:
@@ -97,10 +99,15 @@ class Health:
                 logger.warning("The database answers again after %.1f s.", seconds)
                 self._events.emit(DatabaseBack(seconds))
 
-    async def reconnect(self, error: BaseException) -> None:
-        """Leave a server that is read-only: its connections may stay so after a failover."""
+    async def heed(self, error: BaseException) -> None:
+        """Do what helps against an error, if anything does.
+
+        A server that is read-only is left: its connections may stay so after a failover.
+        """
         if self._pool is not None and failures.is_read_only(error):
             await self._pool.expire_connections()
+        if failures.is_partition_missing(error):
+            self.on_partition_missing()
 
     async def pause(self, seconds: float) -> None:
         """After `gone`: wait before trying again, or until another has reached the database."""
@@ -171,7 +178,7 @@ class Service(ABC):
                 self.health.back(self.name)
             except Exception as error:
                 failures.raise_if_cancelled(error)
-                await self.health.reconnect(error)
+                await self.health.heed(error)
                 if _is_of_connection(error) and not lost_one:
                     # One connection of several is of no use: another will do if the database lives.
                     lost_one = True

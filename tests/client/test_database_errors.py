@@ -132,7 +132,7 @@ def expect_told(error: BaseException, database: Database) -> None:
     assert database.name in told
     assert "local socket" in told or "127.0.0.1" in told
     assert told.count(". ") >= 1
-    assert told[-1] in ".?"
+    assert told[-1] in ".?;"
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -218,6 +218,43 @@ async def test_inside_a_transaction_a_trigger_of_ones_own_fails_with_the_drivers
             stack.push_async_callback(on.rollback)
         with pytest.raises((asyncpg.UndefinedTableError, psycopg.errors.UndefinedTable)):
             await app.inside(on).enqueue(app.tasks.get("greet"))
+
+
+PARTITIONS = """
+SELECT c.oid::regclass::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+ WHERE i.inhparent = 'penstock.job_history'::regclass
+"""
+KEPT_AWAY = {
+    "nothing": ("", ""),
+    "a column": ("ALTER TABLE {} DROP COLUMN result;", "ATTACH PARTITION penstock.job_history_"),
+    "a right": (
+        "REVOKE EXECUTE ON FUNCTION penstock.ensure_partitions_v2 FROM PUBLIC, CURRENT_USER;",
+        "Workers make those",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", KEPT_AWAY)
+async def test_a_change_has_a_partition_that_it_lacks_attached_or_says_what_to_do(
+    database: Database, what: str
+) -> None:
+    keeps, told = KEPT_AWAY[what]
+    async with app_of(database) as app, connected(database.direct_url) as connection:
+        job = await app.enqueue(app.tasks.get("greet"))
+        for row in await connection.fetch(PARTITIONS):
+            table = row[0] if "." in row[0] else f"penstock.{row[0]}"
+            await connection.execute(
+                f"ALTER TABLE penstock.job_history DETACH PARTITION {table}; {keeps.format(table)}"
+            )
+        if not told:
+            assert await app.cancel(job)
+            assert (await app.get(job)).state == "cancelled"
+            return
+        with pytest.raises(DatabaseError) as refused:
+            await app.cancel(job)
+    expect_told(refused.value, database)
+    assert told in str(refused.value)
+    assert "constraints" not in str(refused.value)
 
 
 async def test_a_server_that_refuses_connections_is_named(database: Database) -> None:

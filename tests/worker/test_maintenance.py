@@ -13,7 +13,7 @@ from penstock.events import LeaderChanged
 from penstock.lifecycle import Health
 from penstock.maintenance.partitions import Partitions
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
 
 
 def leads(worker) -> bool:
@@ -221,6 +221,57 @@ async def test_a_worker_attaches_detached_partitions_and_says_which_it_cannot_at
     [message, *_] = told()
     assert f"penstock.{broken} of the history is detached" in message
     assert f"ATTACH PARTITION penstock.{broken} FOR VALUES" in message
+
+
+async def detach_all(connection: asyncpg.Connection, *, whole: bool) -> None:
+    """Detach all partitions, at once, so that they can be attached again or not."""
+    detach = "ALTER TABLE penstock.job_history DETACH PARTITION penstock.{};"
+    spoil = "" if whole else "ALTER TABLE penstock.{} DROP COLUMN result;"
+    names = await partitions(connection)
+    await connection.execute("".join((detach + spoil).format(name, name) for name in names))
+
+
+async def fated(app: Penstock, connection: asyncpg.Connection) -> tuple[str, str, str]:
+    """A job of a lost worker that fails with that, one that does not, and one that expires."""
+
+    @app.task
+    async def work() -> None: ...
+
+    lost, spared = await app.enqueue_many([work.prepare(), work.prepare()])
+    await connection.execute("UPDATE penstock.job SET losses = 2 WHERE id = $1", int(lost.id))
+    await ghost(connection, begins=True)
+    late = await app.enqueue(work.options(deadline=datetime.now(UTC) - timedelta(seconds=1)))
+    return lost.id, spared.id, late.id
+
+
+async def test_partitions_are_attached_when_upkeep_meets_that_they_are_not(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    made = counted(app, "ensure_partitions")
+    async with worker_of(app, "other"):
+        await until(lambda: made[-1:] == [0], what="the first look at the partitions")
+        await detach_all(connection, whole=True)
+        lost, spared, late = await fated(app, connection)
+        assert (await reaches(app, lost, "failed")).reason == "worker_lost"
+        assert (await reaches(app, late, "cancelled")).reason == "expired"
+        await reaches(app, spared, "ready")
+
+
+async def test_a_partition_that_cannot_be_attached_holds_up_no_rescue_of_others(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = counted(app, "ensure_partitions")
+
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if "ATTACH" in record.message]
+
+    async with worker_of(app, "other"):
+        await until(lambda: made[-1:] == [0], what="the first look at the partitions")
+        await detach_all(connection, whole=False)
+        lost, spared, _ = await fated(app, connection)
+        await reaches(app, spared, "ready")
+        await until(told, what="the worker to say what to do")
+        assert (await app.get(lost)).state == "running"
 
 
 async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(

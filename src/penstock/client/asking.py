@@ -12,6 +12,7 @@ import asyncpg
 from penstock.client.as_tenant import AsTenant
 from penstock.client.link import TRY_AGAIN, Link
 from penstock.client.waiting import LOOK_GRACE, NotSeen, until
+from penstock.config import Upkeep
 from penstock.errors import NotAllowed, PenstockError, SchemaMissing, TenantMissing
 from penstock.store import Executor, Store, failures, is_in_transaction
 from penstock.store.drivers.adapter import Adapter, Row
@@ -100,6 +101,7 @@ class Asking:
         """Ask, and ask again after a moment if the connection broke and that does no harm."""
         cancels = failures.cancels()
         waits = iter(AGAIN)
+        has_covered = False
         while True:
             was_sent = progress.is_sent
             try:
@@ -113,6 +115,10 @@ class Asking:
                 failures.raise_if_cancelled(error, cancels)
                 if failures.is_read_only(error):
                     await self._link.reconnect()
+                if failures.is_partition_missing(error) and not has_covered:
+                    has_covered = True
+                    await self._cover(error)
+                    continue
                 if failures.never_arrived(error):
                     progress.is_sent = was_sent
                 is_harmless = again or not progress.is_sent
@@ -122,6 +128,17 @@ class Asking:
                 if not _is_time_for(wait, limit):
                     raise
                 await asyncio.sleep(wait)
+
+    async def _cover(self, error: Exception) -> None:
+        """Make the partition of the history that a change lacks, or say what keeps it away."""
+        try:
+            pool = await self._link.pool()
+            await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
+        except Exception as why:
+            failures.raise_if_cancelled(why)
+            # A role that may not, or a lock that was not free, says less than what is missing.
+            is_told = failures.is_state(why, failures.PARTITION_DETACHED)
+            raise why if is_told else error from None
 
     async def _ask_inside(
         self, on: Executor, question: Callable[[Executor], Awaitable[T]], doubt: str

@@ -49,6 +49,10 @@ class Maintenance:
         )
         self.folder = Folder(pool, store, health, self.directs)
         self.waker = Waker(pool, store, health, self.directs, upkeep.expire)
+        partitions = Partitions(
+            pool, store, health, self.leads, every=upkeep.partitions, ahead=upkeep.partitions_ahead
+        )
+        health.on_partition_missing = partitions.wake
         self._led: list[Service] = [
             self.promoter,
             OvertimeRescuer(
@@ -63,14 +67,7 @@ class Maintenance:
             Expirer(pool, store, health, self.leads, upkeep.expire),
             Sweeper(pool, store, health, self.leads, upkeep.sweep),
             UnservedQueues(pool, store, health, self.leads, upkeep.unserved),
-            Partitions(
-                pool,
-                store,
-                health,
-                self.leads,
-                every=upkeep.partitions,
-                ahead=upkeep.partitions_ahead,
-            ),
+            partitions,
         ]
         self._directed: list[Service] = [
             self.scheduler,

@@ -30,7 +30,8 @@ class Rescuer(Service):
 
     async def tick(self) -> float:
         with self._budget:
-            rescued = await self._store.rescue(self._pool, LIMIT)
+            found = await self._store.rescue(self._pool, LIMIT)
+        rescued = taken_back(found, self.health)
         tell(self._events, rescued, "of lost workers")
         return 0 if len(rescued) == LIMIT else self._budget.rest
 
@@ -56,9 +57,18 @@ class OvertimeRescuer(Chore):
         self._grace = grace
 
     async def work(self) -> int:
-        rescued = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
+        found = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
+        rescued = taken_back(found, self.health)
         tell(self._events, rescued, "past the timeout, of workers that could not end them")
         return len(rescued)
+
+
+def taken_back(found: Sequence[tuple[int, bool | None]], health: Health) -> list[tuple[int, bool]]:
+    """Those that were; for the others the history has no partition, which is made or told."""
+    rescued = [(job, lost) for job, lost in found if lost is not None]
+    if len(rescued) < len(found):
+        health.on_partition_missing()
+    return rescued
 
 
 def tell(events: Events, rescued: Sequence[tuple[int, bool]], which: str) -> None:

@@ -2810,7 +2810,8 @@ CREATE FUNCTION penstock.lose_unwritten_v1(p_ids bigint[], p_tokens uuid[], p_er
     SELECT l.id, l.lost
       FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
                    'The attempt ended, and its outcome could not be written: ' || p_error, true,
-                   coalesce(p_now, statement_timestamp())) AS l;
+                   coalesce(p_now, statement_timestamp())) AS l
+     WHERE l.lost IS NOT NULL;
 $$;
 
 CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
@@ -2829,6 +2830,8 @@ DECLARE
     v_ids    bigint[] := '{}';
     v_lost   boolean[] := '{}';
     v_middle integer := cardinality(p_ids) / 2;
+    v_table  text;
+    v_check  text;
 BEGIN
     FOR v_job IN
         SELECT j.id, j.token, j.queue, j.lane, j.priority, j.losses, j.max_losses,
@@ -2877,6 +2880,10 @@ EXCEPTION WHEN OTHERS THEN
     END IF;
     IF v_middle = 0 THEN
         RAISE WARNING 'Job % of a lost worker can be neither made ready nor failed: %', p_ids[1], SQLERRM;
+        GET STACKED DIAGNOSTICS v_table = TABLE_NAME, v_check = CONSTRAINT_NAME;
+        IF SQLSTATE = '23514' AND v_table = 'job_history' AND v_check = '' THEN
+            RETURN QUERY SELECT p_ids[1], NULL::boolean;
+        END IF;
         RETURN;
     END IF;
     RETURN QUERY SELECT l.id, l.lost FROM lose_v1(p_ids[:v_middle], p_tokens[:v_middle],

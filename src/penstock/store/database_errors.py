@@ -65,6 +65,12 @@ _KINDS: Final = {
     ),
     "3D": _Kind(DatabaseDenied, "is not there", "Create it, or correct the name in the address."),
 }
+_NO_PARTITION: Final = _Kind(
+    DatabaseError,
+    "cannot keep what ends",
+    "The history has no partition for it. Workers make those, within a minute: is one running? "
+    "`penstock doctor` says what keeps them from it.",
+)
 _REFUSED: Final = _Kind(
     DatabaseError,
     "refuses",
@@ -86,14 +92,22 @@ def database_error(
     state = failures.sqlstate(error)
     if not state or (failures.is_lost(error) and state not in _KINDS):
         return None
-    found = (kind for key, kind in _KINDS.items() if state.startswith(key))
-    kind = next(found, _REFUSED)
+    kind = _kind(error, state)
     why = failures.message(error).rstrip(".")
     if schema is not None and (function := failures.function_of_theirs(error, schema)) is not None:
         why += f", in the function {function}"
     told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
     told.__cause__ = error
     return told
+
+
+def _kind(error: BaseException, state: str) -> _Kind:
+    if failures.is_partition_missing(error):
+        return _NO_PARTITION
+    if state == failures.PARTITION_DETACHED:
+        return _NO_PARTITION._replace(remedy=failures.hint(error) or _NO_PARTITION.remedy)
+    found = (kind for key, kind in _KINDS.items() if state.startswith(key))
+    return next(found, _REFUSED)
 
 
 def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:

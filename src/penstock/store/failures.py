@@ -176,6 +176,11 @@ def detail(error: BaseException) -> str | None:
     return _field(error, "detail", "message_detail")
 
 
+def hint(error: BaseException) -> str | None:
+    """What Postgres proposed to do."""
+    return _field(error, "hint", "message_hint")
+
+
 def constraint(error: BaseException) -> str | None:
     """The constraint that a row does not satisfy."""
     return _field(error, "constraint_name")
@@ -183,9 +188,8 @@ def constraint(error: BaseException) -> str | None:
 
 def with_hint(error: BaseException) -> str:
     """What Postgres said, as a sentence, and what it proposed to do."""
-    hint = _field(error, "hint", "message_hint")
     sentence = message(error).rstrip(".") + "."
-    return sentence if hint is None else f"{sentence} {hint}"
+    return " ".join(filter(None, (sentence, hint(error))))
 
 
 def _field(error: BaseException, name: str, name_in_psycopg: str | None = None) -> str | None:

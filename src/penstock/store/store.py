@@ -215,13 +215,14 @@ class Store:
         assert row is not None
         return row["promoted"], row["mark"], row["next_in"]
 
-    async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool]]:
+    async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
+        """The jobs, and whether they failed for good; None for those that lack a partition."""
         rows = await on.fetch(self.statement("rescue"), limit)
         return [(row["id"], row["lost"]) for row in rows]
 
     async def rescue_overtime(
         self, on: Executor, grace: float, limit: int
-    ) -> list[tuple[int, bool]]:
+    ) -> list[tuple[int, bool | None]]:
         rows = await on.fetch(self.statement("rescue_overtime"), grace, limit)
         return [(row["id"], row["lost"]) for row in rows]
 

@@ -269,7 +269,7 @@ class Completer:
         """Do what helps against an error; the error that is left to be reckoned with."""
         if failures.is_unavailable(error):
             self._health.gone("settle", error)
-            await self._health.reconnect(error)
+            await self._health.heed(error)
         elif failures.is_partition_missing(error):
             try:
                 await self._store.ensure_partitions(self._pool, self._partitions_ahead)

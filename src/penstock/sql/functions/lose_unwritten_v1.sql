@@ -8,5 +8,6 @@ AS $$
     SELECT l.id, l.lost
       FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
                    'The attempt ended, and its outcome could not be written: ' || p_error, true,
-                   coalesce(p_now, statement_timestamp())) AS l;
+                   coalesce(p_now, statement_timestamp())) AS l
+     WHERE l.lost IS NOT NULL;
 $$;
