@@ -67,6 +67,13 @@ def test_retries_of_documents_are_settings(monkeypatch: pytest.MonkeyPatch) -> N
     assert {each.deaths for each in reading_of(app).values()} == {3}
 
 
+def test_retries_of_calls_to_models_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}EMBED_RETRY_SECONDS", "3")
+    monkeypatch.setenv(f"{PREFIX}EMBED_RETRY_MOST_SECONDS", "8")
+    Knowledge(app := Penstock(NOWHERE))
+    assert app.tasks.get("knowledge.embed").settings.retry == Exponential(base=3, cap=8)
+
+
 @pytest.fixture
 def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}ATTEMPTS", "1")

@@ -26,7 +26,7 @@ def test_a_number_below_zero_is_refused_by_its_name(name: str) -> None:
     assert (refused.value.setting, refused.value.value) == (setting, "-1")
 
 
-@pytest.mark.parametrize("name", sorted(set(NUMBERS) - {"attempts", "deaths"}))
+@pytest.mark.parametrize("name", sorted(set(NUMBERS) - {"attempts", "deaths", "embed_attempts"}))
 def test_nothing_is_a_number_that_may_be_set(name: str) -> None:
     assert getattr(Settings.of({PREFIX + name.upper(): "0"}), name) == 0
 

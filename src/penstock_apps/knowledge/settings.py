@@ -73,6 +73,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_most_seconds: Amount = 600.0
     # A file whose child process has died so often is not tried again.
     deaths: Annotated[int, Meta(ge=1, le=100)] = 2
+    # The same for the texts that wait for a remote model.
+    embed_attempts: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    embed_retry_seconds: Amount = 2.0
+    embed_retry_most_seconds: Amount = 300.0
     # More chunks than these are searched by an index, which is made with so much memory at most.
     index_from: Count = 10_000
     index_bytes: Count = 512 * MB
@@ -137,6 +141,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def retry(self) -> Exponential:
         """How long a document waits after a failure."""
         return Exponential(base=self.retry_seconds, cap=self.retry_most_seconds)
+
+    @property
+    def embed_retry(self) -> Exponential:
+        """How long texts wait after a call to their model has failed."""
+        return Exponential(base=self.embed_retry_seconds, cap=self.embed_retry_most_seconds)
 
     def storage_at(self, database: Database) -> str:
         """Where files are stored: as it is set, else beside an embedded database's own."""

@@ -72,6 +72,20 @@ async def test_one_that_stays_broken_fails_the_document_with_a_reason(
     assert job.last_error.message.endswith("is busy or broken (500).")
 
 
+async def test_one_that_is_broken_is_asked_as_often_as_is_set(
+    scene: Scene,
+    library: Library,
+    recipe: Recipe,
+    models: Models,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_EMBED_ATTEMPTS", "3")
+    models.fail(Fault(500), times=10)
+    document = await bring(scene, library, recipe)
+    assert (document.state, document.reason) == ("failed", "not_embedded")
+    assert len(models.calls) == 3
+
+
 async def test_one_that_does_not_answer_is_asked_again(
     scene: Scene,
     library: Library,

@@ -15,7 +15,6 @@ from penstock import (
     Batch,
     BatchContext,
     DatabaseError,
-    Exponential,
     Item,
     NotRetryable,
     Retryable,
@@ -68,8 +67,6 @@ def _model(share: Share) -> str:
     queue=EMBED,
     resources=[Workshop],
     batch=Batch(size=JOBS_OF_A_CALL, key=_model, fails_all=OUTAGES),
-    max_attempts=10,
-    retry=Exponential(base=2, cap=300),
     timeout=900,
 )
 async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooze]:

@@ -173,6 +173,7 @@ class Sharing(Bringing):
             subject=self._subject,
             limits=budget(embedding),
             priority=self._ctx.job.priority,
+            max_attempts=self._shop.settings.embed_attempts,
             requested_by=self._ctx.job.requested_by,
         ).prepare(Share(self._ctx.job.id, part, edition.embedder, embedding))
 

@@ -167,10 +167,11 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
 INGESTING = frozenset({ingest.name, ingest_large.name})
 # They read files: in child processes, whose limits an installation sets.
 READING = (ingest, ingest_large, rebuild)
-OTHERS = (embed, ended, remove, sweep, sweep_storage, build, switch, index)
+OTHERS = (ended, remove, sweep, sweep_storage, build, switch, index)
 
 
 def configured(settings: Settings) -> list[Task[..., Any]]:
     """The tasks as an app includes them, with what its installation has set."""
     isolate, retry = settings.apart, settings.retry
-    return [*(each.configured(isolate=isolate, retry=retry) for each in READING), *OTHERS]
+    reading = (each.configured(isolate=isolate, retry=retry) for each in READING)
+    return [*reading, embed.configured(retry=settings.embed_retry), *OTHERS]
