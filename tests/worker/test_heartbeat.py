@@ -324,10 +324,13 @@ async def block() -> None:
         beats._lease = 0
     time.sleep(60)
 
+@app.task(name="ends")
+async def ends() -> None: ...
+
 async def main() -> None:
     liveness = Liveness(heartbeat=0.1, lease=60, exit_on_stall=True)
     async with app, app.worker(liveness=liveness):
-        await app.enqueue(block)
+        await app.enqueue_many([ends.prepare(), block.prepare()])
         await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -344,7 +347,8 @@ async def test_a_process_whose_loop_is_blocked_for_good_ends_if_it_is_told_to(
     async with asyncio.timeout(90):
         _, told = await process.communicate()
     assert process.returncode == 70
-    assert b"block (job 1, attempt 1); the lease is given up" in told
+    assert b"block (job 2, attempt 1); the lease is given up" in told
+    assert b"Outcomes that are not written when the process ends: 1." in told
     assert b"time.sleep" in told or b"in block" in told
 
 

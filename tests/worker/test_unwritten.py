@@ -396,6 +396,45 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
     assert (found.state, found.reason, found.losses) == ("ready", "unwritten", 1)
 
 
+async def test_at_a_hard_end_unwritten_outcomes_are_told_and_count_a_loss(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
+) -> None:
+    worker = worker_of(app, finish=0.01, unwritten_retry=3600)
+    async with worker:
+        ended, held = await slow.running(app, worker, "ended", "held")
+        await connection.execute(REVOKE)
+        slow.go_on.set()
+        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await asyncio.to_thread(worker.last_words)
+        assert "Outcomes that are not written when the process ends: 1." in errors()[-1]
+        ended, held = await app.get(ended), await app.get(held)
+        assert (ended.state, ended.losses, ended.reason) == ("ready", 1, "unwritten")
+        assert (held.state, held.losses) == ("ready", 0)
+
+
+async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection
+) -> None:
+    """Also those that nobody knew to be unwritten before."""
+    worker = worker_of(app, unwritten_retry=3600)
+    async with worker:
+        [job] = await slow.running(app, worker, "ended")
+        await connection.execute(REVOKE.replace("settle_v2", "lose_unwritten_v1"))
+        async with connection.transaction():
+            await connection.execute("SELECT FROM penstock.job FOR UPDATE")
+            slow.go_on.set()
+            completer = crew_of(worker).completer
+            await until(lambda: completer.unsettled, what="an outcome to wait")
+            await asyncio.to_thread(worker.last_words)
+
+            async def is_named() -> bool:
+                told = await unwritten(connection)
+                return bool(told and told["ids"] == [job.id])
+
+            await until(is_named, what="the lease to name it")
+        await app.wait(job, timeout=30)
+
+
 async def test_what_has_another_partition_settles_while_one_is_detached(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:

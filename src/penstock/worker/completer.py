@@ -195,6 +195,30 @@ class Completer:
         if self._flushing is not None:
             self._flushing.cancel()
             await asyncio.gather(self._flushing, return_exceptions=True)
+        self._name_given_up(self.given_up())
+
+    def last_words(self) -> list[Settlement]:
+        """The process ends now: say how many outcomes are not written, and which those are. Called
+        from another thread."""
+        if rest := self.given_up():
+            logger.error(
+                "Outcomes that are not written when the process ends: %d. Their jobs will be run "
+                "again, with a loss counted where the database can be told.",
+                len(rest),
+            )
+            self._name_given_up(rest)
+        return rest
+
+    def _name_given_up(self, rest: Sequence[Settlement]) -> None:
+        """Name in the lease the jobs whose outcomes will not be written any more: if nobody can
+        count their losses now, a rescue does."""
+        if rest:
+            error = "WorkerStopped" if self.unwritten is None else self.unwritten.error
+            self._name(rest, error, self._why, False)
+
+    @property
+    def _why(self) -> str:
+        return "The worker stopped." if self.unwritten is None else self.unwritten.message
 
     async def give_up(self) -> None:
         """After the close: jobs whose outcomes could not be written have run, and count a loss."""
@@ -207,8 +231,8 @@ class Completer:
             len(rest),
         )
         if begun := self.given_up():
-            why = "The worker stopped." if self.unwritten is None else self.unwritten.message
-            await self._store.lose_unwritten(self._pool, begun, why)
+            await self._store.lose_unwritten(self._pool, begun, self._why)
+        self._waiting, self._busy, self._kept, self._in_flight = [], [], [], []
 
     def given_up(self) -> list[Settlement]:
         """After the close: the outcomes of attempts that had begun, and that are not written."""
@@ -449,10 +473,16 @@ class Completer:
                 failures.with_hint(error),
                 "goes on with others" if is_claiming else "claims nothing until it works",
             )
+        message = failures.message(error)[:MESSAGE_LIMIT]
+        self._name(rows, type(error).__name__, message, is_claiming)
+
+    def _name(
+        self, rows: Sequence[Settlement], error: str, message: str, is_claiming: bool
+    ) -> None:
         self.unwritten = Unwritten(
             len(rows),
-            type(error).__name__,
-            failures.message(error)[:MESSAGE_LIMIT],
+            error,
+            message,
             is_claiming,
             # If this worker is lost, a rescue counts a loss for each of these.
             tuple(str(one.id) for one in filter(_has_run, rows))[:IDS_TOLD],

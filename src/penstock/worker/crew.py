@@ -225,6 +225,7 @@ class Crew:
         self.session.on_signals = self._signalled
         self.session.on_lapse = self._lapsed
         self.session.on_doubt = self.reconciler.wake
+        self.session.on_exit = self.completer.last_words
         self.listener.on_ready = self._heard_ready
         self.listener.on_due = self.maintenance.promoter.due
         self.listener.on_signal = self.session.beat_soon

@@ -47,6 +47,7 @@ class Heartbeat(threading.Thread):
         info: Callable[[], dict[str, Any]],
         signalled: Callable[[Signals], None],
         lapsed: Callable[[], None],
+        exiting: Callable[[], object],
     ) -> None:
         super().__init__(name="penstock heartbeat", daemon=True)
         self._url = url
@@ -58,6 +59,7 @@ class Heartbeat(threading.Thread):
         self._info = info
         self._signalled = signalled
         self._lapsed = lapsed
+        self._exiting = exiting
         self._worker_loop = asyncio.get_running_loop()
         self._worker_thread = threading.get_ident()
         self._tick_asked = False
@@ -344,6 +346,7 @@ class Heartbeat(threading.Thread):
         )
         dump_stacks()
         if self._liveness.exit_on_stall:
+            self._exiting()
             os._exit(EXIT_STALLED)
         self._given_up = True
         self.soon()

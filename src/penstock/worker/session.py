@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from penstock.config import Liveness
 from penstock.errors import StartTimeout
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store, close_idle, connect
+from penstock.store import Pool, Settlement, Store, close_idle, connect
 from penstock.worker.heartbeat import Heartbeat, Signals
 from penstock.worker.room import is_full
 
@@ -56,6 +56,8 @@ class Session(Service):
         self.trouble: Exception | None = None
         self.on_signals: Callable[[Signals], None] = lambda _: None
         self.on_lapse: Callable[[int], None] = lambda _: None
+        # The process ends at once, since its event loop is blocked.
+        self.on_exit: Callable[[], object] = lambda: None
         self.on_doubt: Callable[[], None] = lambda: None
 
     async def tick(self) -> float:
@@ -81,6 +83,7 @@ class Session(Service):
             info=self._info,
             signalled=lambda signals: self.on_signals(signals),
             lapsed=lambda: self.lapse(lease),
+            exiting=lambda: self.on_exit(),
         )
         try:
             # First: at the server's connection limit nobody else could renew the lease.
@@ -167,12 +170,18 @@ class Session(Service):
             released = await self._store.close_lease(self._pool, lease)
         return released
 
-    async def give_back(self) -> None:
-        """Give the lease back on a connection of its own: for a thread beside a loop that hangs."""
+    async def give_back(self, unwritten: Sequence[Settlement], why: str) -> None:
+        """Give the lease back on a connection of its own: for a thread beside a loop that hangs.
+
+        First the jobs whose outcomes are unwritten count a loss. If that fails, the lease has to
+        run out: to close it would count none.
+        """
         if (lease := self.lease) is None:
             return
         connection = await connect(self._url, name="penstock end")
         try:
+            if unwritten:
+                await self._store.lose_unwritten(connection, unwritten, why)
             await self._store.close_lease(connection, lease)
         finally:
             connection.terminate()

@@ -250,7 +250,8 @@ class Worker:
         return self._stopping.limit(signals=signals, has_pools=self._pools.is_used)
 
     def last_words(self) -> None:
-        """The process is about to end: say which jobs still run, and give the lease back.
+        """The process is about to end: say which jobs still run and which outcomes are unwritten,
+        and give the lease back.
 
         Called in another thread, while the event loop may be blocked.
         """
@@ -260,8 +261,10 @@ class Worker:
             logger.critical("The event loop is blocked by %r.", blocking)
         for run in list(crew.dispatcher.running.values()):
             logger.critical("%r still runs, at %s.", run, where(run.future))
+        unwritten = crew.completer.last_words()
         try:
-            asyncio.run(asyncio.wait_for(crew.session.give_back(), GIVE_BACK))
+            given_back = crew.session.give_back(unwritten, "The worker's process ended.")
+            asyncio.run(asyncio.wait_for(given_back, GIVE_BACK))
         except Exception as error:
             logger.warning("The lease could not be given back, it will expire: %r", error)
 
