@@ -173,7 +173,7 @@ class Shutdown:
             logger.exception("The worker's %s could not be closed.", name)
             return False
         if not has_ended:
-            logger.warning("The worker's %s did not close in time and are left alone.", name)
+            logger.warning("The worker's %s did not close in time; the stop goes on.", name)
         return has_ended
 
 
