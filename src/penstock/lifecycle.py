@@ -85,8 +85,9 @@ class Health:
         if not self._failing:
             self._gone_at = time.monotonic()
             what = "does not answer" if failures.is_lost(error) else "takes no writes"
-            self._events.emit(DatabaseGone(service, str(error)))
-            logger.warning("The database %s (%s: %s); trying again.", what, service, error)
+            cause = failures.cause(error)
+            self._events.emit(DatabaseGone(service, cause))
+            logger.warning("The database %s (%s: %s); trying again.", what, service, cause)
         self._failing.add(service)
         self._reached.clear()
 

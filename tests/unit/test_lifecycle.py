@@ -1,11 +1,12 @@
 """A service ticks until it is stopped, and is stopped between two ticks if that can be."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.events import Events
+from penstock.events import DatabaseGone, Event, Events
 from penstock.lifecycle import Health, Service
 
 
@@ -23,6 +24,17 @@ class Ticking(Service):
         await self._work()
         self.done += 1
         return 0
+
+
+def test_an_outage_is_told_with_its_cause_although_a_timeout_has_no_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events, seen = Events(), list[Event]()
+    events.subscribe(DatabaseGone, seen.append)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        Health(events).gone("settle", TimeoutError())
+    assert seen == [DatabaseGone("settle", "no answer in time")]
+    assert "does not answer (settle: no answer in time)" in caplog.text
 
 
 async def test_a_tick_under_way_is_finished_and_no_other_begins() -> None:

@@ -14,7 +14,7 @@ from penstock.events import JobFinished, SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import asked, crew_of, gathered, reaches, worker_of
 
 
 @pytest.fixture
@@ -206,13 +206,63 @@ CREATE TRIGGER trouble BEFORE INSERT ON penstock.job_history
 """
 
 
-@pytest.mark.parametrize("state", ["40P01", "57014", "55P03", "40001"])
-async def test_a_deadlock_or_a_timeout_of_a_statement_is_tried_again(
+# The disk is full, memory or connections are used up, a shutdown, read-only, damage.
+OF_THE_SERVER = ["53100", "53200", "53300", "57P01", "25006", "58030"]
+
+
+@pytest.mark.parametrize("state", ["40P01", "57014", "55P03", "40001", *OF_THE_SERVER])
+async def test_an_error_that_passes_is_tried_again(
     app: Penstock, note, connection: asyncpg.Connection, state: str
 ) -> None:
     await connection.execute(SLOW_ONCE.format(times=2, state=state))
     async with worker_of(app):
-        assert await app.wait(await app.enqueue(note, "done"), timeout=30) == "done"
+        enqueued = await app.enqueue(note, "done")
+        assert await app.wait(enqueued, timeout=30) == "done"
+    job = await app.get(enqueued)
+    assert (job.attempt, job.failures, job.losses) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("state", OF_THE_SERVER)
+async def test_what_the_server_lacks_is_told_at_once_and_as_an_error_once_it_lasts(
+    app: Penstock,
+    note,
+    connection: asyncpg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    state: str,
+) -> None:
+    """One line each, whatever the number of tries, with the cause and Postgres's code."""
+
+    def told(level: str) -> list[str]:
+        return [
+            record.getMessage()
+            for record in caplog.records
+            if record.levelname == level and "trouble" in record.getMessage()
+        ]
+
+    await connection.execute(SLOW_ONCE.format(times=10**6, state=state))
+    tries = asked(app, "settle")
+    # It has lasted after half the lease.
+    async with worker_of(app, unwritten_retry=30, lease=6):
+        enqueued = await app.enqueue(note, "done")
+        warnings = await until(lambda: told("WARNING"), what="a warning")
+        await until(lambda: told("ERROR"), what="an error")
+        tried = len(tries)
+        await until(lambda: len(tries) > tried + 1, what="more tries")
+        for [line] in (warnings, told("WARNING"), told("ERROR")):
+            assert state in line
+        drop = "DROP TRIGGER trouble ON penstock.job_history"
+        await until(lambda: has_run(connection, drop), what="it to be mended")
+        assert await app.wait(enqueued, timeout=60) == "done"
+    assert (await app.get(enqueued)).attempt == 1
+
+
+async def has_run(connection: asyncpg.Connection, statement: str) -> bool:
+    """DDL on the history and a settle may wait for each other's locks."""
+    try:
+        await connection.execute(statement)
+    except asyncpg.DeadlockDetectedError:
+        return False
+    return True
 
 
 async def test_trouble_that_passes_never_turns_a_success_into_a_failure(
@@ -298,6 +348,37 @@ async def test_outcomes_wait_while_the_database_is_away(
                 proxy.heal()
                 for number, job in enumerate(jobs):
                     assert await far.wait(job, timeout=30) == number
+
+
+async def test_outcomes_that_wait_for_long_for_a_database_that_is_away_are_told_once(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Penstock(proxy.url) as far:
+        go_on = asyncio.Event()
+
+        @far.task
+        async def slow() -> str:
+            await go_on.wait()
+            return "done"
+
+        def told() -> list[str]:
+            texts = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+            return [text for text in texts if "not been written" in text]
+
+        worker = worker_of(far, heartbeat=100, lease=600, unwritten_retry=0.5)
+        async with worker:
+            job = await far.enqueue(slow)
+            await until(lambda: crew_of(worker).dispatcher.running, what="it to run")
+            proxy.refuse()
+            tries = asked(far, "settle")
+            go_on.set()
+            [line] = await until(told, what="the error")
+            tried = len(tries)
+            await until(lambda: len(tries) > tried + 1, what="more tries")
+            assert told() == [line]
+            assert "The outcomes of 1 job" in line
+            proxy.heal()
+            assert await far.wait(job, timeout=30) == "done"
 
 
 async def test_the_settles_of_a_worker_are_durable_and_its_claims_need_not_be(

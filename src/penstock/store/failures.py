@@ -114,6 +114,12 @@ def is_read_only(error: BaseException) -> bool:
     return sqlstate(error) == READ_ONLY
 
 
+def is_of_server(error: BaseException) -> bool:
+    """Whether the server lacks something or is damaged: no two statements are in each other's way,
+    so somebody should know at once, although it may pass."""
+    return sqlstate(error)[:2] in ("53", "58")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the server has no memory for a statement; it may have some for a smaller one."""
     return sqlstate(error) == OUT_OF_MEMORY
@@ -169,6 +175,16 @@ def message(error: BaseException) -> str:
     """What Postgres itself said, without what drivers put around it."""
     told = next(filter(_own_state, _layers(error)), error)
     return str(told).partition("\n")[0]
+
+
+def cause(error: BaseException) -> str:
+    """What went wrong in one line, with Postgres's code for it. It is never empty: a timeout of
+    Python's own has no message."""
+    told = message(error).strip()
+    if not told:
+        told = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    state = sqlstate(error)
+    return f"{told} (SQLSTATE {state})" if state else told
 
 
 def detail(error: BaseException) -> str | None:

@@ -89,6 +89,7 @@ class Completer:
         *,
         partitions_ahead: int,
         retry_most: float,
+        tell_after: float,
         before: Callable[[], Awaitable[None]],
         settled: OnSettled,
         refused: OnRefused,
@@ -100,6 +101,8 @@ class Completer:
         self._health = health
         self._partitions_ahead = partitions_ahead
         self._retry_most = retry_most
+        # What may pass and has lasted for so long is told as an error.
+        self._tell_after = min(tell_after, retry_most)
         self._before = before
         self._settled = settled
         self._refused = refused
@@ -124,6 +127,9 @@ class Completer:
         self._refusals: dict[int, bool] = {}
         self._last_written: dict[str, float] = {}
         self._unwritten_since = 0.0
+        # What has been told of errors that may pass: their codes, and that the database is away.
+        self._warned: set[str] = set()
+        self._is_outage_told = False
         self._closing = False
         self._closed = False
         self._empty = asyncio.Event()
@@ -145,11 +151,13 @@ class Completer:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing is left but what the database has refused for long."""
-        return self._empty.is_set() and self.unwritten is not None and self._is_lasting(self._since)
+        is_lasting = self._lasted(self._since) >= self._retry_most
+        return self._empty.is_set() and self.unwritten is not None and is_lasting
 
-    def _is_lasting(self, jobs: Iterable[int]) -> bool:
+    def _lasted(self, jobs: Iterable[int]) -> float:
+        """For how many seconds the first of some jobs has waited."""
         first = min((self._since[job] for job in jobs if job in self._since), default=math.inf)
-        return time.monotonic() - first >= self._retry_most
+        return time.monotonic() - first
 
     def jobs(self) -> list[int]:
         """The jobs whose outcomes are not written yet."""
@@ -271,12 +279,13 @@ class Completer:
                     await self._halve(batch, trouble)
                     return
                 is_unavailable = failures.is_unavailable(error)
-                if is_unavailable and time.monotonic() - began >= self._retry_most:
+                if is_unavailable and time.monotonic() - began >= self._tell_after:
                     self._say_unavailable(batch, error, began)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             self._health.back("settle")
+            self._is_outage_told = False
             self._tell(batch, unsettled)
             return
 
@@ -301,7 +310,16 @@ class Completer:
                 failures.raise_if_cancelled(why)
                 # That a lock was not free says less than which row has no partition.
                 return why if failures.is_lost(why) or not failures.is_passing(why) else error
+        elif failures.is_of_server(error):
+            self._warn(error)
         return error
+
+    def _warn(self, error: Exception) -> None:
+        """Say what keeps outcomes from being written and may pass: once, until all are written."""
+        cause, code = failures.cause(error), failures.sqlstate(error)
+        if code not in self._warned:
+            self._warned.add(code)
+            logger.warning("Outcomes cannot be written yet: %s; trying again.", cause)
 
     @staticmethod
     def _may_wait(trouble: Exception, tries: int) -> bool:
@@ -399,7 +417,7 @@ class Completer:
         """Take back a job whose outcome alone is refused: it has run, so this counts as a loss."""
         bad, error, _ = refused
         try:
-            lost = await self._store.lose_unwritten(self._pool, [bad], str(error))
+            lost = await self._store.lose_unwritten(self._pool, [bad], failures.cause(error))
         except Exception as why:
             failures.raise_if_cancelled(why)
             logger.info("The job %d could not be taken back: %s", bad.id, why)
@@ -427,7 +445,7 @@ class Completer:
                 self._last_written.get(state, 0.0) > self._unwritten_since for state in states
             )
         # One odd row is told only once it has lasted: others will mostly show what it is.
-        is_lasting = self._is_lasting(one.settlement.id for one in self._kept)
+        is_lasting = self._lasted(one.settlement.id for one in self._kept) >= self._tell_after
         if not is_claiming or is_lasting or self.unwritten is not None:
             error = (open_ or rows)[0].error
             self._say([one.settlement for one in self._kept], error, is_claiming)
@@ -452,8 +470,17 @@ class Completer:
         return not isinstance(one.error, RowLocked) and last <= self._since[job]
 
     def _say_unavailable(self, batch: list[Settlement], error: Exception, began: float) -> None:
-        """The database refuses for long what others can write, such as with a disk of its own."""
+        """The database is away for long, or refuses what others can write, as with a full disk."""
         if failures.is_lost(error):
+            if not self._is_outage_told:
+                self._is_outage_told = True
+                logger.error(
+                    "The outcomes of %s have not been written for %.0f s: %s. This worker keeps "
+                    "them and tries again.",
+                    counted(len(batch), "job"),
+                    time.monotonic() - began,
+                    failures.cause(error),
+                )
             return
         for one in batch:
             self._since.setdefault(one.id, began)
@@ -467,13 +494,14 @@ class Completer:
             self._unwritten_since = time.monotonic()
         if self.unwritten is None or (self.unwritten.is_claiming and not is_claiming):
             logger.error(
-                "The outcomes of %s cannot be written: %s This worker keeps them, tries again and "
-                "%s.",
+                "The outcomes of %s cannot be written (%s): %s This worker keeps them, tries again "
+                "and %s.",
                 counted(len(rows), "job"),
+                failures.sqlstate(error) or type(error).__name__,
                 failures.with_hint(error),
                 "goes on with others" if is_claiming else "claims nothing until it works",
             )
-        message = failures.message(error)[:MESSAGE_LIMIT]
+        message = (failures.message(error) or failures.cause(error))[:MESSAGE_LIMIT]
         self._name(rows, type(error).__name__, message, is_claiming)
 
     def _name(
@@ -530,6 +558,8 @@ class Completer:
         if self._since:
             self._last_written |= dict.fromkeys(states, time.monotonic())
             self._is_over_for(settled)
+        if self._warned and not self._since:
+            self._warned.clear()
 
     def _is_over_for(self, settlements: Sequence[Settlement]) -> None:
         for one in settlements:
@@ -539,7 +569,9 @@ class Completer:
     def _put_off(self, settlement: Settlement, error: Exception) -> None:
         """Ask again in a moment; the others go on. What lasts is kept, and told."""
         since = self._since.setdefault(settlement.id, time.monotonic())
-        if time.monotonic() - since >= self._retry_most:
+        if not (isinstance(error, RowLocked) or failures.is_unavailable(error)):
+            self._warn(error)
+        if time.monotonic() - since >= self._tell_after:
             self._refused_rows.append(Refused(settlement, error, False))
             return
         self._busy.append(settlement)

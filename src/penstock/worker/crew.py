@@ -106,6 +106,7 @@ class Crew:
             health,
             partitions_ahead=upkeep.partitions_ahead,
             retry_most=pace.unwritten_retry,
+            tell_after=liveness.lease / 2,
             before=self.progress.last_words,
             settled=self._settled,
             refused=self._refused,

@@ -16,7 +16,7 @@ from penstock.config import Stopping
 from penstock.events import Events, WorkerStopping
 from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
 from penstock.local_pool import LocalPools
-from penstock.store import Pool
+from penstock.store import Pool, failures
 from penstock.worker.crew import Crew
 from penstock.worker.whereabouts import where
 
@@ -143,7 +143,7 @@ class Shutdown:
                 return
             why = "the database did not answer in time"
         except Exception as error:
-            why = str(error)
+            why = failures.cause(error)
         logger.warning("The lease could not be given back, it will expire: %s.", why)
 
     async def _close_lease(self) -> None:
