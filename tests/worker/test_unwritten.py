@@ -455,6 +455,24 @@ async def test_what_has_another_partition_settles_while_one_is_detached(
     assert sorted(slow.runs) == ["completed", "failing"]
 
 
+async def test_a_stop_does_not_wait_for_a_partition_that_cannot_be_attached(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
+) -> None:
+    """An outcome that is refused is tried once more, and not for as long as leaving may take."""
+    worker = worker_of(app, leave=3600)
+    async with worker:
+        [job] = await slow.running(app, worker, "completed")
+        await until(lambda: crew_of(worker).maintenance.leads(), what="the first look to be over")
+        table = await detach_broken(connection)
+        slow.go_on.set()
+        await until(errors, what="the worker to say so")
+        async with asyncio.timeout(60):
+            await worker.stop()
+    await connection.execute(f"ALTER TABLE {table} ADD COLUMN result jsonb")
+    async with worker_of(app):
+        assert await app.wait(job, timeout=30) == "completed"
+
+
 @pytest.mark.parametrize(
     "function", ["heartbeat_v1", "settle_v2", "finish_v2", "lose_unwritten_v1", "rescue_v1"]
 )
