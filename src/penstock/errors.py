@@ -729,7 +729,7 @@ class ServiceUnreachable(PenstockError):
             if is_sent
             else "Nothing was done: look at its address, and whether it runs."
         )
-        super().__init__(f"The service did not answer ({problem or 'no reason given'}). {remedy}")
+        super().__init__(f"The service did not answer ({problem}). {remedy}")
 
 
 # The database

@@ -127,7 +127,7 @@ def _why(error: Exception, wanted: str) -> str:
         return f"the server is not {wanted}, as target_session_attrs demands"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return str(error)
+    return str(error) or type(error).__name__
 
 
 def _query(url: str) -> dict[str, str]:

@@ -1,9 +1,36 @@
 """What an error of the database means, by its SQLSTATE and fields, never by its words."""
 
+import asyncio
+
 import asyncpg
 import pytest
 
+from penstock.events import DatabaseGone, Events
+from penstock.lifecycle import Health
 from penstock.store import failures
+from penstock.store.database_errors import database_lost
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TimeoutError(), "no answer in time"),
+        (asyncio.CancelledError(), "it was broken off"),
+        (ConnectionResetError(), "ConnectionResetError"),
+        (OSError("no route to host."), "no route to host"),
+    ],
+)
+def test_a_lost_database_is_never_told_without_a_reason(
+    error: BaseException, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = database_lost(error, "The database shop on db:5432", is_sent=True, doubt="Try again.")
+    assert f"could not be reached: {told}. Try again." in str(lost)
+    assert str(lost.__cause__)
+    events, seen = Events(), []
+    events.subscribe(DatabaseGone, seen.append)
+    Health(events).gone("lease", error)
+    assert f"(lease: {told})" in caplog.text
+    assert [event.error for event in seen] == [told]
 
 
 def error(state: str, **fields: str) -> asyncpg.PostgresError:

@@ -60,13 +60,18 @@ class Asking:
             except httpx.TransportError as error:
                 is_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 if tries == TRIES or (is_sent and not is_safe):
-                    raise ServiceUnreachable(str(error), is_sent=is_sent) from error
+                    raise ServiceUnreachable(why(error), is_sent=is_sent) from error
             else:
                 if tries == TRIES or not _may_ask_again(answer, is_safe):
                     return answer
                 pause = max(pause, _told_to_wait(answer))
             await self._wire.pause(min(pause, LONGEST_PAUSE))
         raise AssertionError("unreachable")
+
+
+def why(error: httpx.TransportError) -> str:
+    """What an error says, or what it is: most timeouts say nothing."""
+    return str(error) or type(error).__name__
 
 
 def _may_ask_again(answer: Answer, is_safe: bool) -> bool:

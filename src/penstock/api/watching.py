@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.api.answers import Live, Now
-from penstock.api.asking import AGAIN, PREFIX
+from penstock.api.asking import AGAIN, PREFIX, why
 from penstock.api.events import Event, Events
 from penstock.api.problems import error_of
 from penstock.api.wire import Answer, Request, Wire
@@ -55,7 +55,7 @@ class Watching:
                         return
             except httpx.TransportError as error:
                 if time.monotonic() - self._heard > AWAY:
-                    raise ServiceUnreachable(str(error), is_sent=False) from error
+                    raise ServiceUnreachable(why(error), is_sent=False) from error
             self._events.drop()
             await self._wire.pause(min(self._events.retry, self._left))
 

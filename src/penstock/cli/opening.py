@@ -214,7 +214,7 @@ def lost_midway(database: Database, told: str) -> Iterator[None]:
         is_lost = isinstance(error, DatabaseLost) or failures.is_lost(error)
         if not is_lost or isinstance(error, BrokenPipeError):
             raise
-        why = str(error.__cause__ if isinstance(error, DatabaseLost) else error).rstrip(".")
+        why = failures.why(error.__cause__ or error if isinstance(error, DatabaseLost) else error)
         raise DatabaseUnreachable(f"{database.place} was lost: {why}. {told}") from error
 
 
@@ -226,7 +226,7 @@ def _explained(place: str, error: BaseException) -> CommandError:
             return DatabaseMissing(f"{place} is not there: {error}.")
         case asyncpg.PostgresError() if not failures.is_lost(error):
             return DatabaseRefused(f"{place} refuses: {error}.")
-    why = str(error) or "it did not answer in time"
     return DatabaseUnreachable(
-        f"{place} cannot be reached: {why}. Is it running, and is the address right?"
+        f"{place} cannot be reached: {failures.why(error)}. "
+        "Is it running, and is the address right?"
     )

@@ -10,6 +10,7 @@ import asyncpg
 from penstock.doctor.finding import Finding, error
 from penstock.hosts import DEFAULT_PORT, Host, hosts_of
 from penstock.sql import quote
+from penstock.store import failures
 
 
 def unreachable(url: str, problem: Exception) -> Finding:
@@ -26,7 +27,7 @@ def unreachable(url: str, problem: Exception) -> Finding:
             return _full(problem)
         case asyncpg.PostgresError():
             return error(f"The server refuses: {problem}.", "Look at the server's log.")
-    return _no_server(url, str(problem) or "it did not answer in time")
+    return _no_server(url, failures.why(problem))
 
 
 def _no_database(name: str) -> Finding:

@@ -13,7 +13,7 @@ from penstock import migrate
 from penstock.app import Penstock
 from penstock.errors import SchemaError
 from penstock.service.fresh import Fresh
-from penstock.store import Executor
+from penstock.store import Executor, failures
 from penstock.wording import counted
 
 logger = logging.getLogger("penstock.service")
@@ -58,7 +58,8 @@ class Readiness:
             if time.monotonic() >= until:
                 return f"The database has not answered within {PATIENCE:g} seconds."
             # Anybody may ask: what the driver says of hosts and roles is for the log alone.
-            logger.warning("The database cannot be asked whether all is well: %s", error)
+            why = failures.why(error)
+            logger.warning("The database cannot be asked whether all is well: %s.", why)
             return "The database cannot be reached."
 
     async def _ask(self) -> str | None:

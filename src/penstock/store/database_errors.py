@@ -112,8 +112,8 @@ def _kind(error: BaseException, state: str) -> _Kind:
 
 def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:
     """A connection that broke or cannot be had; `doubt` says what follows if it was sent."""
-    cause = error if str(error) else TimeoutError("no answer in time")
-    why = failures.message(cause).rstrip(".")
+    why = failures.why(error)
+    cause = error if str(error) else TimeoutError(why)
     remedy = doubt if is_sent else NOTHING_DONE
     told = DatabaseLost(
         f"{place} was lost or could not be reached: {why}. {remedy}",

@@ -177,14 +177,21 @@ def message(error: BaseException) -> str:
     return str(told).partition("\n")[0]
 
 
+def why(error: BaseException) -> str:
+    """What an error says, or what its kind means: a timeout and a broken wait say nothing."""
+    if told := message(error).rstrip("."):
+        return told
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, asyncio.CancelledError):
+        return "it was broken off"
+    return type(error).__name__
+
+
 def cause(error: BaseException) -> str:
-    """What went wrong in one line, with Postgres's code for it. It is never empty: a timeout of
-    Python's own has no message."""
-    told = message(error).strip()
-    if not told:
-        told = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    """The same with the code that Postgres has for it."""
     state = sqlstate(error)
-    return f"{told} (SQLSTATE {state})" if state else told
+    return f"{why(error)} (SQLSTATE {state})" if state else why(error)
 
 
 def detail(error: BaseException) -> str | None:

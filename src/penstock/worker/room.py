@@ -49,8 +49,9 @@ async def when_there_is_room(
             give_back(error)
             if not has_warned:
                 has_warned = True
-                events.emit(DatabaseGone("connection", str(error)))
-                logger.warning("The worker waits for a connection: %s", error)
+                why = failures.why(error)
+                events.emit(DatabaseGone("connection", why))
+                logger.warning("The worker waits for a connection: %s.", why)
             await asyncio.sleep(pause)
         else:
             if has_warned:
