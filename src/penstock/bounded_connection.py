@@ -1,12 +1,15 @@
-"""A connection that closes within half a second, even if the server is frozen."""
+"""Connections that close in time, even if the server is frozen."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any
 
 import asyncpg
+
+logger = logging.getLogger("penstock")
 
 # A healthy server confirms within milliseconds that it has cancelled a statement.
 CANCEL_TIMEOUT = 0.4
@@ -35,3 +38,16 @@ class BoundedConnection(asyncpg.Connection):
         """Close the connection, by force if the server does not confirm it in time."""
         with suppress(TimeoutError):
             await super().close(timeout=CLOSE_TIMEOUT if timeout is None else timeout)
+
+
+async def close_pool(pool: asyncpg.Pool[asyncpg.Record], seconds: float) -> None:
+    """Close a pool once its connections are returned; cut off those that are not in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await pool.close()
+    except TimeoutError:
+        logger.warning("Connections were still in use after %g s and have been cut off.", seconds)
+    except Exception as error:
+        logger.warning("Connections could not be closed and have been cut off: %r", error)
+    finally:
+        pool.terminate()

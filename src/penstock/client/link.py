@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock import migrate
-from penstock.bounded_connection import CLOSE_TIMEOUT
+from penstock.bounded_connection import CLOSE_TIMEOUT, close_pool
 from penstock.client.embedded_hold import hold_embedded
 from penstock.client.tracing import Tracing
 from penstock.config import Database
@@ -22,7 +22,6 @@ from penstock.store import (
     Pool,
     Store,
     close_idle,
-    close_pool,
     failures,
     open_pool,
     refusal,

@@ -3,7 +3,7 @@
 from penstock.store.claim import Attempt, Line
 from penstock.store.connection import Connection, connect
 from penstock.store.drivers import adapt, drive, is_in_transaction
-from penstock.store.pool import Executor, Pool, close_idle, close_pool, open_pool
+from penstock.store.pool import Executor, Pool, close_idle, open_pool
 from penstock.store.pooler import hears, lends, stands_between
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
@@ -24,7 +24,6 @@ __all__ = [
     "Store",
     "adapt",
     "close_idle",
-    "close_pool",
     "connect",
     "drive",
     "hears",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -14,8 +13,6 @@ from penstock import hosts, sql
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT, Connection
 from penstock.store.drivers.adapter import Adapter
 from penstock.store.pooler import stands_between
-
-logger = logging.getLogger("penstock")
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -56,19 +53,6 @@ def close_idle(pool: Pool) -> None:
     for holder in holders:
         if holder.is_connected() and holder.is_idle():
             holder.terminate()
-
-
-async def close_pool(pool: Pool, seconds: float) -> None:
-    """Close a pool once its connections are returned; cut off those that are not in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            await pool.close()
-    except TimeoutError:
-        logger.warning("Connections were still in use after %g s and have been cut off.", seconds)
-    except Exception as error:
-        logger.warning("Connections could not be closed and have been cut off: %r", error)
-    finally:
-        pool.terminate()
 
 
 class _Opener:

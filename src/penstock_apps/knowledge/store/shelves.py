@@ -9,10 +9,16 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from penstock import Database, hosts
+from penstock.bounded_connection import close_pool
 from penstock.sql import roles
 from penstock_apps.knowledge.schema import schema_of, vector_schema
 from penstock_apps.knowledge.sql import statement
 from penstock_apps.knowledge.store import vectors
+
+# As long as the engine's own connections take at most: to open, for one statement, to close.
+CONNECT_S = 10.0
+STATEMENT_S = 60.0
+CLOSE_S = 10.0
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
@@ -35,12 +41,19 @@ class Shelves:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, database: Database, size: int) -> AsyncIterator[Shelves]:
-        """A pool of so many connections at most."""
+    async def opened(
+        cls,
+        database: Database,
+        size: int,
+        *,
+        statement_s: float = STATEMENT_S,
+        close_s: float = CLOSE_S,
+    ) -> AsyncIterator[Shelves]:
+        """A pool of so many connections at most, whose statements and whose end have a limit."""
         prepares = database.prepared_statements
         if prepares is None:
             prepares = not await _is_pooled(database)
-        async with asyncpg.create_pool(
+        pool = await asyncpg.create_pool(
             database.url,
             min_size=0,
             max_size=size,
@@ -49,8 +62,13 @@ class Shelves:
             reset=_nothing_to_reset,
             server_settings={"application_name": "penstock knowledge"},
             statement_cache_size=100 if prepares else 0,
-        ) as pool:
+            command_timeout=max(statement_s, database.call_timeout),
+            timeout=CONNECT_S,
+        )
+        try:
             yield cls(pool, database, prepares=prepares)
+        finally:
+            await close_pool(pool, close_s)
 
     def statement(self, name: str) -> str:
         """The text of a statement for these tables."""
@@ -69,6 +87,7 @@ class Shelves:
         """A session of its own, past a pooler where its way is known, for what takes its time."""
         connection = await hosts.connect(
             self._direct,
+            timeout=CONNECT_S,
             statement_cache_size=0,
             # Not more: a pooler refuses what it does not know.
             server_settings={"application_name": "penstock knowledge indexes"},
@@ -99,7 +118,9 @@ class Shelves:
 
 async def _is_pooled(database: Database) -> bool:
     """Whether a pooler stands between: it has process ids of its own, and keeps no statements."""
-    connection = await hosts.connect(database.url, statement_cache_size=0)
+    connection = await hosts.connect(
+        database.url, statement_cache_size=0, timeout=CONNECT_S, command_timeout=CONNECT_S
+    )
     try:
         pid: int = await connection.fetchval("SELECT pg_backend_pid()")
         return pid != connection.get_server_pid()
