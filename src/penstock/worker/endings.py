@@ -188,17 +188,21 @@ class Endings:
             )
 
     def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
-        """Say that this worker cannot run a job, of each task now and then."""
+        """Say that this worker cannot run a job: of each task now and then, until one fails."""
+        has_failed = transition.state == "failed"
         about, now = (parked.reason, attempt.task), time.monotonic()
-        if now - self._parked_told.get(about, -PARKED_AGAIN_S) < PARKED_AGAIN_S:
-            return
-        self._parked_told[about] = now
-        what = "failed for good" if transition.state == "failed" else "put back to be tried again"
+        told = self._parked_told.get(about, -PARKED_AGAIN_S)
+        if not has_failed:
+            if now - told < PARKED_AGAIN_S:
+                return
+            self._parked_told[about] = now
+        what = "failed for good" if has_failed else "put back to be tried again"
         if parked.reason == "unknown_task":
             why = UNKNOWN.format(task=attempt.task)
         else:
             why = parked.error.message if parked.error else parked.reason
-        logger.warning(
+        logger.log(
+            logging.ERROR if has_failed else logging.WARNING,
             "This worker cannot run job %d of %s, which is %s: %s",
             attempt.id,
             attempt.task,
