@@ -1,6 +1,10 @@
 """A worker that is given no queues serves those that the code of its app names."""
 
-from penstock import Penstock
+from typing import Any
+
+import pytest
+
+from penstock import ConfigError, Penstock
 
 
 async def test_without_queues_a_worker_serves_those_of_tasks_and_schedules(app: Penstock) -> None:
@@ -37,6 +41,12 @@ async def test_queues_that_are_given_are_the_only_ones(app: Penstock) -> None:
 
     async with app.worker("reports") as worker:
         assert list(worker.states) == ["reports"]
+
+
+@pytest.mark.parametrize("given", [[], {}, (), 5, True, {"email": 0}, {"email": True}, [5]])
+def test_queues_that_make_no_sense_are_refused(app: Penstock, given: Any) -> None:
+    with pytest.raises(ConfigError, match="queue"):
+        app.worker(given)
 
 
 async def test_an_app_without_tasks_serves_default(app: Penstock) -> None:

@@ -16,15 +16,22 @@ AHEAD_SECONDS = 0.05
 NEWS = 8
 
 
+ALLOWED = 'a queue, some of them, or their slots: "email", ["email", "reports"], {"email": 5}'
+
+
 def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
     """Queues and their slots as given: `"email"`, `["email", "documents"]`, `{"email": 5}`."""
     if isinstance(queues, str):
         queues = [queues]
+    if not isinstance(queues, Iterable):
+        raise ConfigError("queues", queues, ALLOWED)
     given = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, DEFAULT_SLOTS)
     for name, slots in given.items():
         matching("queue", name, QUEUE_NAME)
-        if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
+        if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
             raise ConfigError(f"slots of queue {name}", slots, f"1 to {MOST_SLOTS}")
+    if not given:
+        raise ConfigError("queues", queues, f"{ALLOWED}. Leave it out to serve all that are named")
     return given
 
 
