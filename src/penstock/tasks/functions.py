@@ -18,20 +18,27 @@ def check_function(fn: Any) -> None:
             f"{fn.__qualname__} is a generator, and a task returns its result: return a list "
             "instead of yielding, or enqueue a job for each part."
         )
-    first = next(iter(inspect.signature(fn).parameters.values()), None)
-    if first is not None and first.annotation is first.empty:
-        if first.name in ("self", "cls"):
-            raise Misuse(
-                f"{fn.__qualname__} is a method: its first parameter is {first.name}, and a job "
-                "has no object to pass there. Write a function that gets the object itself, such "
-                "as by an id, and put @app.task on that."
-            )
-        if first.name == "ctx":
-            raise Misuse(
-                f"The first parameter of {fn.__qualname__} is called ctx and has no annotation, so "
-                "each job would need an argument of that name. Write `ctx: Context` (from penstock "
-                "import Context) for the context of the attempt, or name an argument otherwise."
-            )
+    for place, parameter in enumerate(inspect.signature(fn).parameters.values()):
+        if parameter.annotation is parameter.empty:
+            _check_bare(fn, parameter.name, is_first=place == 0)
+
+
+def _check_bare(fn: Any, name: str, *, is_first: bool) -> None:
+    """Raise Misuse for a parameter without annotation whose name says that it is no argument."""
+    if is_first and name in ("self", "cls"):
+        raise Misuse(
+            f"{fn.__qualname__} is a method: its first parameter is {name}, and a job has no "
+            "object to pass there. Write a function that gets the object itself, such as by an "
+            "id, and put @app.task on that. If it is there for the context of the attempt, write "
+            "`ctx: Context` (from penstock import Context)."
+        )
+    if name == "ctx":
+        place = "The first parameter" if is_first else "A parameter"
+        raise Misuse(
+            f"{place} of {fn.__qualname__} is called ctx and has no annotation, so each job would "
+            "need an argument of that name. Write `ctx: Context` (from penstock import Context), "
+            "as the first one, for the context of the attempt, or name an argument otherwise."
+        )
 
 
 def _why_not(fn: Any) -> str:

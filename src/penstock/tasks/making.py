@@ -10,7 +10,7 @@ from penstock.tasks.functions import check_function
 from penstock.tasks.item_parameters import ItemParameters
 from penstock.tasks.limits import check_keys
 from penstock.tasks.parameters import Parameters
-from penstock.tasks.settings import TaskValues, settings_of
+from penstock.tasks.settings import TaskValues, check_names, settings_of
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 from penstock.tasks.unique_key import check_args
 
@@ -22,6 +22,7 @@ KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
 
 def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
     """Return the task of a function, of the class that says how it is called."""
+    check_names(values)
     check_function(fn)
     settings = settings_of(fn, values)
     reads, kinds = (Parameters, KINDS) if settings.batch is None else (ItemParameters, BATCH_KINDS)

@@ -14,6 +14,9 @@ from penstock.tasks.options import CHECKS
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
+# What options are called in Celery.
+RENAMED = {"countdown": "delay", "eta": "run_at", "expires": "deadline"}
+
 
 class Parameters:
     """Binds a call's arguments to the names of a handler's parameters."""
@@ -87,11 +90,11 @@ class Parameters:
             Signature(self.all).bind(*args, **kwargs)
         except TypeError as error:
             told = f"The task {self.task!r} cannot be called so: {error}."
-            if options := [name for name in kwargs if name in CHECKS and name not in self.names]:
-                [first, *_] = options
+            renamed = (RENAMED.get(name, name) for name in kwargs if name not in self.names)
+            if option := next((name for name in renamed if name in CHECKS), None):
                 told += (
-                    f" If you mean the option {first}, it goes with the task: "
-                    f"task.options({first}=…)."
+                    f" If you mean the option {option}, it goes with the task: "
+                    f"task.options({option}=…)."
                 )
             raise TypeError(told) from None
         raise TypeError(f"The task {self.task!r} got two values for one name.")

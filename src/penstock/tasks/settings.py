@@ -76,12 +76,35 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Batch | None = None
 
 
+# What tasks are declared with in Celery, and what takes its place.
+ELSEWHERE: Final = {
+    "bind": "a first parameter with the annotation `ctx: Context` (from penstock import Context) "
+    "is given the context of the attempt",
+    "max_retries": "write max_attempts=…, which counts the first attempt too",
+    "autoretry_for": "what fails is tried again; write retry_on=… for these errors alone",
+    "dont_autoretry_for": "write discard_on=…",
+    "default_retry_delay": "write retry=Fixed(…) or retry=Exponential(…)",
+    "retry_backoff": "write retry=Exponential(…)",
+    "retry_kwargs": "write max_attempts=… and retry=…",
+    "time_limit": "write timeout=…",
+    "soft_time_limit": "write timeout=…",
+    "rate_limit": "name a limit with limits=…, and set its rate with app.set_limit",
+    "acks_late": "leave it out: a job is done when its handler has returned",
+    "ignore_result": "leave it out: a handler that returns None keeps nothing",
+}
+
+
+def check_names(values: Mapping[str, Any]) -> None:
+    """Raise TypeError for a setting that there is not."""
+    if unknown := sorted(values.keys() - BatchTaskValues.__optional_keys__):
+        known = ", ".join(sorted(BatchTaskValues.__optional_keys__))
+        hint = f" Instead: {ELSEWHERE[unknown[0]]}." if unknown[0] in ELSEWHERE else ""
+        raise TypeError(f"A task has no setting {unknown[0]!r}; it has {known}.{hint}")
+
+
 def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
     """Return the settings of a task from what its decorator was given."""
     given: dict[str, Any] = dict(values)
-    if unknown := given.keys() - BatchTaskValues.__optional_keys__:
-        known = ", ".join(sorted(BatchTaskValues.__optional_keys__))
-        raise TypeError(f"A task has no setting {sorted(unknown)[0]!r}; it has {known}.")
     defaults = {name: given.pop(name) for name in JOB_DEFAULTS & given.keys()}
     name = given.pop("name", None)
     checked = {setting: CHECKS[setting](setting, value) for setting, value in given.items()}

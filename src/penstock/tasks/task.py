@@ -27,14 +27,38 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 # What enqueues a job in Celery, Dramatiq, Procrastinate, taskiq, Django and others.
-ELSEWHERE: Final = frozenset(
-    {
-        *("delay", "apply_async", "apply", "s", "si", "signature"),
-        *("send", "send_with_options", "message", "defer", "defer_async", "configure"),
-        *("kiq", "kicker", "enqueue", "aenqueue", "using"),
-        *("perform_async", "spawn", "submit", "schedule", "push"),
-    }
+_ENQUEUE: Final = (
+    "enqueue its job with `await app.enqueue({task}, …)`, or `app.sync.enqueue({task}, …)` where "
+    "you cannot await. Options go with the task: `{task}.options(queue=…, delay=…)`"
 )
+_IN_TRANSACTION: Final = (
+    "enqueue its job in your transaction, `app.inside(connection).enqueue({task}, …)`: it is there "
+    "if that commits. In Django `app.sync.enqueue({task}, …)` is part of the transaction by itself"
+)
+_IN_WORKFLOW: Final = (
+    "`{task}.prepare(…)` is a call to be made later, and a workflow has some in order: "
+    "`flow.add({task}.prepare(…), after=…)`, then `await app.start_workflow(flow)`"
+)
+ELSEWHERE: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("delay", "apply", "send", "send_with_options", "message", "defer", "defer_async"),
+            *("configure", "kiq", "kicker", "enqueue", "aenqueue", "using", "perform_async"),
+            *("spawn", "submit", "schedule", "push", "signature"),
+        ),
+        _ENQUEUE,
+    ),
+    "apply_async": "enqueue its job with `await app.enqueue({task}, …)`, or `app.sync.enqueue` "
+    "where you cannot await. Options go with the task, `{task}.options(…)`: countdown=60 is "
+    "`delay=60`, eta=… is `run_at=…`, and expires=… is `deadline=…`",
+    **dict.fromkeys(("delay_on_commit", "apply_async_on_commit"), _IN_TRANSACTION),
+    **dict.fromkeys(("s", "si"), _IN_WORKFLOW),
+    "retry": "raise an error in the handler, and its job is tried again; "
+    '`raise Retryable("why", after=60)` says when',
+    "request": "a first parameter with the annotation `ctx: Context` is given the context of the "
+    "attempt",
+    "update_state": "call `ctx.progress(done, total)` of a first parameter `ctx: Context`",
+}
 
 
 class Task(Generic[P, T_co]):
@@ -143,11 +167,7 @@ class Task(Generic[P, T_co]):
             told = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in ELSEWHERE:
                 task = self.__dict__.get("__name__", "task")
-                told = (
-                    f"A task of Penstock has no {name}: enqueue its job with `await "
-                    f"app.enqueue({task}, …)`, or `app.sync.enqueue({task}, …)` where you cannot "
-                    f"await. Options go with the task: `{task}.options(queue=…, delay=…)`."
-                )
+                told = f"A task of Penstock has no {name}: {ELSEWHERE[name].format(task=task)}."
             raise AttributeError(told, name=name, obj=self)
 
     def is_same(self, other: "Task[..., Any]") -> bool:

@@ -31,6 +31,9 @@ def pages() -> Iterator[int]:
 def look(ctx, order: int) -> None: ...  # type: ignore[no-untyped-def]
 
 
+def look_last(order: int, ctx=None) -> None: ...  # type: ignore[no-untyped-def]
+
+
 def größe(n: int) -> None: ...
 
 
@@ -51,6 +54,7 @@ def größe(n: int) -> None: ...
         (task(name="known")(add), "known is a task already"),
         (pages, "pages is a generator"),
         (look, "called ctx and has no annotation.* Write `ctx: Context`"),
+        (look_last, "A parameter of look_last is called ctx .* as the first one"),
     ],
 )
 def test_what_cannot_be_a_task_is_told_with_what_to_write(given: Any, told: str) -> None:
@@ -64,6 +68,36 @@ def test_what_other_libraries_call_enqueueing_leads_to_ours(name: str) -> None:
     made = task(name="misuse.add")(add)
     with pytest.raises(AttributeError, match=rf"no {name}: .*app\.enqueue\(add, …\)"):
         getattr(made, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("apply_async", r"countdown=60 is `delay=60`, eta=… is `run_at=…`"),
+        ("delay_on_commit", r"app\.inside\(connection\)\.enqueue\(add, …\)"),
+        ("s", r"flow\.add\(add\.prepare\(…\), after=…\)"),
+        ("si", r"await app\.start_workflow\(flow\)"),
+        ("retry", r"raise Retryable"),
+        ("request", r"ctx: Context"),
+        ("update_state", r"ctx\.progress"),
+    ],
+)
+def test_what_celery_has_leads_to_what_takes_its_place(name: str, instead: str) -> None:
+    made = task(name="misuse.add")(add)
+    with pytest.raises(AttributeError, match=rf"no {name}: .*{instead}"):
+        getattr(made, name)
+
+
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [("bind", "ctx: Context"), ("max_retries", "max_attempts=…"), ("colour", "it has args_limit")],
+)
+def test_a_setting_that_there_is_not_is_told_before_anything_else(
+    setting: str, instead: str
+) -> None:
+    # With bind=True the function looks like a method.
+    with pytest.raises(TypeError, match=rf"no setting '{setting}'.*{instead}"):
+        task(**{setting: True})(Shop.send)  # type: ignore[call-overload]
 
 
 def test_an_attribute_that_nobody_has_is_missed_as_always() -> None:
@@ -97,8 +131,9 @@ def test_what_is_enqueued_instead_of_a_task_is_named(given: Callable[[], Any], t
 
 def test_an_option_among_the_arguments_is_led_to_its_place() -> None:
     made = task(name="misuse.add")(add)
-    with pytest.raises(TypeError, match=r"option delay, it goes with the task: task\.options\("):
-        made.prepare(1, 2, delay=5)  # type: ignore[call-arg]
+    for name, option in (("delay", "delay"), ("countdown", "delay"), ("eta", "run_at")):
+        with pytest.raises(TypeError, match=rf"option {option}, .*: task\.options\({option}=…\)"):
+            made.prepare(1, 2, **{name: 5})  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
