@@ -363,12 +363,14 @@ class Penstock(Client):
 
         `children` is how many processes for isolated jobs the worker has.
         """
-        queues = slots_of(sorted(self._queue_names()) or ["default"])
+        queues = slots_of(sorted(self.declared_queues) or ["default"])
         for application in self.applications:
             queues |= application.queues(children)
         return queues
 
-    def _queue_names(self) -> set[str]:
+    @property
+    def declared_queues(self) -> set[str]:
+        """The queues that the code's tasks and schedules name."""
         named = {task.settings.defaults.queue for task in self.tasks}
         return named | {declared.request.options.queue for declared in self.timetable}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 # Whoever may enqueue may name a queue, and each name is a series in every metric.
@@ -12,27 +12,37 @@ OTHER: Final = "(other)"
 
 
 class QueueLabels:
-    """The labels of one process: the first queues have their names, later ones share one label.
+    """The labels of one process: declared queues, and the first of the others, have their names.
 
-    A counter must not lose what it has counted, so a queue keeps its label.
+    Later ones share one label. A counter must not lose what it has counted, so a queue keeps its
+    label, unless it is declared later.
     """
 
-    def __init__(self, most: int = MAX_QUEUE_LABELS) -> None:
+    def __init__(
+        self, declared: Callable[[], Collection[str]] = frozenset, most: int = MAX_QUEUE_LABELS
+    ) -> None:
+        self._declared = declared
         self._most = most
         self._known: set[str] = set()
+        self._others = 0
 
     def of(self, queue: str) -> str:
         """The label of a queue: its name, or `(other)`."""
-        if queue not in self._known:
-            if len(self._known) >= self._most:
+        if queue in self._known:
+            return queue
+        if queue not in self._declared():
+            if self._others >= self._most:
                 return OTHER
-            self._known.add(queue)
+            self._others += 1
+        self._known.add(queue)
         return queue
 
 
-def labelled(queues: Iterable[str], first: Iterable[str], most: int = MAX_QUEUE_LABELS) -> set[str]:
-    """Which of the queues bear their names at one moment: `first` those that the app knows, then by
-    name, so that every process which sees the same queues chooses the same."""
+def labelled(
+    queues: Iterable[str], declared: Iterable[str], most: int = MAX_QUEUE_LABELS
+) -> set[str]:
+    """Which of the queues bear their names at one moment: all that are declared, and as many
+    others, the first by name, so that every process which sees the same queues chooses the same."""
     seen = set(queues)
-    known = sorted(seen.intersection(first))
-    return set([*known, *sorted(seen.difference(known))][:most])
+    known = seen.intersection(declared)
+    return known.union(sorted(seen - known)[:most])

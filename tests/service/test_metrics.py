@@ -151,8 +151,10 @@ async def test_while_the_database_is_away_anybody_is_told_that_alone(
 
 
 async def test_queues_beyond_a_bound_are_summed(
-    app: Penstock, connection: asyncpg.Connection
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("penstock.service.metrics.queues.KEPT", 0.0)
+
     @app.task(name="greet", queue="zz-declared")
     async def greet() -> None: ...
 
@@ -165,15 +167,23 @@ async def test_queues_beyond_a_bound_are_summed(
         await app.enqueue_many(
             greet.options(queue=f"free-{number:03}").prepare() for number in range(250)
         )
+        await app.set_queue("zz-in-the-database", late_after=60)
+        nightly = greet.options(queue="zz-scheduled").prepare()
+        await app.set_schedule("nightly", nightly, cron="0 3 * * *")
+        await scraped(service)
+        # They are declared by now, if later than all the free names were used.
+        for name in ("zz-in-the-database", "zz-scheduled"):
+            await app.enqueue(greet.options(queue=name))
         samples = await scraped(service)
 
     for name in ("penstock_queue_depth", "penstock_jobs_enqueued_total"):
         series = {label: value for (metric, label), value in samples.items() if metric == name}
         queues = {dict(label)["queue"] for label in series}
-        assert len(queues) == 201
-        assert {"zz-declared", "(other)", "free-000"} <= queues
+        assert len(queues) == 200 + 3 + 1
+        assert {"zz-declared", "zz-in-the-database", "zz-scheduled", "(other)"} <= queues
+        assert "free-000" in queues
         # Nothing is lost in the sum.
-        assert sum(series.values()) == (499 if name == "penstock_queue_depth" else 501)
+        assert sum(series.values()) == (501 if name == "penstock_queue_depth" else 503)
 
 
 async def test_metrics_are_for_those_who_may_read_all(app: Penstock) -> None:

@@ -29,7 +29,7 @@ def exposed(app: Penstock, at: str | None) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ExtraMissing("service", str(error.name)) from error
     registry = CollectorRegistry()
-    counting = ProcessMetrics(app.events, registry)
+    counting = ProcessMetrics(app.events, lambda: app.declared_queues, registry)
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:

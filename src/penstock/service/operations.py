@@ -40,7 +40,7 @@ class Operations:
         self.queues = QueueMetrics(app, self.registry)
         self.registry_of_down = CollectorRegistry()
         self.registry_of_down.register(DatabaseDown())
-        self._process = ProcessMetrics(app.events, self.registry)
+        self._process = ProcessMetrics(app.events, self.queues.declared, self.registry)
 
     async def _health(self) -> Health:
         return await (await self._app.insights()).health(self._thresholds)

@@ -72,8 +72,9 @@ class DjangoPenstock(Penstock):
             return self.settings.queues
         return super()._named_queues(children)
 
-    def _queue_names(self) -> set[str]:
-        return super()._queue_names() | set(queues_of_backends())
+    @property
+    def declared_queues(self) -> set[str]:
+        return super().declared_queues | set(queues_of_backends())
 
 
 class SyncProject(SyncPenstock):

@@ -21,4 +21,5 @@ def instrument(
     Call it where the app is made, so that child processes, which import that, do the same. A
     worker that starts before the program has set up its SDK is not followed.
     """
-    app.trace_with(OtelTracing(Meters(app.events, meter_provider), tracer_provider))
+    meters = Meters(app.events, meter_provider, lambda: app.declared_queues)
+    app.trace_with(OtelTracing(meters, tracer_provider))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Final
 
 from opentelemetry import metrics
@@ -15,11 +16,17 @@ SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 class Meters:
     """Counters of jobs that were enqueued and finished, and how long these waited and ran."""
 
-    def __init__(self, events: Events, provider: metrics.MeterProvider | None = None) -> None:
+    def __init__(
+        self,
+        events: Events,
+        provider: metrics.MeterProvider | None = None,
+        declared: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        """`declared` are the queues that bear their names however many others there are."""
         self._events = events
         self._provider = provider
         self._listens = False
-        self._labels = QueueLabels()
+        self._labels = QueueLabels(declared)
 
     def listen(self) -> None:
         """Begin, if anybody collects metrics: the program may set its SDK up at any time."""

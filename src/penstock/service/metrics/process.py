@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
@@ -15,9 +16,11 @@ SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 class ProcessMetrics:
     """Jobs that were enqueued here, attempts that were settled here, and what the process takes."""
 
-    def __init__(self, events: Events, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, events: Events, declared: Callable[[], Collection[str]], registry: CollectorRegistry
+    ) -> None:
         of = ("queue", "task")
-        self._labels = QueueLabels()
+        self._labels = QueueLabels(declared)
         self._enqueued = Counter(
             "penstock_jobs_enqueued_total",
             "Jobs that this process has enqueued.",

@@ -31,6 +31,8 @@ class Look(Struct, frozen=True):
     up: bool = False
     depths: tuple[Depth, ...] = ()
     workers: int = 0
+    declared: frozenset[str] = frozenset()
+    """The queues that have settings, or that schedules in the database name."""
 
 
 class QueueMetrics(Collector):
@@ -53,10 +55,16 @@ class QueueMetrics(Collector):
             # One more than are shown, to see whether there are more.
             depths = await insights.depths(queues=QUEUES + 1)
             alive = (await insights.worker_page(limit=1)).alive
+            settings = {each.name for each in await self._app.queue_settings()}
+            schedules = {each.queue for each in await self._app.schedules()}
         except Exception as error:
             logger.warning("The queues could not be looked at for their metrics: %s", error)
             return Look()
-        return Look(True, tuple(depths), alive)
+        return Look(True, tuple(depths), alive, frozenset(settings | schedules))
+
+    def declared(self) -> set[str]:
+        """The queues that bear their names however many others there are."""
+        return self._app.declared_queues | self._seen.declared
 
     def collect(self) -> Iterator[Metric]:
         seen = self._seen
@@ -88,8 +96,7 @@ class QueueMetrics(Collector):
 
     def _bounded(self, depths: Sequence[Depth]) -> list[Depth]:
         """The depths, those of queues beyond the bound together as one."""
-        declared = (task.settings.defaults.queue for task in self._app.tasks)
-        named = labelled((each.queue for each in depths), declared)
+        named = labelled((each.queue for each in depths), self.declared())
         others: dict[State, Depth] = {}
         for each in (each for each in depths if each.queue not in named):
             sum_so_far = others.get(each.state)

@@ -1,0 +1,19 @@
+"""Which queues bear their names in metrics."""
+
+from penstock.labels import OTHER, QueueLabels, labelled
+
+
+def test_a_declared_queue_has_its_name_however_many_others_came_first() -> None:
+    declared = {"mail"}
+    labels = QueueLabels(lambda: declared, most=2)
+    assert [labels.of(f"free-{n}") for n in range(4)] == ["free-0", "free-1", OTHER, OTHER]
+    assert labels.of("mail") == "mail"
+    declared.add("free-2")
+    assert labels.of("free-2") == "free-2"
+    assert labels.of("free-3") == OTHER
+
+
+def test_declared_queues_take_no_place_from_others() -> None:
+    labels = QueueLabels(lambda: {"a", "b", "c"}, most=1)
+    assert [labels.of(name) for name in ("a", "b", "c", "x", "y")] == ["a", "b", "c", "x", OTHER]
+    assert labelled(["y", "x", "c", "b", "a"], ["a", "b", "c"], most=1) == {"a", "b", "c", "x"}
