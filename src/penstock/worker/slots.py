@@ -31,7 +31,8 @@ def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
         if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
             raise ConfigError(f"slots of queue {name}", slots, f"1 to {MOST_SLOTS}")
     if not given:
-        raise ConfigError("queues", queues, f"{ALLOWED}. Leave it out to serve all that are named")
+        told = "at least one queue, or leave it out to serve all that are named"
+        raise ConfigError("queues", queues, told)
     return given
 
 

@@ -77,14 +77,11 @@ def _queues(key: str, value: Any) -> dict[str, int] | None:
     if value is None:
         return None
     try:
-        queues = slots_of(value)
+        return slots_of(value)
     except (ConfigError, TypeError, ValueError) as error:
         why = f" ({error.setting}: {error.allowed})" if isinstance(error, ConfigError) else ""
         allowed = f'queues with their slots, such as {{"default": 20, "email": 5}}{why}'
         raise _wrong(key, value, allowed) from None
-    if not queues:
-        raise _wrong(key, value, "at least one queue")
-    return queues
 
 
 def _modules(key: str, value: Any) -> tuple[str, ...]:
