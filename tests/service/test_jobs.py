@@ -12,6 +12,7 @@ from starlette.routing import Mount
 from penstock import Penstock
 from penstock.service import Service
 from penstock.service.bounds import Bounds
+from penstock.service.queue_names import QueueNames
 from tests.fixtures.dead import dead
 from tests.fixtures.service import OpenDoor, asked
 
@@ -196,6 +197,29 @@ async def test_callers_name_a_bounded_number_of_queues(app: Penstock) -> None:
         assert fields(schedule) == ["options.queue"]
         for queue in ("a", "default"):
             assert (await http.post("/jobs", json=job(queue))).status_code == 202
+            assert (await http.patch(f"/queues/{queue}", json={"fair": True})).status_code == 200
+
+
+async def test_callers_give_settings_to_a_bounded_number_of_queues(
+    app: Penstock, connection: asyncpg.Connection
+) -> None:
+    async with (
+        Service(app, door=OpenDoor(), bounds=Bounds(queues=2)) as service,
+        asked(service.asgi) as http,
+    ):
+        await app.set_queue("known", fair=True)
+        for queue in ("a", "b", "a", "known", "default"):
+            changed = await http.patch(f"/queues/{queue}", json={"paused": True})
+            assert changed.status_code == 200, changed.text
+        for path in ("/queues/c", "/queues/c/lanes?lane=acme"):
+            many = await http.patch(path, json={"paused": True})
+            assert (many.status_code, many.json()["type"]) == (422, "urn:penstock:too-many-queues")
+        # Settings that there are may be changed however many other names are used.
+        service.asgi.state.wiring.queue_names = QueueNames(app.tasks, 1)
+        for queue in ("a", "b", "known"):
+            assert (await http.patch(f"/queues/{queue}", json={"fair": True})).status_code == 200
+    names = {row["name"] for row in await connection.fetch("SELECT name FROM penstock.queue")}
+    assert names == {"a", "b", "known", "default"}
 
 
 async def test_lists_filter_and_page_from_the_newest_on(http: httpx.AsyncClient) -> None:

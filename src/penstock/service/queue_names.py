@@ -34,8 +34,15 @@ class QueueNames:
             for request in requests
             if request.options.queue != self._tasks.get(request.task).settings.defaults.queue
         }
+        self._take(names, caller, "options.queue")
+
+    def expect_room_for(self, queue: str, caller: Caller) -> None:
+        """The same for a queue that is to have settings: then it is in every list for good."""
+        self._take({queue}, caller, "queue")
+
+    def _take(self, names: set[str], caller: Caller, field: str) -> None:
         if names:
-            names -= {task.settings.defaults.queue for task in self._tasks}
+            names = names - {task.settings.defaults.queue for task in self._tasks}
         if not names:
             return
         now = time.monotonic()
@@ -48,7 +55,7 @@ class QueueNames:
                 f"Within an hour callers may name {most:,} queues that no task names, and named "
                 f"{len(used):,}. Give tasks their queues, or tell jobs apart by subject or tag."
             )
-            raise Problem(422, "too-many-queues", told, fields=[("options.queue", told)])
+            raise Problem(422, "too-many-queues", told, fields=[(field, told)])
         for name in names:
             used.pop(name, None)
             used[name] = now

@@ -61,12 +61,19 @@ async def list_queues(
 async def set_queue(
     queue: QueueName, given: QueueBody, request: Request, caller: Keeper
 ) -> Response:
-    """Change a queue; what is left out stays, null takes a setting back."""
-    app, values = wiring_of(request).client_of(caller), changes(given)
+    """Change a queue; what is left out stays, null takes a setting back.
+
+    Queues that no task names and that have no settings yet count as those that callers name.
+    """
+    wiring = wiring_of(request)
+    app, values = wiring.client_of(caller), changes(given)
     paused = values.pop("paused", ...)
     if paused is None:
         fields = [("paused", "Should be true or false")]
         raise Problem(422, "does-not-fit", "paused: Should be true or false", fields=fields)
+    known = {each.name: each for each in await app.queue_settings()}
+    if queue not in known:
+        wiring.queue_names.expect_room_for(queue, caller)
     # First what may be refused, so that a request is done whole or not at all.
     if values:
         await app.set_queue(queue, **values, by=caller.name)
@@ -108,8 +115,11 @@ async def set_lane(
     queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: Keeper
 ) -> Response:
     """Change a lane; what is left out stays."""
-    app = wiring_of(request).app
-    return as_json(await app.set_lane(queue, lane, **changes(given), by=caller.name))
+    wiring, values = wiring_of(request), changes(given)
+    app = wiring.app
+    if not await app.lane_settings(queue, limit=1):
+        wiring.queue_names.expect_room_for(queue, caller)
+    return as_json(await app.set_lane(queue, lane, **values, by=caller.name))
 
 
 @router.delete("/{queue}/lanes", responses={**gives(Removed), **CHANGE})
