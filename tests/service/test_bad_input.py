@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -13,9 +14,10 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Service
+from penstock.service import Service, bounds
 from penstock.service.bounds import Bounds
 from penstock.service.connection import Sockets
+from penstock.service.strict_json import expect_json
 from tests.fixtures.service import OpenDoor, document, serving
 from tests.fixtures.until import until
 
@@ -32,9 +34,9 @@ def tasks(app: Penstock) -> None:
 @pytest.fixture
 async def bounded(app: Penstock) -> AsyncIterator[str]:
     """A real server whose bounds are narrow, but for those of time."""
-    bounds, sockets = Bounds(body=2000, bodies=3000), Sockets(connections=5, head=2000)
+    narrow, sockets = Bounds(body=2000, bodies=3000), Sockets(connections=5, head=2000)
     async with (
-        Service(app, door=OpenDoor(), bounds=bounds) as service,
+        Service(app, door=OpenDoor(), bounds=narrow) as service,
         serving(service, sockets=sockets) as url,
     ):
         yield url
@@ -148,6 +150,33 @@ async def test_a_body_that_is_too_large_is_not_read(app: Penstock, bounded: str)
     assert status(chunked) == 413
     assert status(huge) == 413
     assert await nothing_is_stored(app)
+
+
+async def test_a_route_that_takes_a_few_fields_takes_no_large_body(http: httpx.AsyncClient) -> None:
+    long = {"name": "ada", "password": "x" * 20_000}
+    answer = await http.post("/login", json=long)
+    assert (answer.status_code, answer.json()["type"]) == (413, "urn:penstock:too-large")
+    for verb, path in (("POST", "/keys"), ("PATCH", "/queues/default"), ("PUT", "/limits?key=x")):
+        assert (await http.request(verb, path, json=long)).status_code == 413, path
+
+
+async def test_a_large_body_is_read_beside_the_event_loop(
+    app: Penstock, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = []
+
+    def read(body: bytes) -> None:
+        readers.append(threading.current_thread() is threading.main_thread())
+        expect_json(body)
+
+    monkeypatch.setattr(bounds, "expect_json", read)
+    jobs = [{"task": "greet", "args": {"name": "x" * 1000}}] * 100
+    for number, is_on_loop in ((1, True), (100, False)):
+        answer = await http.post("/bulk/jobs", json={"jobs": jobs[:number]})
+        assert answer.status_code == 202, answer.text
+        assert readers.pop() == is_on_loop
+    broken = await http.post("/bulk/jobs", content=b'{"jobs": [' + b" " * 100_000, headers=JSON)
+    assert (broken.status_code, broken.json()["type"]) == (400, "urn:penstock:broken-json")
 
 
 async def test_bodies_that_are_too_much_together_are_put_off(app: Penstock, bounded: str) -> None:

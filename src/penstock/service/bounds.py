@@ -20,6 +20,10 @@ from penstock.service.ways import Marked
 
 MIB: Final = 1024 * 1024
 JSON: Final = "application/json"
+# The body of a route that takes a few short fields.
+MAX_LITTLE_BODY: Final = 16 * 1024
+# To read a larger one takes a millisecond or more, in which the event loop answers others.
+MAX_BODY_READ_ON_LOOP: Final = 64 * 1024
 CLOSE: Final = {"connection": "close"}
 
 
@@ -55,6 +59,7 @@ class Bounded:
     def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, marked: Marked) -> None:
         self._app = app
         self._streamed = marked.streamed
+        self._little = marked.takes_little
         self._bounds = bounds
         self._prefix = prefix
         self._held = 0
@@ -64,9 +69,11 @@ class Bounded:
         if not _has_body(headers) or self._streamed.lead(scope["method"], path_below(scope)):
             await self._app(scope, receive, send)
             return
-        body = bytearray()
+        body, path = bytearray(), path_below(scope)
+        is_little = self._little.lead(scope["method"], path)
+        most = min(MAX_LITTLE_BODY, self._bounds.body) if is_little else self._bounds.body
         try:
-            await self._take(headers, receive, body, path_below(scope).startswith(self._prefix))
+            await self._take(headers, receive, body, most, path.startswith(self._prefix))
         except Problem as problem:
             await answer(problem)(scope, receive, send)
         except _Gone:
@@ -77,47 +84,38 @@ class Bounded:
             self._held -= len(body)
 
     async def _take(
-        self, headers: Headers, receive: Receive, body: bytearray, is_json: bool
+        self, headers: Headers, receive: Receive, body: bytearray, most: int, is_json: bool
     ) -> None:
-        self._expect_fitting(headers, is_json)
-        await self._read(receive, body)
-        if is_json and body:
+        _expect_fitting(headers, most, is_json)
+        await self._read(receive, body, most)
+        if not is_json or not body:
+            return
+        if len(body) > MAX_BODY_READ_ON_LOOP:
+            await asyncio.to_thread(expect_json, body)
+        else:
             expect_json(body)
 
-    def _expect_fitting(self, headers: Headers, is_json: bool) -> None:
-        if headers.get("content-encoding", "identity").lower() != "identity":
-            raise _unsupported("The body is taken as it is: send it without content-encoding.")
-        if is_json and not _is_json(headers.get("content-type", "")):
-            raise _unsupported(f"The body is to be {JSON}, in UTF-8.")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or len(length) > 15 or int(length) > self._bounds.body:
-            raise self._too_large()
-
-    async def _read(self, receive: Receive, body: bytearray) -> None:
+    async def _read(self, receive: Receive, body: bytearray, most: int) -> None:
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                while await self._read_on(receive, body):
+                while await self._read_on(receive, body, most):
                     pass
         except TimeoutError:
             told = f"The body did not come within {self._bounds.seconds:g} s."
             raise Problem(408, "too-slow", told, headers=CLOSE) from None
 
-    async def _read_on(self, receive: Receive, body: bytearray) -> bool:
+    async def _read_on(self, receive: Receive, body: bytearray, most: int) -> bool:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise _Gone
         part: bytes = message.get("body", b"")
         body += part
         self._held += len(part)
-        if len(body) > self._bounds.body:
-            raise self._too_large()
+        if len(body) > most:
+            raise _too_large(most)
         if self._held > self._bounds.bodies:
             raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE)
         return bool(message.get("more_body", False))
-
-    def _too_large(self) -> Problem:
-        told = f"A body has at most {self._bounds.body:,} bytes. Send less in one request, or a "
-        return Problem(413, "too-large", told + "reference to what is large.", headers=CLOSE)
 
 
 class _Gone(Exception):
@@ -132,6 +130,21 @@ def path_below(scope: Scope) -> str:
 
 def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _expect_fitting(headers: Headers, most: int, is_json: bool) -> None:
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise _unsupported("The body is taken as it is: send it without content-encoding.")
+    if is_json and not _is_json(headers.get("content-type", "")):
+        raise _unsupported(f"The body is to be {JSON}, in UTF-8.")
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 15 or int(length) > most:
+        raise _too_large(most)
+
+
+def _too_large(most: int) -> Problem:
+    told = f"A body has at most {most:,} bytes here. Send less in one request, or a reference to "
+    return Problem(413, "too-large", told + "what is large.", headers=CLOSE)
 
 
 def _is_json(kind: str) -> bool:

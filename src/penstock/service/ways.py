@@ -13,6 +13,7 @@ _STREAMED: Final = "penstock_streamed"
 _UNGUARDED: Final = "penstock_unguarded"
 _KEEPS_KEYS: Final = "penstock_keeps_keys"
 _GIVES_EVENTS: Final = "penstock_gives_events"
+_TAKES_LITTLE: Final = "penstock_takes_little"
 
 
 def streamed(endpoint: F) -> F:
@@ -30,6 +31,12 @@ def unguarded(endpoint: F) -> F:
 def keeps_keys(endpoint: F) -> F:
     """Mark a route that does once what it is asked twice with one `Idempotency-Key`."""
     setattr(endpoint, _KEEPS_KEYS, True)
+    return endpoint
+
+
+def takes_little(endpoint: F) -> F:
+    """Mark a route whose body is a few short fields."""
+    setattr(endpoint, _TAKES_LITTLE, True)
     return endpoint
 
 
@@ -62,4 +69,5 @@ class Marked:
         self.streamed = Ways(plain, prefix, _STREAMED)
         self.unguarded = Ways(plain, prefix, _UNGUARDED)
         self.keyed = Ways(plain, prefix, _KEEPS_KEYS)
+        self.takes_little = Ways(plain, prefix, _TAKES_LITTLE)
         self.gives_events = Ways(plain, prefix, _GIVES_EVENTS)

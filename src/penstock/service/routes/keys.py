@@ -13,6 +13,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.access import KeyBody, KeyId, RotationBody
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import takes_little
 from penstock.service.wiring import Admin, wiring_of
 
 router = APIRouter(prefix="/keys", tags=["access"])
@@ -41,6 +42,7 @@ async def list_keys(
 
 
 @router.post("", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
+@takes_little
 async def create_key(given: KeyBody, request: Request, caller: Admin) -> Response:
     """Make a key. `secret` is the key itself, and is told this once."""
     client = wiring_of(request).client_of(caller)
@@ -51,6 +53,7 @@ async def create_key(given: KeyBody, request: Request, caller: Admin) -> Respons
 
 
 @router.post("/{id}/rotate", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
+@takes_little
 async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
     """Make a new key in place of one, which is good for the overlap still.
 

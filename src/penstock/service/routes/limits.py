@@ -14,6 +14,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.settings import LimitBody, changes
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import takes_little
 from penstock.service.wiring import Keeper, Overseer, wiring_of
 
 router = APIRouter(prefix="/limits", tags=["limits"])
@@ -32,6 +33,7 @@ async def list_limits(
 
 
 @router.put("", responses={**gives(Limit), **CHANGE})
+@takes_little
 async def set_limit(key: Key, given: LimitBody, request: Request, caller: Keeper) -> Response:
     """Set a limit; what is left out stays, null takes it back."""
     app = wiring_of(request).app

@@ -11,6 +11,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.access import LoginBody
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import takes_little
 from penstock.service.wiring import Anyone, wiring_of
 
 router = APIRouter(tags=["access"])
@@ -32,6 +33,7 @@ class Me(Struct, frozen=True, kw_only=True):
 
 
 @router.post("/login", responses={**gives(Token), **documented(400, 401, 403, 413, 422, 429, 503)})
+@takes_little
 async def login(given: LoginBody, request: Request) -> Response:
     """Log in. The cookie lasts for twelve hours, and for two without a request."""
     logins = wiring_of(request).logins

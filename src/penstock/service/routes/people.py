@@ -11,6 +11,7 @@ from penstock.service.answers import as_json
 from penstock.service.models.access import PersonBody, PersonChange, PersonName
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
+from penstock.service.ways import takes_little
 from penstock.service.wiring import Admin, wiring_of
 
 router = APIRouter(prefix="/people", tags=["access"])
@@ -31,6 +32,7 @@ async def list_people(request: Request, caller: Admin) -> Response:
 
 
 @router.post("", status_code=201, responses={**gives(Person, 201, "Made."), **CHANGE})
+@takes_little
 async def add_person(given: PersonBody, request: Request, caller: Admin) -> Response:
     """Let somebody log in."""
     wiring = wiring_of(request)
@@ -40,6 +42,7 @@ async def add_person(given: PersonBody, request: Request, caller: Admin) -> Resp
 
 
 @router.patch("/{name}", responses={**gives(Person), **CHANGE})
+@takes_little
 async def change_person(
     name: PersonName, given: PersonChange, request: Request, caller: Admin
 ) -> Response:

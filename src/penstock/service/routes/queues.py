@@ -16,6 +16,7 @@ from penstock.service.models.jobs import QueueName
 from penstock.service.models.settings import LaneBody, QueueBody, changes
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
+from penstock.service.ways import takes_little
 from penstock.service.wiring import Keeper, Overseer, wiring_of
 
 router = APIRouter(prefix="/queues", tags=["queues"])
@@ -58,6 +59,7 @@ async def list_queues(
 
 
 @router.patch("/{queue}", responses={**gives(QueueSettings), **CHANGE})
+@takes_little
 async def set_queue(
     queue: QueueName, given: QueueBody, request: Request, caller: Keeper
 ) -> Response:
@@ -111,6 +113,7 @@ async def lane_settings(
 
 
 @router.patch("/{queue}/lanes", responses={**gives(LaneSettings), **CHANGE})
+@takes_little
 async def set_lane(
     queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: Keeper
 ) -> Response:
