@@ -120,6 +120,13 @@ class OverQuota(KnowledgeError, NotRetryable):
         )
 
 
+class AttachmentsOverQuota(OverQuota):
+    """A mail whose attachments would be more than the tenant may have."""
+
+    def __init__(self, said: str) -> None:
+        KnowledgeError.__init__(self, f"Its attachments cannot come in. {said}")
+
+
 class TenantInactive(KnowledgeError):
     """The tenant is switched off, or about to be deleted."""
 

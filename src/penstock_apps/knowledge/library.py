@@ -236,24 +236,23 @@ class Library:
     # Deleting: nobody sees it from here on, and a job removes all of it
 
     async def delete_document(self, document: int) -> None:
-        """Delete a document; NotFound."""
-        async with self.transaction() as on:
-            job = await self.shop.removals.mark_document(on, self.tenant, document)
-            await self._remove(on, "document", document)
-        if job is not None:
-            await self.client.cancel_many([job], "deleted")
+        """Delete a document with what is attached to it; NotFound."""
+        if not await self._delete([document]):
+            raise NotFound("document", str(document))
 
     async def delete_documents(self, documents: Sequence[int]) -> int:
         """Delete those of some documents that are there; how many."""
         number = 0
         for start in range(0, len(documents), AT_ONCE):
-            async with self.transaction() as on:
-                some = documents[start : start + AT_ONCE]
-                marked = await self.shop.removals.mark_documents(on, self.tenant, some)
-                await self._remove(on, "document", *marked)
-            await self.client.cancel_many([job for job in marked.values() if job], "deleted")
-            number += len(marked)
+            number += await self._delete(documents[start : start + AT_ONCE])
         return number
+
+    async def _delete(self, documents: Sequence[int]) -> int:
+        async with self.transaction() as on:
+            marked = await self.shop.removals.mark_documents(on, self.tenant, documents)
+            await self._remove(on, "document", *marked)
+        await self.client.cancel_many([job for job in marked.values() if job], "deleted")
+        return len(marked)
 
     async def delete_source(self, source: int) -> None:
         """Delete a source with its documents; NotFound."""

@@ -16,6 +16,14 @@ class Section(Struct, frozen=True):
     page: int | None = None
 
 
+class Attachment(Struct, frozen=True):
+    """A file that came with a mail."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
 class Extracted(Struct, frozen=True):
     """What was read out of a file."""
 
@@ -23,6 +31,7 @@ class Extracted(Struct, frozen=True):
     kind: str
     title: str | None = None
     metadata: dict[str, str] = {}
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Piece(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,25 @@ async def test_what_is_gone_is_told_and_deleted_only_if_that_is_wanted(
     # Not only found no more: nothing of it is left. What is hidden is not gone.
     assert await paths(scene) == {"keys.md", ".hidden.md"}
     assert "1 file: 1 unchanged." in penstock.run(*asked, "--prune").stdout
+
+
+async def test_attachments_are_told_and_go_with_their_mail_alone(
+    penstock: Commands, handbook: Path, scene: Scene
+) -> None:
+    message = EmailMessage()
+    message.set_content("See the attached.")
+    message.add_attachment("Drain the casing.", filename="frost.txt")
+    message.add_attachment(b"MZ\x00\x01", maintype="application", subtype="x", filename="a.exe")
+    (handbook / "a.eml").write_bytes(message.as_bytes())
+    asked = ("ingest", "handbook/a.eml", "--tenant", "acme", "--prune")
+    first = said(penstock, *asked)
+    assert (first["total"], first["completed"], first["skipped"]) == (3, 2, 1)
+    again = said(penstock, "ingest", "handbook", "--tenant", "acme", "--prune")
+    assert (again["unchanged"], again["removed"]) == (1, 0)
+    assert {"a.eml", "a.eml/a.exe", "a.eml/frost.txt"} < await paths(scene)
+    (handbook / "a.eml").unlink()
+    said(penstock, "ingest", "handbook", "--tenant", "acme", "--prune")
+    assert await paths(scene) == {"keys.md", "office/travel.md"}
 
 
 def moved_to(folder: Path, name: str) -> Path:

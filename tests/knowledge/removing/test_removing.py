@@ -174,7 +174,7 @@ async def test_a_late_write_is_refused(
 
     async def late(self: Bringing) -> Brought:
         async with scene.shop.shelves.of("acme") as on:
-            await scene.shop.removals.mark_document(on, "acme", receipt.documents[0].id)
+            await scene.shop.removals.mark_documents(on, "acme", [receipt.documents[0].id])
         return await run(self)
 
     monkeypatch.setattr(Bringing, "run", late)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -203,6 +204,7 @@ class Ingesting:
             if paths:
                 held = await self._library.held(self._base, "files", str(folder))
                 came |= {(folder, path): held.get(path) for path in sorted(paths)}
+                came |= {(folder, path): held[path] for path in sorted(_attached(held, paths))}
         return came
 
     async def summary(self, seconds: float) -> Summary:
@@ -224,7 +226,7 @@ class Ingesting:
         ]
         return Summary(
             batch=self._batch,
-            total=self._found.total,
+            total=self._found.total + sum(_is_attached(each) for each in came.values()),
             completed=len(went_in),
             failed=len(errors),
             skipped=self._skipped + len(skips),
@@ -240,6 +242,20 @@ class Ingesting:
             errors=tuple(errors),
             skips=tuple(skips),
         )
+
+
+def _attached(held: Mapping[str, Held], mails: Collection[str]) -> set[str]:
+    """What is attached to some mails, and to mails that are attached to them."""
+    found = set[str]()
+    ids = {held[path].id for path in mails if path in held}
+    while new := {path for path, each in held.items() if each.parent in ids} - found:
+        found |= new
+        ids |= {held[path].id for path in new}
+    return found
+
+
+def _is_attached(held: Held | None) -> bool:
+    return held is not None and held.parent is not None
 
 
 def _incoming(file: Hashed) -> Incoming:

@@ -34,7 +34,9 @@ class Pruning:
 
     async def look(self, folder: Path, held: Mapping[str, Held]) -> None:
         """Compare what a folder had with what it has."""
-        missing = held.keys() - self._found.folders[folder].keys()
+        # Attachments go with their mails.
+        files = {path for path, each in held.items() if each.parent is None}
+        missing = files - self._found.folders[folder].keys()
         if not missing or not self._found.is_whole(folder):
             return
         paths = await asyncio.to_thread(_gone_from, folder, sorted(missing))

@@ -129,6 +129,7 @@ def whole(found: Extracted, limits: Limits) -> Extracted:
         kind=found.kind,
         title=line(found.title),
         metadata={key: said for key, value in found.metadata.items() if (said := line(value))},
+        attachments=found.attachments,
     )
 
 

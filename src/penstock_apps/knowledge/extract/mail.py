@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from email import message_from_binary_file
 from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
-from penstock_apps.knowledge.extract.extract import extract, too_much_text
 from penstock_apps.knowledge.extract.limits import Limits
-from penstock_apps.knowledge.text import Extracted, Section
+from penstock_apps.knowledge.text import Attachment, Extracted, Section
 
 HEADERS = ("From", "To", "Cc", "Date")
 # To read a header takes the square of its length.
@@ -43,7 +39,7 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     headers = {name: said for name in HEADERS if (said := header(message, name))}
     subject = header(message, "Subject")
     words = body(message)
-    names, sections = attached(message, limits, len(words), path.parent)
+    names, attachments = attached(message, limits)
     text = "\n\n".join(
         filter(
             None,
@@ -56,7 +52,9 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         )
     )
     metadata = {name.lower(): said for name, said in headers.items()}
-    return Extracted((Section(text), *sections), kind="email", title=subject, metadata=metadata)
+    return Extracted(
+        (Section(text),), kind="email", title=subject, metadata=metadata, attachments=attachments
+    )
 
 
 def header(message: EmailMessage, name: str) -> str:
@@ -115,33 +113,20 @@ def content(part: MIMEPart) -> tuple[bytes, str | None]:
     return data if isinstance(data, bytes) else b"", part.get_content_charset()
 
 
-def attached(
-    message: EmailMessage, limits: Limits, characters: int, folder: Path
-) -> tuple[str, tuple[Section, ...]]:
-    """A line that names the attachments, and why some were not read; and the text of the others."""
+def attached(message: EmailMessage, limits: Limits) -> tuple[str, tuple[Attachment, ...]]:
+    """A line that names the attachments, and why some are not read; and the others."""
     names: list[str] = []
-    sections: list[Section] = []
+    found: list[Attachment] = []
     for number, part in enumerate(attachments(message)):
         name = name_of(part)
         if number >= limits.attachments:
-            why = f"only {limits.attachments} attachments of a mail are read."
+            names.append(f"{name} (not read: only {limits.attachments} of a mail are)")
         elif limits.nested == 0:
-            why = "it stands in too many mails within each other."
-        elif characters > limits.characters:
-            raise too_much_text(limits)
+            names.append(f"{name} (not read: it stands in too many mails within each other)")
         else:
-            try:
-                texts = [section.text for section in inside(part, name, limits, folder).sections]
-            except Unreadable as error:
-                why = str(error)
-            else:
-                names.append(name)
-                # Its pages are not those of the mail.
-                sections += [Section(f"# {name}\n\n{texts[0]}"), *map(Section, texts[1:])]
-                characters += sum(map(len, texts))
-                continue
-        names.append(f"{name} (not read: {why.rstrip('.')})")
-    return ("Attachments: " + ", ".join(names) if names else ""), tuple(sections)
+            names.append(name)
+            found.append(attachment(part, name))
+    return ("Attachments: " + ", ".join(names) if names else ""), tuple(found)
 
 
 def attachments(message: EmailMessage) -> Iterator[MIMEPart]:
@@ -166,22 +151,10 @@ def name_of(part: MIMEPart) -> str:
     return " ".join((part.get_filename() or "mail.eml").split())
 
 
-def inside(part: MIMEPart, name: str, limits: Limits, folder: Path) -> Extracted:
-    """What an attachment is read as; all of them together may not inflate more than one file."""
+def attachment(part: MIMEPart, name: str) -> Attachment:
     if part.get_content_type() == "message/rfc822":
         [inner] = part.iter_parts()
-        data, media_type = inner.as_bytes(), "message/rfc822"
-    else:
-        data, charset = content(part)
-        media_type = part.get_content_type() + (f"; charset={charset}" if charset else "")
-    smaller = replace(
-        limits,
-        nested=limits.nested - 1,
-        inflated=limits.inflated // max(1, limits.attachments),
-        scanned=limits.scanned // max(1, limits.attachments),
-    )
-    # Beside the mail, so that what a killed process leaves of it is swept with the rest.
-    with TemporaryDirectory(dir=folder) as made:
-        file = Path(made) / "attached"
-        file.write_bytes(data)
-        return extract(file, name, limits=smaller, media_type=media_type)
+        return Attachment(name, "message/rfc822", inner.as_bytes())
+    data, charset = content(part)
+    media_type = part.get_content_type() + (f"; charset={charset}" if charset else "")
+    return Attachment(name, media_type, data)

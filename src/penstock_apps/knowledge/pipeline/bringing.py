@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -50,6 +50,8 @@ class Bringing:
         version: int,
         work: Work,
         extracted: Extracted | None = None,
+        *,
+        attach: Callable[[Extracted], Awaitable[None]] | None = None,
     ) -> None:
         self._ctx = ctx
         self._shop = shop
@@ -58,6 +60,7 @@ class Bringing:
         self._version = version
         self._work = work
         self._extracted = extracted
+        self._attach = attach
 
     async def run(self) -> Brought:
         """Bring it in, into every edition that its base has; the job ends with the last one."""
@@ -77,9 +80,12 @@ class Bringing:
         path = self._shop.folder / f"{self._document}-{self._version}"
         try:
             await self._fetch(path)
-            return await self._extract(path)
+            extracted = await self._extract(path)
         finally:
             path.unlink(missing_ok=True)
+        if self._attach is not None:
+            await self._attach(extracted)
+        return extracted
 
     async def _fetch(self, path: Path) -> None:
         name = self._work.object
@@ -94,6 +100,7 @@ class Bringing:
             pages=settings.pages,
             inflated=settings.inflated_bytes,
             characters=settings.characters,
+            nested=max(0, Limits().nested - self._work.depth),
         )
         reading = asyncio.ensure_future(
             asyncio.to_thread(
@@ -127,10 +134,17 @@ class Bringing:
 
     def _facts(self, extracted: Extracted) -> dict[str, Any]:
         return {
-            "title": extracted.title,
+            "title": self._title(extracted),
             "kind": extracted.kind,
             "pages": max((each.page or 0 for each in extracted.sections), default=0) or None,
         }
+
+    def _title(self, extracted: Extracted) -> str | None:
+        """Of an attachment also that of its mail."""
+        if self._work.attached_to is None:
+            return extracted.title
+        title = extracted.title or PurePosixPath(self._work.path).name
+        return f"{title} (attached to {self._work.attached_to})"
 
     def _hashes(self, pieces: Sequence[Piece]) -> list[bytes]:
         if not pieces:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from penstock import Cancel, Context, NotRetryable, Request, Snooze, Task, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
+from penstock_apps.knowledge.pipeline.attaching import Attaching, forget
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
@@ -83,7 +85,15 @@ async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -
         parsed = parsed_kind(shop, work)
         extracted = await Parsing(ctx, shop, work, parsed).run() if parsed else None
         kind = Sharing if _shares_calls(shop, work) else Bringing
-        return await kind(ctx, shop, document, version, work, extracted).run()
+        request = partial(
+            bring,
+            shop.settings,
+            tenant=tenant,
+            priority=ctx.job.priority,
+            requested_by=ctx.job.requested_by,
+        )
+        attach = Attaching(ctx, shop, document, version, work, request).run
+        return await kind(ctx, shop, document, version, work, extracted, attach=attach).run()
     except Stale:
         return await _unwanted(shop, tenant)
     except Retired:
@@ -146,6 +156,7 @@ async def _end(
             # What is found of it is of a content that it does not have any more.
             await shop.drafts.lock(on, tenant, [document])
             await shop.documents.withdraw(on, tenant, document, version)
+            await forget(ctx, on, document)
         await shop.documents.end(on, tenant, document, version, state, reason, error)
 
 

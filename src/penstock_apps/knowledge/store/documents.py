@@ -26,6 +26,14 @@ class Arrival(Struct, frozen=True):
     url: str | None = None
 
 
+class Mail(Struct, frozen=True):
+    """What documents are attached to: its id, its title, and how deep they stand in mails."""
+
+    id: int
+    depth: int
+    title: str
+
+
 class Labels(Struct, frozen=True):
     """What documents that come in are to be found by, besides what they say."""
 
@@ -57,6 +65,9 @@ class Work(Struct, frozen=True):
     url: str | None
     published: int | None
     editions: tuple[Edition, ...]
+    depth: int
+    attached_to: str | None
+    has_attachments: bool
 
 
 class Held(Struct, frozen=True):
@@ -70,6 +81,7 @@ class Held(Struct, frozen=True):
     chunks: int
     embedded: int
     tags: list[str]
+    parent: int | None
 
     @property
     def is_under_way(self) -> bool:
@@ -139,6 +151,7 @@ class Documents:
         batch: str,
         arrivals: Sequence[Arrival],
         labels: Labels,
+        mail: Mail | None = None,
     ) -> list[Wanted]:
         """Those of the arrivals that have to be brought in; the others are there, or on the way."""
         rows = await on.fetch(
@@ -154,6 +167,9 @@ class Documents:
             [each.url for each in arrivals],
             list(labels.tags),
             msgspec.json.encode(labels.metadata).decode(),
+            mail and mail.id,
+            mail.depth if mail else 0,
+            mail and mail.title,
         )
         return [Wanted(*row) for row in rows]
 
@@ -173,6 +189,11 @@ class Documents:
         """What a source holds, by path."""
         rows = await on.fetch(self._sql("list_digests"), tenant, source)
         return {path: Held(*rest) for path, *rest in rows}
+
+    async def attached(self, on: Connection, tenant: str, document: int) -> dict[str, int]:
+        """What is attached to a mail, by path."""
+        rows = await on.fetch(self._sql("list_attached"), tenant, document)
+        return {path: number for path, number in rows}
 
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
         """Begin with a version; None if it is not wanted any more."""
@@ -309,6 +330,9 @@ def work_from(row: Any) -> Work:
         url=row["url"],
         published=row["published"],
         editions=tuple(edition_from(text) for text in row["editions"]),
+        depth=row["depth"],
+        attached_to=row["attached_to"],
+        has_attachments=row["has_attachments"],
     )
 
 

@@ -19,18 +19,11 @@ class Removals:
 
     # Marked: from here on nobody sees it.
 
-    async def mark_document(self, on: Connection, tenant: str, document: int) -> str | None:
-        """The job that brings it in."""
-        row = await on.fetchrow(self._sql("delete_document"), tenant, document)
-        if row is None:
-            raise NotFound("document", str(document))
-        job: str | None = row["job"]
-        return job
-
     async def mark_documents(
         self, on: Connection, tenant: str, documents: Sequence[int]
     ) -> dict[int, str | None]:
-        """Those that were there, with the jobs that bring them in."""
+        """Those that were there and what is attached to them, with the jobs that bring them in."""
+        await on.execute(self._sql("lock_documents"), tenant, list(documents))
         rows = await on.fetch(self._sql("delete_documents"), tenant, list(documents))
         return {row["id"]: row["job"] for row in rows}
 

@@ -101,6 +101,9 @@ CREATE TABLE :"schema".document (
     digest       bytea,                           -- of the file; the object with it may be gone
     stored       boolean     NOT NULL DEFAULT true,
     url          text,                            -- where it is fetched from
+    parent       bigint,                          -- the mail that it is attached to
+    attached_to  text,                            -- what that is called
+    depth        integer     NOT NULL DEFAULT 0,  -- how many mails it stands in, one within the other
     job          text,
     batch        text,
     requested_by text,                            -- who asked for this version
@@ -122,6 +125,7 @@ CREATE TABLE :"schema".document (
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX document_path ON :"schema".document (source, path) WHERE deleted_at IS NULL;
 CREATE INDEX document_job ON :"schema".document (job) WHERE state IN ('pending', 'processing');
+CREATE INDEX document_parent ON :"schema".document (parent) WHERE parent IS NOT NULL;
 CREATE INDEX document_source ON :"schema".document (source);
 CREATE INDEX document_deleted ON :"schema".document (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX document_base ON :"schema".document (base, created_at);

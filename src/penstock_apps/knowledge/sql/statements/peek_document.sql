@@ -1,5 +1,6 @@
 -- All that is needed to bring a version of a document into an edition ($4) that is being built; nothing if it is not wanted.
 SELECT d.base, d.source, d.path, d.media_type, d.bytes, d.digest, d.stored, d.url, d.published, d.kind, d.title,
+       d.depth, d.attached_to, false AS has_attachments,
        (SELECT o.name FROM :"schema".object AS o WHERE o.tenant = d.tenant AND o.digest = d.digest) AS object,
        ARRAY[jsonb_build_object('id', e.id, 'settings', e.settings, 'embedder', e.embedder,
                                 'dimensions', e.dimensions, 'live', e.state = 'live')::text] AS editions

@@ -2,7 +2,7 @@
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
 -- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
 -- those before stay.
--- The source is locked: see lock_source.sql.
+-- The source is locked: see lock_source.sql. What is attached to a mail ($12) says so.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -10,8 +10,9 @@ WITH given AS (
     SELECT d.path, d.bytes FROM :"schema".document AS d
      WHERE d.source = $3 AND d.path = ANY ($5::text[]) AND d.deleted_at IS NULL ORDER BY d.path FOR UPDATE
 ), put AS (
-    INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored)
-    SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL
+    INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored,
+                                          parent, depth, attached_to)
+    SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL, $12, $13, $14
       FROM given AS g LEFT JOIN before AS b USING (path)   -- so that it is read before it is changed
      ORDER BY g.path
     ON CONFLICT (source, path) WHERE deleted_at IS NULL DO UPDATE
@@ -21,6 +22,7 @@ WITH given AS (
            media_type = CASE WHEN excluded.url IS NULL THEN excluded.media_type ELSE d.media_type END, url = excluded.url,
            tags = CASE WHEN excluded.tags = '{}' THEN d.tags ELSE excluded.tags END,
            metadata = CASE WHEN excluded.metadata = '{}' THEN d.metadata ELSE excluded.metadata END,
+           parent = excluded.parent, depth = excluded.depth, attached_to = excluded.attached_to,
            batch = excluded.batch, stored = excluded.stored, job = NULL,
            updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL

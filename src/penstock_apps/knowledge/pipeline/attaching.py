@@ -1,0 +1,141 @@
+"""The attachments of a mail, each brought in as a document of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from penstock import Context, Request
+from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
+from penstock_apps.knowledge.pipeline.bringing import Stale
+from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.storage import object_name
+from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
+from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.text import Attachment, Extracted
+from penstock_apps.knowledge.workshop import Workshop
+
+LONGEST_NAME = 150
+
+
+class Attaching:
+    """Stores what is attached to a mail, and writes it down with its jobs in the mail's batch."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        shop: Workshop,
+        document: int,
+        version: int,
+        work: Work,
+        request: Callable[[Wanted], Request[Any]],
+    ) -> None:
+        self._ctx = ctx
+        self._shop = shop
+        self._tenant = ctx.job.tenant
+        self._document = document
+        self._version = version
+        self._work = work
+        self._request = request
+
+    async def run(self, mail: Extracted) -> None:
+        """Take in what is new, forget what the mail has no more. Done again it changes nothing."""
+        if not mail.attachments and not self._work.has_attachments:
+            return
+        paths = paths_of(self._work.path, [each.name for each in mail.attachments])
+        arrivals = [
+            await self._store(path, each)
+            for path, each in zip(paths, mail.attachments, strict=True)
+        ]
+        try:
+            async with self._shop.shelves.of(self._tenant) as on:
+                await self._write(on, arrivals, mail.title or PurePosixPath(self._work.path).name)
+        except NotFound:
+            raise Stale from None
+        except QuotaExceeded as error:
+            raise AttachmentsOverQuota(str(error)) from error
+
+    async def _store(self, path: str, attachment: Attachment) -> Arrival:
+        """Nobody removes the file while it has no document."""
+        digest, size = sha256(attachment.content).digest(), len(attachment.content)
+        held = (digest, object_name(self._tenant, digest), size)
+        async with self._shop.shelves.of(self._tenant) as on:
+            await self._ctx.fence(on)
+            await self._shop.objects.hold(on, self._tenant, [held])
+        file = self._shop.folder / f"{self._document}-{self._version}-attached"
+        try:
+            file.write_bytes(attachment.content)
+            await self._shop.storage.put(self._tenant, file, digest)
+        finally:
+            file.unlink(missing_ok=True)
+        return Arrival(path, size, digest, attachment.media_type)
+
+    async def _write(self, on: Connection, arrivals: list[Arrival], title: str) -> None:
+        shop, tenant = self._shop, self._tenant
+        await self._ctx.fence(on)
+        mail = await shop.documents.get(on, tenant, self._document)
+        limits = (await shop.tenants.get(on, tenant)).limits(shop.settings)
+        if limits:
+            await shop.tenants.lock(on, tenant, alone=True)
+        await shop.sources.keep(on, tenant, mail.source)
+        # Who deletes the mail waits for this, and then sees its attachments.
+        locked = await shop.drafts.lock(on, tenant, [self._document])
+        if locked.get(self._document) != self._version:
+            raise Stale
+        wanted = await shop.documents.put(
+            on,
+            tenant,
+            mail.base,
+            mail.source,
+            mail.batch or "",
+            arrivals,
+            Labels(tuple(mail.tags), mail.metadata),
+            Mail(self._document, self._work.depth + 1, title),
+        )
+        await shop.objects.release(on, tenant, [each.digest for each in arrivals if each.digest])
+        if wanted and limits:
+            (await shop.tenants.get(on, tenant)).check(limits)
+        await self._enqueue(on, wanted)
+        await forget(self._ctx, on, self._document, {each.path for each in arrivals})
+
+    async def _enqueue(self, on: Connection, wanted: list[Wanted]) -> None:
+        if not wanted:
+            return
+        job, client = self._ctx.job, self._shop.app.for_tenant(self._tenant).inside(on)
+        batch = await client.batch_handle(job)
+        jobs = await batch.enqueue_many([self._request(each) for each in wanted])
+        await self._shop.documents.note_jobs(
+            on,
+            self._tenant,
+            [each.id for each in wanted],
+            [each.id for each in jobs],
+            job.requested_by,
+            [job.priority] * len(wanted),
+        )
+
+
+async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] = ()) -> None:
+    """Delete the attachments that came with a mail, all but those at some paths."""
+    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    attached = await shop.documents.attached(on, tenant, mail)
+    gone = [each for path, each in attached.items() if path not in but]
+    if gone:
+        marked = await shop.removals.mark_documents(on, tenant, gone)
+        removing = remove.options(tenant=tenant, requested_by=ctx.job.requested_by)
+        jobs = [removing.prepare("document", each) for each in marked]
+        await shop.app.for_tenant(tenant).inside(on).enqueue_many(jobs)
+
+
+def paths_of(mail: str, names: list[str]) -> list[str]:
+    """Where attachments stand: below their mail, each at a path of its own."""
+    paths = list[str]()
+    for name in names:
+        named = Path(name.replace("/", "_")[-LONGEST_NAME:])
+        path, number = f"{mail}/{named.name}", 1
+        while path in paths:
+            number += 1
+            path = f"{mail}/{named.stem} ({number}){named.suffix}"
+        paths.append(path)
+    return paths

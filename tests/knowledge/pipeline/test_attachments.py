@@ -1,0 +1,142 @@
+"""What is attached to a mail comes in as documents of their own, and goes with the mail."""
+
+from email.message import EmailMessage
+
+import pytest
+
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.search import Query
+from penstock_apps.knowledge.store.bases import Recipe
+from penstock_apps.knowledge.store.documents import Document, Labels
+from tests.knowledge.extract.conftest import FILES
+from tests.knowledge.scene import Scene
+
+VALVES = (FILES / "valves.docx").read_bytes()
+FROST = {"frost.txt": b"Drain the casing before frost."}
+
+
+def mail(attached: dict[str, bytes | EmailMessage], subject: str = "Winter") -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = subject
+    message.set_content("Please read what is attached.")
+    for name, content in attached.items():
+        if isinstance(content, EmailMessage):
+            message.add_attachment(content, filename=name)
+        else:
+            message.add_attachment(
+                content, maintype="application", subtype="octet-stream", filename=name
+            )
+    return message
+
+
+async def held(library: Library, source: int) -> dict[str, Document]:
+    async with library.transaction() as on:
+        found = await library.shop.documents.list(on, library.tenant, source=source)
+    return {each.path: each for each in found}
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own model", "shared calls"])
+async def test_attachments_are_documents_that_name_their_mail(
+    scene: Scene, library: Library, recipe: Recipe, shared: bool
+) -> None:
+    base = await library.make_base("handbook", recipe if shared else None)
+    files = {"in/a.eml": mail({**FROST, "valves.docx": VALVES}).as_bytes()}
+    receipt = await scene.add(library, files, base=base, labels=Labels(("post",), {"year": 1}))
+    await scene.drain(scheduled=True)
+    documents = await held(library, receipt.source)
+    assert {path: (each.state, each.kind, each.title) for path, each in documents.items()} == {
+        "in/a.eml": ("completed", "email", "Winter"),
+        "in/a.eml/frost.txt": ("completed", "text", "frost.txt (attached to Winter)"),
+        "in/a.eml/valves.docx": (
+            "completed",
+            "docx",
+            "The valve manual (attached to Winter)",
+        ),
+    }
+    assert {each.batch for each in documents.values()} == {receipt.batch}
+    assert [(each.tags, each.metadata) for each in documents.values()] == [
+        (["post"], {"year": 1})
+    ] * 3
+    hit, *_ = await library.search(Query("drain casing frost", k=1))
+    assert (hit.path, hit.title) == ("in/a.eml/frost.txt", "frost.txt (attached to Winter)")
+    assert (await library.source(receipt.source)).ended_at is not None
+    assert (await library.progress(source=receipt.source)).total == 3
+
+
+async def test_an_attachment_that_is_not_read_says_why(scene: Scene, library: Library) -> None:
+    attached = {"a.exe": b"MZ\x00\x01", "plan.pdf": b"%PDF-1.4 broken", "empty.txt": b""}
+    receipt = await scene.bring(library, {"a.eml": mail(attached).as_bytes()})
+    documents = await held(library, receipt.source)
+    assert {path: (each.state, each.reason) for path, each in documents.items()} == {
+        "a.eml": ("completed", None),
+        "a.eml/a.exe": ("skipped", "unsupported"),
+        "a.eml/plan.pdf": ("failed", "broken"),
+        "a.eml/empty.txt": ("skipped", "empty"),
+    }
+
+
+async def test_attachments_follow_their_mail(scene: Scene, library: Library) -> None:
+    before = {**FROST, "a.txt": b"Weirs hold water.", "b.txt": b"Gates let it go."}
+    receipt = await scene.bring(library, {"a.eml": mail(before).as_bytes()})
+    first = await held(library, receipt.source)
+    after = {**FROST, "a.txt": b"Weirs hold much water.", "c.txt": b"Locks lift ships."}
+    await scene.bring(library, {"a.eml": mail(after).as_bytes()})
+    second = await held(library, receipt.source)
+    assert {path: each.version for path, each in second.items()} == {
+        "a.eml": 2,
+        "a.eml/frost.txt": 1,
+        "a.eml/a.txt": 2,
+        "a.eml/c.txt": 1,
+    }
+    assert second["a.eml/a.txt"].id == first["a.eml/a.txt"].id
+    await scene.bring(library, {"a.eml": b""})
+    assert {path: each.state for path, each in (await held(library, receipt.source)).items()} == {
+        "a.eml": "skipped"
+    }
+
+
+async def test_attachments_are_deleted_with_their_mail(scene: Scene, library: Library) -> None:
+    inner = mail(FROST, "Inner")
+    receipt = await scene.bring(library, {"a.eml": mail({"inner.eml": inner}).as_bytes()})
+    assert len(await held(library, receipt.source)) == 3
+    await library.delete_document(receipt.documents[0].id)
+    assert await held(library, receipt.source) == {}
+    assert await library.search(Query("drain casing frost", k=1)) == []
+    await scene.drain()
+    left = await scene.left(library.tenant)
+    assert not left.keys() & {"document", "passage", "chunk", "object"}
+
+
+async def test_mails_within_mails_are_read_as_deep_as_is_allowed(
+    scene: Scene, library: Library
+) -> None:
+    message = mail(FROST, "Mail 0")
+    for depth in range(1, 4):
+        message = mail({"inner.eml": message}, f"Mail {depth}")
+    receipt = await scene.bring(library, {"a.eml": message.as_bytes()})
+    assert (await held(library, receipt.source)).keys() == {
+        "a.eml",
+        "a.eml/inner.eml",
+        "a.eml/inner.eml/inner.eml",
+    }
+
+
+async def test_attachments_of_one_name_are_all_there(scene: Scene, library: Library) -> None:
+    message = mail({"a/b.txt": b"One weir."})
+    message.add_attachment("Two weirs.", filename="a_b.txt")
+    receipt = await scene.bring(library, {"a.eml": message.as_bytes()})
+    assert (await held(library, receipt.source)).keys() == {
+        "a.eml",
+        "a.eml/a_b.txt",
+        "a.eml/a_b (2).txt",
+    }
+
+
+async def test_attachments_beyond_the_quota_do_not_come_in(scene: Scene, library: Library) -> None:
+    await library.set_tenant(quotas={"documents": 2})
+    content = mail({**FROST, "a.txt": b"Weirs hold water."}).as_bytes()
+    receipt = await scene.bring(library, {"a.eml": content})
+    [document] = (await held(library, receipt.source)).values()
+    assert (document.state, document.reason) == ("failed", "quota")
+    assert document.error is not None
+    assert "3 documents, and 2 are allowed" in document.error
