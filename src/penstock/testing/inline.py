@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -139,7 +139,7 @@ class _Plenty(Budgets):
     """Budgets that always have enough. A server's 429 ends the attempt as in production."""
 
     def __init__(self) -> None:
-        super().__init__(NotImplemented, _NoStore())
+        super().__init__(NotImplemented, _NoStore(), NotImplemented)
 
     async def reserve(self, key: str, units: float) -> float | None:
         return None
@@ -149,6 +149,9 @@ class _Plenty(Budgets):
 
     async def close(self, key: str, wait: float) -> float:
         return wait
+
+    async def give_back_starts(self, keys: Sequence[str]) -> None:
+        return None
 
 
 class _NoJournal(Journal):

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
-from penstock.store import Pool, Store, failures
+from penstock.store import Executor, Pool, Store, failures
 from penstock.store.limits import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.bridge import LOOK, Bridge
 from penstock.worker.journal import Explained, as_it_is
+from penstock.worker.owed import Debt, Owed
 from penstock.worker.run import StopReason
 
 logger = logging.getLogger("penstock.worker")
@@ -42,8 +44,11 @@ A_YEAR = 31_536_000.0
 class Budgets:
     """The budgets of a worker's handlers, on the worker's connections."""
 
-    def __init__(self, pool: Pool, store: Store, explained: Explained = as_it_is) -> None:
+    def __init__(
+        self, pool: Pool, store: Store, owed: Owed, explained: Explained = as_it_is
+    ) -> None:
         self._pool = pool
+        self._owed = owed
         self._explained = explained
         self._limits = Limits(store)
         self._turn = asyncio.Semaphore(CONNECTIONS)
@@ -68,25 +73,27 @@ class Budgets:
             raise
 
     async def correct(self, key: str, units: float) -> None:
-        """Give back units, or charge more (below 0)."""
-        try:
-            async with self._turn:
-                await self._limits.correct(self._pool, key, units)
-        except Exception as error:
-            # The work itself is done; what was reserved counts as spent.
-            logger.warning("The budget %r was not corrected by %g: %r", key, units, error)
+        """Give back units, or charge more (below 0); the work itself is done, so nothing fails."""
+        await self._pay(
+            f"The budget {key!r} was not corrected by {units:g}",
+            lambda on: self._limits.correct(on, key, units),
+            is_safe_twice=units < 0,
+        )
 
     async def close(self, key: str, wait: float) -> float:
         """Close a key to everybody; the seconds until it opens."""
         wait = min(wait, A_YEAR)
         # Here first: after the answer it may have been opened again already, and that be known.
         self.on_close(key, wait)
-        try:
-            async with self._turn:
-                wait = await self._limits.close_bucket(self._pool, key, wait)
-        except Exception as error:
-            logger.warning("The key %r was not closed to others: %r", key, error)
-        return wait
+        opens_at = time.monotonic() + wait
+
+        async def close(on: Executor) -> float:
+            left = max(opens_at - time.monotonic(), 0.0)
+            return await self._limits.close_bucket(on, key, left)
+
+        unpaid = f"The key {key!r} was not closed to others"
+        told: float | None = await self._pay(unpaid, close, is_safe_twice=True)
+        return wait if told is None else told
 
     def learn(self, key: str, share: float) -> None:
         """A block has ended and spent such a share of what it had reserved."""
@@ -97,12 +104,18 @@ class Budgets:
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
         """Give back what starts took: one of a key for each time that it is named."""
-        starts = Counter(keys)
-        try:
-            async with self._turn:
-                await self._limits.take(self._pool, {key: -n for key, n in starts.items()})
-        except Exception as error:
-            logger.warning("Starts were not given back to %s: %r", ", ".join(starts), error)
+        back = {key: -n for key, n in Counter(keys).items()}
+        await self._pay(
+            f"Starts were not given back to {', '.join(back)}",
+            lambda on: self._limits.take(on, back),
+            is_safe_twice=False,
+        )
+
+    async def _pay(
+        self, unpaid: str, pay: Callable[[Executor], Awaitable[Any]], *, is_safe_twice: bool
+    ) -> Any:
+        async with self._turn:
+            return await self._owed.pay(Debt(unpaid, pay, is_safe_twice))
 
     def put_off(self, key: str, wait: float) -> NotNow:
         """What ends an attempt that must wait."""

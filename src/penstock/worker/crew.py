@@ -36,6 +36,7 @@ from penstock.worker.journal import Journal
 from penstock.worker.limiter import Limiter
 from penstock.worker.listener import Listener
 from penstock.worker.mover import Mover
+from penstock.worker.owed import Owed
 from penstock.worker.places import Places
 from penstock.worker.progress import Progress
 from penstock.worker.queue_state import QueueState
@@ -98,7 +99,8 @@ class Crew:
         self.opened = Opened(resources, health, link.opened, places.elsewhere)
         # For handlers, who ask through the worker.
         explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
-        self.budgets = Budgets(pool, store, explained)
+        self.owed = Owed(pool, health)
+        self.budgets = Budgets(pool, store, self.owed, explained)
         self.progress = Progress(pool, store, health)
         self.completer = Completer(
             pool,
@@ -251,6 +253,7 @@ class Crew:
             self.session,
             self.listener,
             self.progress,
+            self.owed,
             self.reconciler,
             self.rulebook,
             self.limiter,

@@ -110,6 +110,7 @@ class Shutdown:
         closing = asyncio.ensure_future(self._part("resources", ALL_CLOSED, crew.opened.close()))
         idle = (
             crew.progress,
+            crew.owed,
             crew.reconciler,
             crew.rulebook,
             crew.limiter,
