@@ -10,6 +10,7 @@ import pytest
 from penstock import Penstock, Unique, Workflow
 from tests.fixtures.dead import dead
 from tests.fixtures.worker import worker_of
+from tests.insights.rows import lease
 
 
 @pytest.fixture(autouse=True)
@@ -269,6 +270,37 @@ async def test_workers_and_the_overview_show_what_runs(
 
     assert [each["name"] for each in found] == ["w1"]
     assert {"queues", "workers"} <= set(overview)
+
+
+async def paged(http: httpx.AsyncClient, path: str, what: str, by: str, **query: Any) -> list[Any]:
+    """All of a list, two at a time."""
+    found: list[Any] = []
+    after: dict[str, Any] = {}
+    for _ in range(10):
+        page = await asked_for(http, path, limit=2, **query, **after)
+        assert len(page[what]) <= 2
+        found += [each[by] for each in page[what]]
+        if page["after"] is None:
+            return found
+        after = {"after": page["after"]}
+    raise AssertionError(f"{path} has no end")
+
+
+async def test_limits_workers_and_fires_are_listed_page_by_page(
+    app: Penstock, http: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    for number in range(5):
+        await app.set_limit(f"key-{number}", slots=number)
+    assert await paged(http, "/limits", "limits", "key") == [f"key-{n}" for n in range(5)]
+    for number in range(5):
+        await lease(connection, f"worker-{number}", seconds=300)
+    await lease(connection, "lost", seconds=0.01)
+    names = await paged(http, "/workers", "workers", "name")
+    assert names == [*(f"worker-{number}" for number in range(5)), "lost"]
+    await app.set_schedule("daily", app.tasks.get("greet").prepare("A"), cron="0 6 * * *")
+    ran = [(await app.run_schedule("daily")).id for _ in range(5)]
+    fired = await paged(http, "/schedule/fires", "fires", "job", name="daily")
+    assert fired == list(reversed(ran))
 
 
 async def test_an_event_is_sent(http: httpx.AsyncClient) -> None:

@@ -104,12 +104,18 @@ class AccessCalls(Asking):
             raise NameTaken("key", name, f"`penstock keys revoke {name}` frees it")
         return NewKey(key=_key(row), secret=made.key)
 
-    async def keys(self, *, all: bool = False) -> Sequence[Key]:
-        """The keys that are good now; with `all` those that are not any more, too."""
-        return [
-            _key(row)
-            for row in await self._ask(lambda on: Access(self.store).rows(on, "list_keys", all))
-        ]
+    async def keys(
+        self, *, all: bool = False, after: str | None = None, limit: int | None = None
+    ) -> Sequence[Key]:
+        """The keys that are good now, by name; with `all` those that are not any more, too.
+
+        With a `limit`, pass the last one's id as `after` for more.
+        """
+        filters.texts(after=after)
+        rows = await self._ask(
+            lambda on: Access(self.store).rows(on, "list_keys", all, after, limit)
+        )
+        return [_key(row) for row in rows]
 
     async def get_key(self, key: str) -> Key:
         """A key by its id, or by its name while it is in use."""

@@ -113,9 +113,15 @@ class PeopleCalls(Asking):
             raise PersonNotFound(name)
         return Person(**row)
 
-    async def people(self) -> Sequence[Person]:
-        """Those who may log in, and those who may no more."""
-        rows = await self._ask(lambda on: Access(self.store).rows(on, "list_people"))
+    async def people(
+        self, *, after: str | None = None, limit: int | None = None
+    ) -> Sequence[Person]:
+        """Those who may log in, and those who may no more, by name.
+
+        With a `limit`, pass the last one's name as `after` for more.
+        """
+        filters.texts(after=after)
+        rows = await self._ask(lambda on: Access(self.store).rows(on, "list_people", after, limit))
         return [Person(**row) for row in rows]
 
     async def find_person(self, name: str) -> Credentials | None:

@@ -20,7 +20,7 @@ from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
 from penstock.tasks import CatchUp, Overlap, Request, Task
 from penstock.tasks import schedule as checked
-from penstock.tasks.options import whole
+from penstock.tasks.options import checked_time, whole
 from penstock.tasks.ticks import Rule, checked_cron, checked_every
 from penstock.zone import known_zone
 
@@ -151,11 +151,17 @@ class ScheduleCalls(Asking):
             raise await self._not_found(name)
         return _schedule(rows[0])
 
-    async def schedule_fires(self, name: str, *, limit: int = 20) -> Sequence[Fire]:
-        """What came of the last ticks, the newest first; ScheduleNotFound if there is none."""
+    async def schedule_fires(
+        self, name: str, *, after: datetime | None = None, limit: int = 20
+    ) -> Sequence[Fire]:
+        """What came of the last ticks, the newest first; ScheduleNotFound if there is none.
+
+        Pass the last one's `tick` as `after` for those before it.
+        """
         checked.schedule_name(name)
         whole("limit", limit, 1, AT_ONCE)
-        rows = await self._ask(lambda on: Schedules(self.store).fires(on, name, limit))
+        behind = checked_time("after", after)
+        rows = await self._ask(lambda on: Schedules(self.store).fires(on, name, limit, behind))
         if not rows:
             await self.get_schedule(name)
         return [Fire(**row) for row in rows]

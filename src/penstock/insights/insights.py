@@ -146,10 +146,18 @@ class Insights:
             busiest.name, "", LANES_OFTEN, lines=LINES_OFTEN, seen=COUNTED_OFTEN
         )
 
-    async def limits(self, keys: Sequence[str] | None = None, *, limit: int = 200) -> Limits:
-        """The limits and the keys in use under them, those that hold up jobs first."""
-        rows = await self._looks.limits(self._on, keys, limit, lines=LINES, seen=COUNTED_OFTEN)
-        return limits_from(rows)
+    async def limits(
+        self, keys: Sequence[str] | None = None, *, limit: int = 200, after: str | None = None
+    ) -> Limits:
+        """The limits and the keys in use under them, those that hold up jobs first.
+
+        Pass `limits.after` as `after` for the next page; one that changes its place meanwhile may
+        be missed or seen twice.
+        """
+        rows = await self._looks.limits(
+            self._on, keys, limit, lines=LINES, seen=COUNTED_OFTEN, after=after
+        )
+        return limits_from(rows, limit)
 
     async def late(
         self,
@@ -183,11 +191,14 @@ class Insights:
         """
         return list((await self.worker_page()).workers)
 
-    async def worker_page(self, *, limit: int = WORKERS) -> WorkerPage:
-        """The same, with how many are left out: of very many those that live are shown first."""
-        return workers_from(
-            await self._looks.workers(self._on, COUNTED_OFTEN, limit), COUNTED_OFTEN
-        )
+    async def worker_page(self, *, limit: int = WORKERS, after: str | None = None) -> WorkerPage:
+        """The same, with how many are left out: of very many those that live are shown first.
+
+        Pass `page.after` as `after` for the next page.
+        """
+        behind = None if after is None else key_of(after)
+        rows = await self._looks.workers(self._on, COUNTED_OFTEN, limit, behind)
+        return workers_from(rows, COUNTED_OFTEN, limit)
 
     async def running(self, limit: int = 20) -> list[RunningJob]:
         """The jobs that have been running for longest."""

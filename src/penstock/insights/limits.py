@@ -74,15 +74,18 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     limits: tuple[LimitInsight, ...]
     number: Count
+    after: str | None = None
+    """Where the next page begins; None on the last."""
 
 
 _holders = msgspec.json.Decoder(tuple[Holder, ...]).decode
 
 
-def limits_from(rows: Sequence[Row]) -> Limits:
-    """Limits from the rows of `look_at_limits.sql`."""
+def limits_from(rows: Sequence[Row], most: int) -> Limits:
+    """The page of the rows of `look_at_limits.sql`, of which there are at most so many."""
     number = rows[0]["keys"] if rows else 0
-    return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number))
+    last = rows[-1]["key"] if rows and len(rows) == most < number else None
+    return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number), after=last)
 
 
 def _limit(row: Row) -> LimitInsight:

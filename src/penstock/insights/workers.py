@@ -135,22 +135,27 @@ class WorkerPage(Struct, frozen=True, kw_only=True):
     alive: int
     """How many live, here or beyond."""
     left_out: int
+    after: str | None = None
+    """Where the next page begins; None on the last."""
 
     @property
     def living_left_out(self) -> int:
         return self.alive - sum(worker.is_alive for worker in self.workers)
 
 
-def workers_from(rows: Sequence[Row], most: int) -> WorkerPage:
+def workers_from(rows: Sequence[Row], most: int, limit: int) -> WorkerPage:
     """The page of the rows of `look_at_workers.sql`, which counted up to `most`."""
     found = rows[0]["in_all"] if rows else 0
     alive = rows[0]["alive_in_all"] if rows else 0
+    last = max(rows, key=lambda row: row["place"], default=None)
+    after = str(last["id"]) if last and len(rows) == limit and last["place"] < found else None
     workers = tuple(_worker_from(row, most) for row in rows)
-    return WorkerPage(workers=workers, alive=alive, left_out=found - len(workers))
+    left_out = found - len(workers)
+    return WorkerPage(workers=workers, alive=alive, left_out=left_out, after=after)
 
 
 def _worker_from(row: Row, most: int) -> WorkerInsight:
-    del row["in_all"], row["alive_in_all"]
+    del row["in_all"], row["alive_in_all"], row["place"]
     said = asdict(_read(row.pop("info")))
     running = Count.of(row.pop("running"), most)
     grants = _grants(row.pop("grants"))

@@ -32,8 +32,10 @@ class Looks:
         given = most, shown, counted, list(names), after, page, busy_first
         return await self._rows(on, "look_at_queues", *given)
 
-    async def workers(self, on: Executor, most: int, shown: int) -> list[Row]:
-        return await self._rows(on, "look_at_workers", most, shown)
+    async def workers(
+        self, on: Executor, most: int, shown: int, after: int | None = None
+    ) -> list[Row]:
+        return await self._rows(on, "look_at_workers", most, shown, after)
 
     async def lanes(
         self, on: Executor, queue: str, *, start: str, lines: int, shown: int, most: int, seen: int
@@ -41,10 +43,17 @@ class Looks:
         return await self._rows(on, "look_at_lanes", queue, start, lines, shown, most, seen, most)
 
     async def limits(
-        self, on: Executor, keys: Sequence[str] | None, limit: int, *, lines: int, seen: int
+        self,
+        on: Executor,
+        keys: Sequence[str] | None,
+        limit: int,
+        *,
+        lines: int,
+        seen: int,
+        after: str | None = None,
     ) -> list[Row]:
         chosen = None if keys is None else list(keys)
-        return await self._rows(on, "look_at_limits", chosen, limit, lines, seen)
+        return await self._rows(on, "look_at_limits", chosen, limit, lines, seen, after)
 
     async def turn(self, on: Executor, job: int, most: int) -> Row | None:
         rows = await self._rows(on, "look_at_turn", job, most)

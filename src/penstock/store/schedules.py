@@ -122,8 +122,8 @@ class Schedules:
         rows = await on.fetch(self._store.statement("list_schedules"), name, after, limit)
         return [dict(row) for row in rows]
 
-    async def fires(self, on: Executor, name: str, limit: int) -> list[Row]:
-        rows = await on.fetch(self._store.statement("list_fires"), name, limit)
+    async def fires(self, on: Executor, name: str, limit: int, after: datetime | None) -> list[Row]:
+        rows = await on.fetch(self._store.statement("list_fires"), name, limit, after)
         return [dict(row) for row in rows]
 
 

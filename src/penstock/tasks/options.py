@@ -133,7 +133,8 @@ def _timeout(setting: str, value: Any) -> float | None:
     return limit
 
 
-def _time(setting: str, value: Any) -> datetime | None:
+def checked_time(setting: str, value: Any) -> datetime | None:
+    """Return a moment that every database and language can hold, or None."""
     if value is None:
         return None
     if not isinstance(value, datetime) or value.utcoffset() is None:
@@ -202,7 +203,7 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "limits": _limits,
     "priority": lambda setting, value: whole(setting, value, -100, 100),
     "delay": _delay,
-    "run_at": _time,
+    "run_at": checked_time,
     "max_attempts": lambda setting, value: whole(setting, value, 1, MOST_ATTEMPTS),
     "timeout": _timeout,
     "retry": _retry,
@@ -211,7 +212,7 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "requested_by": _optional(_text(200)),
     "tags": _tags,
     "meta": _meta,
-    "deadline": _time,
+    "deadline": checked_time,
     "idempotency_key": _optional(_text(500)),
     "unique": unique_of,
 }

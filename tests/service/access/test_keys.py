@@ -243,6 +243,31 @@ async def test_both_keys_of_a_rotation_are_good_while_they_overlap(
         await app.rotate_key(old.key.id)
 
 
+async def test_keys_and_people_are_listed_page_by_page(
+    app: Penstock, admin: httpx.AsyncClient
+) -> None:
+    for number in range(3):
+        await app.create_key("ci", scopes=["read"])
+        await app.rotate_key("ci")
+        await app.revoke_key("ci")
+        await app.add_person(f"ada-{number}", role="viewer", password_hash="x")
+    for path, what, by, everyone in (
+        ("keys", "keys", "id", [key.id for key in await app.keys(all=True)]),
+        ("people", "people", "name", [person.name for person in await app.people()]),
+    ):
+        assert len(everyone) == len(set(everyone)) >= 3
+        found: list[str] = []
+        page = {"after": None, what: []}
+        for turn in range(5):
+            after = {} if turn == 0 else {"after": page["after"]}
+            answer = await admin.get(f"/api/v1/{path}", params={"all": True, "limit": 2, **after})
+            page = answer.json()
+            found += [each[by] for each in page[what]]
+            if page["after"] is None:
+                break
+        assert found == everyone
+
+
 async def test_a_name_means_one_key(app: Penstock) -> None:
     await app.create_key("ci", scopes=["read"])
     with pytest.raises(NameTaken, match="There is a key 'ci' already: take another name"):

@@ -22,9 +22,10 @@ CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class Keys(Struct, frozen=True):
-    """Keys by name, without their secrets."""
+    """Keys by name, without their secrets, and what to pass as `after` for more."""
 
     keys: list[Key]
+    after: str | None
 
 
 class Revoked(Struct, frozen=True):
@@ -35,10 +36,16 @@ class Revoked(Struct, frozen=True):
 
 @router.get("", responses={**gives(Keys), **documented(401, 403, 422, 503)})
 async def list_keys(
-    request: Request, caller: Admin, all: Annotated[bool, Query()] = False
+    request: Request,
+    caller: Admin,
+    all: Annotated[bool, Query()] = False,
+    after: Annotated[KeyId | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The keys that are good now; with `all` those that were, too."""
-    return as_json(Keys(list(await wiring_of(request).client_of(caller).keys(all=all))))
+    """The keys that are good now, by name; with `all` those that were, too."""
+    client = wiring_of(request).client_of(caller)
+    found = list(await client.keys(all=all, after=after, limit=limit))
+    return as_json(Keys(found, found[-1].id if len(found) == limit else None))
 
 
 @router.post("", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})

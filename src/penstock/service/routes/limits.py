@@ -25,11 +25,14 @@ CHANGE = documented(400, 401, 403, 413, 422, 503)
 
 @router.get("", responses={**gives(Limits), **documented(401, 403, 422, 503)})
 async def list_limits(
-    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=1000)] = 200
+    request: Request,
+    caller: Overseer,
+    after: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
-    """The limits, who holds their slots, and who waits for them."""
+    """The limits, who holds their slots, and who waits for them; those that hold up jobs first."""
     insights = await wiring_of(request).insights()
-    return as_json(await insights.limits(limit=limit))
+    return as_json(await insights.limits(limit=limit, after=after))
 
 
 @router.put("", responses={**gives(Limit), **CHANGE})

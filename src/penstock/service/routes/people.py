@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
@@ -20,15 +22,23 @@ CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class People(Struct, frozen=True):
-    """People by name."""
+    """People by name, and what to pass as `after` for more."""
 
     people: list[Person]
+    after: str | None
 
 
 @router.get("", responses={**gives(People), **documented(401, 403, 422, 503)})
-async def list_people(request: Request, caller: Admin) -> Response:
+async def list_people(
+    request: Request,
+    caller: Admin,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
     """Those who may log in, and those who may no more."""
-    return as_json(People(list(await wiring_of(request).client_of(caller).people())))
+    client = wiring_of(request).client_of(caller)
+    found = list(await client.people(after=after, limit=limit))
+    return as_json(People(found, found[-1].name if len(found) == limit else None))
 
 
 @router.post("", status_code=201, responses={**gives(Person, 201, "Made."), **CHANGE})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,7 +16,7 @@ from penstock.errors import ScheduleNotFound
 from penstock.service.answers import as_json
 from penstock.service.caller import Caller
 from penstock.service.enqueuing import request_from, request_with_args
-from penstock.service.models.jobs import NewJob, OptionsBody
+from penstock.service.models.jobs import Moment, NewJob, OptionsBody
 from penstock.service.models.settings import ScheduleBody
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
@@ -43,9 +44,10 @@ class Schedules(Struct, frozen=True):
 
 
 class Fires(Struct, frozen=True):
-    """What came of the last ticks, the newest first."""
+    """What came of the last ticks, the newest first, and what to pass as `after` for more."""
 
     fires: list[Fire]
+    after: datetime | None
 
 
 @router.get("/schedules", responses={**gives(Schedules), **documented(401, 403, 422, 503)})
@@ -65,10 +67,13 @@ async def fires(
     name: Name,
     request: Request,
     caller: Overseer,
+    after: Annotated[Moment | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
     """What came of its last ticks."""
-    return as_json(Fires(list(await wiring_of(request).app.schedule_fires(name, limit=limit))))
+    app = wiring_of(request).app
+    found = list(await app.schedule_fires(name, after=after, limit=limit))
+    return as_json(Fires(found, found[-1].tick if len(found) == limit else None))
 
 
 @router.get("/schedule", responses={**gives(Schedule), **READ})

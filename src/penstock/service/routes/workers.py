@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from penstock.insights import Overview, WorkerPage
 from penstock.service.answers import as_json
+from penstock.service.models.jobs import Id
 from penstock.service.problem import documented
 from penstock.service.shapes import gives
 from penstock.service.wiring import Overseer, wiring_of
@@ -20,10 +21,14 @@ READ = documented(401, 403, 422, 503)
 
 @router.get("/workers", responses={**gives(WorkerPage), **READ})
 async def list_workers(
-    request: Request, caller: Overseer, limit: Annotated[int, Query(ge=1, le=100_000)] = 1000
+    request: Request,
+    caller: Overseer,
+    after: Annotated[Id | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
 ) -> Response:
-    """The workers, what they serve and when they were last heard of."""
-    return as_json(await (await wiring_of(request).insights()).worker_page(limit=limit))
+    """The workers, what they serve and when they were last heard of; those that live first."""
+    insights = await wiring_of(request).insights()
+    return as_json(await insights.worker_page(limit=limit, after=after))
 
 
 @router.get("/overview", responses={**gives(Overview), **READ})

@@ -1,6 +1,7 @@
 -- Limits, and every key under them that workers hold or want slots of, or that has a bucket: those that hold up
 -- jobs first. $1 are the keys to look at, NULL for all; $2 how many; $3 how many lines of ready jobs to look
 -- through, and $4 how many jobs to count in them, if all are looked at: a worker does not ask for a limit of 0.
+-- A page begins behind the key $5, in the order of this moment.
 -- Of the rules for a key its own comes first, then the longest pattern: see limit_v1.
 WITH RECURSIVE pattern AS MATERIALIZED (
     SELECT s.key, left(s.key, -1) AS prefix FROM :"schema".limit_setting AS s WHERE right(s.key, 1) = '*'
@@ -74,7 +75,7 @@ WITH RECURSIVE pattern AS MATERIALIZED (
       LEFT JOIN waiting AS w ON w.key = k.key
       LEFT JOIN :"schema".bucket AS b ON b.key = k.key
      WHERE k.is_shown AND (k.rule IS NOT NULL OR h.key IS NOT NULL AND $1::text[] IS NULL)
-), chosen AS (
+), ranked AS MATERIALIZED (
     SELECT c.*, count(*) OVER () AS keys,
            row_number() OVER (
                ORDER BY c.wanting > 0 OR c.ready > 0 AND (
@@ -82,7 +83,10 @@ WITH RECURSIVE pattern AS MATERIALIZED (
                             OR c.closed_until IS NOT NULL OR c.level < 1) IS TRUE DESC,
                         c.closed_until IS NOT NULL DESC, c.granted > 0 DESC, c.key) AS place
       FROM state AS c
-     ORDER BY place
+), chosen AS (
+    SELECT r.* FROM ranked AS r
+     WHERE $5::text IS NULL OR r.place > (SELECT a.place FROM ranked AS a WHERE a.key = $5::text)
+     ORDER BY r.place
      LIMIT $2::integer
 )
 SELECT c.key, c.rule, c.slots, c.rate, c.burst, c.granted, c.wanting, c.closed_until, c.keys, c.level,
