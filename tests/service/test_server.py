@@ -2,8 +2,12 @@
 
 import asyncio
 import sys
+from typing import Any
 
 import httpx
+import pytest
+
+from penstock import Penstock
 
 
 async def test_a_server_answers_over_a_socket(server: str) -> None:
@@ -11,6 +15,25 @@ async def test_a_server_answers_over_a_socket(server: str) -> None:
         answer = await http.get("/api/v1/jobs")
 
     assert answer.json() == {"jobs": [], "after": None}
+
+
+async def test_after_a_fault_the_server_says_that_it_closes_the_connection_and_does(
+    app: Penstock, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app.store, "list_jobs", broken)
+    address = httpx.URL(server)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"GET /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 500 ")
+    assert b"\r\nconnection: close" in head.lower()
+    assert b"urn:penstock:fault" in body
 
 
 LIMITED = """
