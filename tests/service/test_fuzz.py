@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -46,8 +47,6 @@ HEADER_VALUES: Final = (b"", b"\xff\xfe", b"http://[x", b",,;;==", b"0" * 400, b
                         b"text/plain;version=1.0.0;escaping=", b"text/plain;version=a.b",
                         b"00-0-0-zz")  # fmt: skip
 
-WITH_HEADERS: Final = ("/jobs", "/live/{kind}/{id}", "/me", "metrics", "livez")
-
 
 @pytest.fixture
 async def things(app: Penstock) -> Things:
@@ -65,9 +64,9 @@ async def things(app: Penstock) -> Things:
     return things
 
 
-def some(values: Sequence[Any], number: int) -> Sequence[Any]:
+def some(values: Sequence[Any], number: int, every: int = EVERY) -> Sequence[Any]:
     """The values to try in a place: in the long form all, else each in some of the places."""
-    return values if IS_LONG else values[number % EVERY :: EVERY]
+    return values if IS_LONG else values[number % every :: every]
 
 
 def operations() -> Iterator[tuple[str, str, Call, dict[str, Any]]]:
@@ -101,8 +100,11 @@ async def ask(http: httpx.AsyncClient, verb: str, url: str, **given: Any) -> Non
     """Ask once: whatever comes back is no fault of the service."""
     body = given.pop("body", None)
     content = b"" if body is None else json.dumps(body).encode()
-    headers: dict[Any, Any] = {"content-type": "application/json", "accept": "application/json"}
-    headers |= given.pop("headers", {})
+    headers = httpx.Headers({"content-type": "application/json", "accept": "application/json"})
+    if isinstance(more := given.pop("headers", {}), list):
+        headers = httpx.Headers([*headers.raw, *more])
+    else:
+        headers.update(more)
     answer = await http.request(verb, url, headers=headers, content=content, **given)
     assert answer.status_code < 500, (verb, url[:300], str(body)[:300], headers, answer.text)
 
@@ -150,20 +152,51 @@ async def test_no_field_of_a_body_is_a_fault_of_the_service(
     assert asked > 500
 
 
+async def end_streams(app: Penstock, path: str, things: Things) -> None:
+    """A stream of events ends if nothing more can come."""
+    if path.startswith("/live/"):
+        await app.cancel(things.names["job"])
+
+
 async def test_no_header_of_any_route_is_a_fault_of_the_service(
-    http: httpx.AsyncClient, things: Things
+    app: Penstock, http: httpx.AsyncClient, things: Things
 ) -> None:
-    for verb, path, call, _ in operations():
-        if path not in WITH_HEADERS:
-            continue
+    asked = places = 0
+    for verb, path, call, told in operations():
         url, query = url_of(path, call, things), things.fill(call.query)
-        for name in HEADERS:
-            for value in HEADER_VALUES:
+        await end_streams(app, path, things)
+        own = [each["name"] for each in told.get("parameters", ()) if each["in"] == "header"]
+        for name in dict.fromkeys([*HEADERS, *own]):
+            places += 1
+            for value in some(HEADER_VALUES, places, len(HEADER_VALUES)):
                 headers = {name.encode(): value}
                 await ask(
                     http, verb, f"http://localhost{url}", params=query, headers=headers,
                     body=things.fill(call.body),
                 )  # fmt: skip
+                asked += 1
+    assert asked > 500
+
+
+@pytest.mark.parametrize("seed", range(40 if IS_LONG else 4))
+async def test_no_mixture_of_headers_and_parameters_is_a_fault_of_the_service(
+    seed: int, app: Penstock, http: httpx.AsyncClient, things: Things
+) -> None:
+    chance = random.Random(seed)
+    for verb, path, call, told in operations():
+        await end_streams(app, path, things)
+        names = [each["name"] for each in told.get("parameters", ()) if each["in"] == "query"]
+        query = [*things.fill(call.query).items()]
+        for _ in range(chance.randrange(4)):
+            # Known and unknown names, some of them twice.
+            query.append((chance.choice([*names, "x", "\0", "ticket"]), chance.choice(TEXTS)))
+        headers = [
+            (name.encode(), chance.choice(HEADER_VALUES))
+            for name in chance.choices(HEADERS, k=chance.randrange(5))
+        ]
+        text = urlencode(query, errors="surrogatepass")
+        url = f"http://localhost{url_of(path, call, things)}?{text}"
+        await ask(http, verb, url, headers=headers, body=things.fill(call.body))
 
 
 async def test_moments_that_the_database_cannot_hold_are_refused(http: httpx.AsyncClient) -> None:
