@@ -10,6 +10,8 @@ from typer.main import get_command
 
 from penstock import Penstock
 from penstock.cli import app as cli
+from penstock.service.models.access import KeyBody, PersonBody, RotationBody
+from penstock.service.models.dead import Chosen, Redrive
 from penstock.service.models.jobs import OptionsBody
 from penstock.service.models.settings import (
     EventBody,
@@ -22,14 +24,26 @@ from penstock.tasks.options import Options
 from tests.docs.test_settings import PAGE
 
 # What names the thing itself, or who changes it.
-NAMING = {"self", "name", "queue", "lane", "key", "by", "payload"}
+NAMING = {"self", "name", "queue", "lane", "key", "by", "payload", "keep_admin", "password_hash"}
+# Dead letters are chosen by their ids, or by what they agree in.
+CHOSEN = dict.fromkeys(
+    ("ids", "filter", "task", "subject", "tag", "reason", "error", "batch", "since", "until"),
+    "which",
+)
 # Where one surface writes a setting in parts, or in another form.
 PARTS = {
     "args": "what", "task": "what", "options": "what", "arguments": "what", "tags": "tag",
     "run_at": "at", "window": "windows", "pause": "paused", "unique_key": "unique",
+    "scope": "scopes", "except_tenant": "except_tenants", "lease": "liveness",
+    "stop_wait": "stopping", "log_jobs": "log",
 }  # fmt: skip
+# Of a worker, which has several of what a job has one.
+SEVERAL = {"queue": "queues", "tenant": "tenants"}
 BODIES = {"a queue": QueueBody, "a lane": LaneBody, "a limit": LimitBody, "an event": EventBody,
-          "a schedule": ScheduleBody, "a job": OptionsBody}  # fmt: skip
+          "a schedule": ScheduleBody, "a job": OptionsBody, "a key": KeyBody,
+          "a key in its place": RotationBody, "a person": PersonBody,
+          "dead letters that run again": Redrive, "dead letters that are erased": Chosen,
+          }  # fmt: skip
 
 
 def rows() -> dict[str, list[str]]:
@@ -43,9 +57,12 @@ def without(cell: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", cell.partition("without")[2]))
 
 
-def words(names: Set[str]) -> set[str]:
+def words(names: Set[str], what: str = "") -> set[str]:
     """Settings in one wording, however a surface writes them."""
-    return {PARTS.get(name, name) for name in names}
+    own = {"a worker": SEVERAL}.get(what, {})
+    if what.startswith("dead letters"):
+        own = {**CHOSEN, "jobs": "which"}
+    return {own.get(name) or PARTS.get(name, name) for name in names}
 
 
 def in_code(what: str, cell: str) -> set[str]:
@@ -55,16 +72,16 @@ def in_code(what: str, cell: str) -> set[str]:
     own = {"paused"} if what == "a queue" else set()
     # Elsewhere a schedule keeps whatever is not named.
     naming = NAMING | {"keep"} if what == "a schedule" else NAMING
-    return words(set(signature(call).parameters) - naming | own)
+    return words(set(signature(call).parameters) - naming | own, what)
 
 
-def by_command(cell: str) -> set[str]:
+def by_command(what: str, cell: str) -> set[str]:
     command: Any = get_command(cli)
     [path] = re.findall(r"`penstock ([a-z ]+)`", cell.partition("without")[0])
     for name in path.split():
         command = command.get_command(click.Context(command), name)
     others = {"paused"} if "`resume`" in cell else set()
-    return words({parameter.name for parameter in command.params} | others)
+    return words({parameter.name for parameter in command.params} | others, what)
 
 
 def test_the_table_of_what_can_be_set_where_is_true() -> None:
@@ -72,7 +89,8 @@ def test_the_table_of_what_can_be_set_where_is_true() -> None:
     assert len(table) > 8
     for what, (code, command, http) in table.items():
         settings = in_code(what, code)
-        assert settings - by_command(command) == without(command), what
+        if command:
+            assert settings - by_command(what, command) == without(command), what
         if http:
-            taken = words(set(BODIES[what].model_fields))
+            taken = words(set(BODIES[what].model_fields), what)
             assert settings - taken == without(http), what
