@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from gzip import compress
 from io import BytesIO
 from pathlib import Path
 from time import thread_time
@@ -15,7 +16,8 @@ import pytest
 
 from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract import Limits, docx, extract, odf, pptx
+from penstock_apps.knowledge.extract import Limits, docx, extract, odf, pptx, sniff
+from penstock_apps.knowledge.extract.extract import READERS
 from penstock_apps.knowledge.extract.markup import ATTRIBUTES, DEPTH, MANY_TAGS
 from penstock_apps.knowledge.extract.outline import marked
 from tests.knowledge.extract.conftest import Read
@@ -57,6 +59,68 @@ def attachments(part: str) -> str:
     return f"Content-Type: multipart/mixed; boundary=a\n\n--a\n\nx\n--a\n{part}\n\nx\n--a--"
 
 
+def slides(shapes: str, slides: int = 1) -> bytes:
+    numbers = range(slides)
+    shown = "".join(f'<sldId r:id="r{each}"/>' for each in numbers)
+    related = "".join(
+        f'<Relationship Id="r{each}" Type="x/slide" Target="s{each}.xml"/>' for each in numbers
+    )
+    return packed(
+        **{
+            "ppt/presentation.xml": f'<p xmlns:r="r">{shown}</p>',
+            "ppt/_rels/presentation.xml.rels": f"<r>{related}</r>",
+        },
+        **{f"ppt/s{each}.xml": f"<s>{shapes}</s>" for each in numbers},
+    )
+
+
+def open_document(kind: str, body: str) -> bytes:
+    mimetype = f"application/vnd.oasis.opendocument.{kind}"
+    return packed(mimetype=mimetype, **{"content.xml": f"<d><body>{body}</body></d>"})
+
+
+def book(chapters: int, chapter: str) -> bytes:
+    numbers = range(chapters)
+    items = "".join(
+        f'<item id="c{each}" href="c{each}.html" media-type="text/html"/>' for each in numbers
+    )
+    order = "".join(f'<itemref idref="c{each}"/>' for each in numbers)
+    return packed(
+        mimetype="application/epub+zip",
+        **{
+            "META-INF/container.xml": '<c><rootfile full-path="b.opf"/></c>',
+            "b.opf": f"<p>{items}{order}</p>",
+        },
+        **{f"c{each}.html": chapter for each in numbers},
+    )
+
+
+def pdf(pages: int, lines: int) -> bytes:
+    """Pages of lines, without the table of what is where: readers find that out."""
+    text = b"BT /F 9 Tf 9 780 Td " + b"(A weir holds water.) Tj 0 -12 Td " * lines + b"ET"
+    numbers = range(3, 3 + pages)
+    kids = " ".join(f"{each + pages} 0 R" for each in numbers)
+    objects = [
+        b"1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj",
+        f"2 0 obj <</Type /Pages /Count {pages} /Kids [{kids}]>> endobj".encode(),
+    ]
+    for each in numbers:
+        objects += [
+            b"%d 0 obj <</Length %d>> stream\n%b\nendstream endobj" % (each, len(text), text),
+            b"%d 0 obj <</Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents %d 0 R "
+            b"/Resources <</Font <</F <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>>>>>>> "
+            b"endobj" % (each + pages, each),
+        ]
+    return b"%PDF-1.4\n" + b"\n".join(objects) + b"\ntrailer <</Root 1 0 R>>\n%%EOF"
+
+
+def notebook(source: str, cells: int = 1) -> str:
+    cell = {"cell_type": "code", "source": source}
+    return json.dumps({"cells": [cell] * cells, "metadata": {}})
+
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+NOTE = "<p>x<annotation><p>y</p></annotation></p>"
 HARD: dict[str, tuple[str, Make]] = {
     "a page of many tags": ("a.html", lambda n: "<p>x <b>y</b>" * (n // 12)),
     "a page of attributes": ("a.html", lambda n: "<p a=1 b=2 c>x</p>" * (n // 18)),
@@ -123,6 +187,51 @@ HARD: dict[str, tuple[str, Make]] = {
         "a.docx",
         lambda n: word(f"<tbl><tr>{ROW[4:-5] * (n // 70)}</tr>{ROW * (n // 80)}</tbl>"),
     ),
+    "notes of a document": ("a.odt", lambda n: open_document("text", NOTE * (n // 40))),
+    "spaces of a document": (
+        "a.odt",
+        lambda n: open_document("text", '<p>a<s c="9"/></p>' * (n // 18)),
+    ),
+    "spans within each other": (
+        "a.odt",
+        lambda n: open_document("text", f"<p>{'<span>' * 200}x{'</span>' * 200}</p>" * (n // 3000)),
+    ),
+    "rows of an open sheet": (
+        "a.ods",
+        lambda n: open_document(
+            "spreadsheet",
+            "<table>"
+            + "<table-row><table-cell><p>1</p></table-cell></table-row>" * (n // 60)
+            + "</table>",
+        ),
+    ),
+    "open sheets": (
+        "a.ods",
+        lambda n: open_document(
+            "spreadsheet",
+            "<table><table-row><table-cell><p>1</p></table-cell></table-row></table>" * (n // 75),
+        ),
+    ),
+    "open slides": (
+        "a.odp",
+        lambda n: open_document("presentation", "<page><p>x</p></page>" * (n // 21)),
+    ),
+    "shapes of a slide": ("a.pptx", lambda n: slides("<sp><p><t>x</t></p></sp>" * (n // 25))),
+    "slides": ("a.pptx", lambda n: slides("<sp><p><t>x</t></p></sp>", n // 250)),
+    "charts of a slide": (
+        "a.pptx",
+        lambda n: slides("".join(f'<chart id="r{each}"/>' for each in range(n // 18))),
+    ),
+    "chapters": ("a.epub", lambda n: book(n // 300, "<html><p>x</p></html>")),
+    "a long chapter": ("a.epub", lambda n: book(1, "<html>" + "<p>x" * (n // 4))),
+    "pages": ("a.pdf", lambda n: pdf(n // 1000, 5)),
+    "lines of a page": ("a.pdf", lambda n: pdf(1, n // 33)),
+    "code of a notebook": ("a.ipynb", lambda n: notebook("x = 1\n" * (n // 7))),
+    "fences of a notebook": ("a.ipynb", lambda n: notebook("```\n" * (n // 5))),
+    "cells of a notebook": ("a.ipynb", lambda n: notebook("x", n // 36)),
+    "lines of records": ("a.jsonl", lambda n: '{"a": 1}\n' * (n // 9)),
+    "a packed text": ("a.txt.gz", lambda n: compress(b"A weir. " * (n // 8))),
+    "an old document": ("a.doc", lambda n: OLE + "EncryptedPackag".encode("utf-16-le") * (n // 30)),
     "rows of a sheet": ("a.xlsx", lambda n: workbook("<row><c><v>1</v></c></row>" * (n // 26))),
     "columns of a sheet": (
         "a.xlsx",
@@ -156,6 +265,15 @@ def seconds(folder: Path, name: str, content: str | bytes) -> float:
     with suppress(Unreadable):
         split(extract(path, name, limits=Limits()), Chunking(256))
     return thread_time() - start
+
+
+def test_each_reader_has_files_that_are_hard_for_it(tmp_path: Path) -> None:
+    found = set()
+    for name, make in HARD.values():
+        path, content = tmp_path / "file", make(1_000)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        found.add(sniff(path, name))
+    assert found == READERS.keys() - {"image"}, "pictures are read by a program of its own"
 
 
 def crowd(attributes: int) -> str:

@@ -9,7 +9,7 @@ from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document, Labels
 from tests.knowledge.extract.conftest import FILES
-from tests.knowledge.scene import Scene
+from tests.knowledge.scene import Scene, worker_of
 
 VALVES = (FILES / "valves.docx").read_bytes()
 FROST = {"frost.txt": b"Drain the casing before frost."}
@@ -140,3 +140,17 @@ async def test_attachments_beyond_the_quota_do_not_come_in(scene: Scene, library
     assert (document.state, document.reason) == ("failed", "quota")
     assert document.error is not None
     assert "3 documents, and 2 are allowed" in document.error
+
+
+@pytest.mark.timeout(300)
+async def test_a_worker_brings_attachments_in_before_their_batch_ends(
+    scene: Scene, library: Library
+) -> None:
+    inner = mail(FROST, "Inner").as_bytes()
+    receipt = await scene.add(library, {"a.eml": mail({"inner.eml": inner}).as_bytes()})
+    async with worker_of(scene.app):
+        await scene.ended(library, receipt)
+    counts = await library.progress(source=receipt.source)
+    assert (counts.total, counts.completed) == (3, 3)
+    status = await scene.app.get_batch(receipt.batch)
+    assert (status.total, status.completed, status.is_finished) == (3, 3, True)
