@@ -121,7 +121,8 @@ class Suspects(Service):
         is_busy = False
         if elsewhere := [one for one in waiting if one is not here]:
             is_busy = await self._write(elsewhere)
-        if turn is not None and here is not None:
+        # It may have been told to stop meanwhile.
+        if turn is not None and here is not None and self._unanswered(here):
             turn.busy_tries += 1
             is_busy = await self._write([here]) or is_busy
             if turn.busy_tries >= BUSY_TRIES and (marked := self._unanswered(here)):
