@@ -41,6 +41,13 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
 REFUSE_ONE_COMPLETED = REFUSE_COMPLETED.replace(
     "NEW.state = 'completed'", "NEW.state = 'completed' AND NEW.tags = '{bad}'"
 )
+# A constraint is broken, which is none of the job's own row.
+REFUSE_ONE_FOR_ITS_AUDIT = "CREATE TABLE public.audit (id int CHECK (id > 0));" + (
+    REFUSE_ONE_COMPLETED.replace(
+        "RAISE EXCEPTION 'the history is closed';",
+        "INSERT INTO public.audit VALUES (0); RETURN NEW;",
+    )
+)
 ALL_SUSPECTS = """
 CREATE FUNCTION public.suspect() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN NEW.suspect = true; RETURN NEW; END $$;
@@ -217,14 +224,17 @@ async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
             assert (await app.get(job)).attempt == 1
 
 
+@pytest.mark.parametrize("broken", [REFUSE_ONE_COMPLETED, REFUSE_ONE_FOR_ITS_AUDIT])
 async def test_a_success_that_a_trigger_refuses_alone_counts_a_loss_and_is_no_failure(
-    app: Penstock, slow: Slow, connection: asyncpg.Connection
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, broken: str
 ) -> None:
-    await connection.execute(REFUSE_ONE_COMPLETED)
+    await connection.execute(broken)
     slow.go_on.set()
     bad = await app.enqueue(slow.task.options(tags=["bad"]), "bad")
+    # However long it takes to mend it.
+    await connection.execute("UPDATE penstock.job SET max_losses = 1000")
     async with worker_of(app, {"default": 2}, unwritten_retry=0.2):
-        while not (job := await app.get(bad)).losses:
+        while not (job := await app.get(bad)).losses and job.state != "failed":
             assert await app.wait(await app.enqueue(slow.task, "good"), timeout=30) == "good"
         drop = "DROP TRIGGER refuse ON penstock.job_history"
         await until(lambda: has_run(connection, drop), what="it to be mended")

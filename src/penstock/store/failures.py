@@ -63,6 +63,7 @@ OUT_OF_MEMORY = "53200"
 _UNAVAILABLE = (READ_ONLY, "53100", OUT_OF_MEMORY, "53300")
 
 _CHECK_VIOLATION = "23514"
+_JOB = "job"
 _HISTORY = "job_history"
 _NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
@@ -207,6 +208,13 @@ def hint(error: BaseException) -> str | None:
 def constraint(error: BaseException) -> str | None:
     """The constraint that a row does not satisfy."""
     return _field(error, "constraint_name")
+
+
+def breaks_constraint(error: BaseException) -> bool:
+    """Whether a job's own row breaks a constraint, and not one of a table that a trigger fills."""
+    table = _field(error, "table_name") or ""
+    is_own = table == _JOB or table.startswith(_HISTORY)
+    return is_own and constraint(error) is not None
 
 
 def with_hint(error: BaseException) -> str:

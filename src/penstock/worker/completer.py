@@ -349,7 +349,9 @@ class Completer:
         is_alone = failures.is_of_row(error) and (is_written or self._refusals.get(bad.id, False))
         if failures.is_passing(error):
             self._put_off(bad, error)
-        elif (is_alone and failures.constraint(error)) or await self._is_unstorable(bad, error):
+        elif (is_alone and failures.breaks_constraint(error)) or await self._is_unstorable(
+            bad, error
+        ):
             await self._fail(bad, error)
         else:
             self._refused_rows.append(Refused(bad, error, is_alone))
