@@ -325,7 +325,8 @@ class Penstock(Client):
             ...
 
         Without any it serves the queues that the app's tasks and schedules name when it starts,
-        with 100 slots each; `default`, if there are none.
+        with 100 slots each; `default`, if there are none. So it does those of schedules that were
+        made or changed at run time, if the app has their task.
 
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
         whose lanes are tenants. `children` is how many processes it may have for isolated jobs: as
@@ -347,6 +348,7 @@ class Penstock(Client):
             upkeep=upkeep or Upkeep(),
             log=log,
             children=self._children_for(children),
+            scheduled=self._scheduled_queues if queues is None else None,
         )
 
     def _children_for(self, given: int | None) -> int | None:
@@ -367,6 +369,11 @@ class Penstock(Client):
         for application in self.applications:
             queues |= application.queues(children)
         return queues
+
+    async def _scheduled_queues(self) -> set[str]:
+        """The queues of schedules in the database whose tasks a worker of this app knows."""
+        known = {task.name for task in self._runnable_tasks()}
+        return {each.queue for each in await self.schedules() if each.task in known}
 
     @property
     def declared_queues(self) -> set[str]:

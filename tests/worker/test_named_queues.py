@@ -35,6 +35,29 @@ async def test_the_queues_are_those_that_are_named_when_the_worker_starts(app: P
         assert list(worker.states) == ["late"]
 
 
+async def test_without_queues_a_worker_serves_those_of_schedules_made_at_run_time(
+    app: Penstock,
+) -> None:
+    @app.task(name="tidy")
+    async def tidy() -> str:
+        return "tidied"
+
+    other = Penstock(app.url)
+
+    @other.task(name="elsewhere")
+    async def elsewhere() -> None: ...
+
+    await app.set_schedule("nightly", tidy.options(queue="nights").prepare(), every=86_400)
+    await app.set_schedule("other", elsewhere.options(queue="theirs").prepare(), every=86_400)
+    async with app.worker() as worker:
+        # A queue of tasks that this app does not have is for another worker.
+        assert sorted(worker.states) == ["default", "nights"]
+        ran = await app.run_schedule("nightly")
+        assert await app.wait(ran, timeout=30) == "tidied"
+    async with app.worker("default") as worker:
+        assert list(worker.states) == ["default"]
+
+
 async def test_queues_that_are_given_are_the_only_ones(app: Penstock) -> None:
     @app.task(queue="email")
     async def send() -> None: ...

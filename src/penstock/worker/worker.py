@@ -9,7 +9,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -32,7 +32,7 @@ from penstock.worker.quota import Quota
 from penstock.worker.resources import Resources
 from penstock.worker.room import when_there_is_room
 from penstock.worker.shutdown import Shutdown
-from penstock.worker.slots import slots_of
+from penstock.worker.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tally import Tally
 from penstock.worker.tenants import ALL, Tenants
 from penstock.worker.whereabouts import run_in, where
@@ -79,7 +79,10 @@ class Worker:
         upkeep: Upkeep,
         log: JobLog | None = None,
         children: int | None = None,
+        scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
+        """`scheduled` asks the database for queues that it serves too, when it starts."""
+        self._scheduled = scheduled
         self._link = link
         self._tasks = tasks
         self._events = events
@@ -128,6 +131,7 @@ class Worker:
             return None if lease_wait is None else max(began + lease_wait - time.monotonic(), 0.0)
 
         await self._in_time(self._link.open, left())
+        await self._in_time(self._add_scheduled, left())
         self._pool = await self._link.open_another(size=POOL, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
@@ -153,12 +157,24 @@ class Worker:
 
     def _states(self) -> dict[str, QueueState]:
         queues = slots_of(self._queues(self._children)) if callable(self._queues) else self._queues
-        # Two claims' worth ahead: the next is under way while the last is worked off.
-        ahead = 2 * self._pace.claim_most
         return {
-            queue: self.states.get(queue) or QueueState(queue, slots, ahead, self.tenants)
+            queue: self.states.get(queue) or self._state(queue, slots)
             for queue, slots in queues.items()
         }
+
+    def _state(self, queue: str, slots: int) -> QueueState:
+        # Two claims' worth ahead: the next is under way while the last is worked off.
+        return QueueState(queue, slots, 2 * self._pace.claim_most, self.tenants)
+
+    async def _add_scheduled(self) -> None:
+        """Serve the queues of schedules in the database too, where none were chosen."""
+        try:
+            names = await self._scheduled() if self._scheduled else ()
+        except PenstockError as error:
+            logger.debug("The queues of schedules could not be asked for: %s", error)
+            return  # What is wrong with the database is told by the checks that follow.
+        for queue in sorted(set(names) - self.states.keys()):
+            self.states[queue] = self._state(queue, DEFAULT_SLOTS)
 
     async def _in_time(self, ask: Callable[[], Awaitable[object]], seconds: float | None) -> None:
         """Ask at the start, for so long at most: a database that stands still answers nothing."""

@@ -72,6 +72,9 @@ class DjangoPenstock(Penstock):
             return self.settings.queues
         return super()._named_queues(children)
 
+    async def _scheduled_queues(self) -> set[str]:
+        return set() if self.settings.queues is not None else await super()._scheduled_queues()
+
     @property
     def declared_queues(self) -> set[str]:
         return super().declared_queues | set(queues_of_backends())
