@@ -1,12 +1,10 @@
 """What the docstrings of knowledge show is run."""
 
-import ast
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
-from textwrap import dedent
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.upload.shown import shown_name
+from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database
 from tests.knowledge.scene import Scene
 
@@ -33,39 +32,6 @@ FORM = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
     b"hello\r\n--x--\r\n"
 )
-
-
-class Example(NamedTuple):
-    """Code in a docstring, and where it stands."""
-
-    place: str
-    code: str
-
-
-def examples() -> Iterator[Example]:
-    for path in sorted(HERE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                name = getattr(node, "name", "")
-                if code := code_in(ast.get_docstring(node) or ""):
-                    yield Example(f"{path.relative_to(HERE)} {name}".rstrip(), code)
-
-
-def code_in(docstring: str) -> str:
-    """Its paragraphs that are Python, after the first sentence."""
-    return "\n".join(filter(is_code, map(dedent, docstring.split("\n\n")[1:])))
-
-
-def is_code(text: str) -> bool:
-    try:
-        compiled(text, "a docstring")
-    except SyntaxError:
-        return False
-    return True
-
-
-def compiled(code: str, place: str) -> Any:
-    return compile(code, place, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 class Asked:
@@ -117,7 +83,7 @@ async def names(
     }
 
 
-ALL = list(examples())
+ALL = list(examples(HERE))
 
 
 def test_examples_are_found() -> None:
