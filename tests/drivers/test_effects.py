@@ -311,8 +311,9 @@ async def test_what_is_no_connection_for_this_call_is_refused(
     kind: str, app: Penstock, database: Database
 ) -> None:
     given: Any = "postgresql://…"
+    engine = sqlalchemy.create_engine("sqlite://")
     if kind == "sqlite":
-        given = sqlalchemy.create_engine("sqlite://").connect()
+        given = engine.connect()
     if kind == "blocking":
         given = psycopg.connect(database.url)
 
@@ -328,6 +329,7 @@ async def test_what_is_no_connection_for_this_call_is_refused(
     finally:
         if kind != "text":
             given.close()
+        engine.dispose()
 
 
 async def test_an_async_connection_is_refused_where_the_call_blocks(
