@@ -211,6 +211,14 @@ async def test_a_time_to_wait_that_makes_no_sense_is_refused(app: Penstock, note
                 await waiting(job if waiting == app.wait else batch.id, timeout=wrong)
 
 
+async def test_a_page_or_a_duration_that_makes_no_sense_is_a_wrong_argument(app: Penstock) -> None:
+    for call in (app.batches, app.workflows, app.schedules, app.audit, app.dead_letters):
+        with pytest.raises(BadArgument, match="The argument limit is 0; it must be a whole number"):
+            await call(limit=0)  # type: ignore[operator]
+    with pytest.raises(BadArgument, match="The argument overlap is -1; it must be seconds"):
+        await app.rotate_key("ci", overlap=-1)
+
+
 async def in_vain(client: Client, job: Enqueued[Any]) -> WaitTimeout:
     with pytest.raises(WaitTimeout) as caught:
         await client.wait(job, timeout=0)

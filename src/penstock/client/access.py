@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.client import filters
+from penstock.client.arguments import matching, seconds
 from penstock.client.as_tenant import AsTenant
 from penstock.client.asking import Asking, in_transaction
 from penstock.client.scopes import SCOPES, Scope
@@ -26,7 +27,6 @@ from penstock.errors import (
 from penstock.sql import quote, roles
 from penstock.store import Executor, failures, standing
 from penstock.store.access import Access
-from penstock.tasks.options import matching, seconds
 
 DAY: Final = 86_400.0
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from penstock.client import filters
+from penstock.client.arguments import whole
 from penstock.client.asking import Asking
 from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.access import Access
-from penstock.tasks.options import whole
 
 LONGEST_PAGE: Final = 1000
 

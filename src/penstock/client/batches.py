@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, Unpack
 
 from penstock.client import filters
+from penstock.client.arguments import whole
 from penstock.client.batch import (
     BatchHandle,
     BatchId,
@@ -29,7 +30,6 @@ from penstock.client.waiting import seconds_of
 from penstock.errors import BadArgument, BatchNotFound, BatchTimeout
 from penstock.job import Job
 from penstock.store.batches import Batches
-from penstock.tasks.options import whole
 
 logger = logging.getLogger("penstock")
 

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, Unpack
 
+from penstock.client.arguments import whole
 from penstock.client.asking import Asking
 from penstock.client.enqueued import JobId, Page, id_of
 from penstock.client.letters import (
@@ -27,7 +28,6 @@ from penstock.rate import per_second
 from penstock.store import key_of
 from penstock.store.dead import Dead, Place
 from penstock.store.workflows import Workflows
-from penstock.tasks.options import whole
 
 T = TypeVar("T")
 

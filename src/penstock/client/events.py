@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from penstock.client.arguments import seconds, whole
 from penstock.client.asking import Asking
 from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.events import Events
 from penstock.tasks.events import event_name
-from penstock.tasks.options import CHECKS, seconds, whole
+from penstock.tasks.options import CHECKS
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 WEEK: Final = 7 * 86_400.0

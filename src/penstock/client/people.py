@@ -12,12 +12,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.client import filters
+from penstock.client.arguments import seconds
 from penstock.client.asking import Asking
 from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import hash_of
 from penstock.errors import BadArgument, LastAdmin, NameTaken, PersonNotFound
 from penstock.store.access import Access
-from penstock.tasks.options import seconds
 
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
 # Of a name and of an address: how many failures are free, and then the longest wait in seconds.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from penstock.client import allowed
+from penstock.client.arguments import checked_time, whole
 from penstock.client.asking import Asking
 from penstock.client.enqueued import Enqueued
 from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
@@ -20,7 +21,6 @@ from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
 from penstock.tasks import CatchUp, Overlap, Request, Task
 from penstock.tasks import schedule as checked
-from penstock.tasks.options import checked_time, whole
 from penstock.tasks.ticks import Rule, checked_cron, checked_every
 from penstock.zone import known_zone
 

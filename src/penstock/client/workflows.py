@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock.client.arguments import whole
 from penstock.client.asking import in_transaction
 from penstock.client.enqueued import Enqueued, JobId, id_of
 from penstock.client.enqueuing import Enqueuing
@@ -29,7 +30,6 @@ from penstock.errors import (
 )
 from penstock.store import Executor, key_of
 from penstock.store.workflows import Workflows, links
-from penstock.tasks.options import whole
 
 if TYPE_CHECKING:
     from penstock.tasks import Step, Workflow

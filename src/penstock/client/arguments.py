@@ -1,0 +1,32 @@
+"""Checks of what calls are given: as those of settings, and an argument is what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from penstock.errors import BadArgument, ConfigError
+from penstock.tasks import options
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _of_argument(check: Callable[P, T]) -> Callable[P, T]:
+    """The same check, which raises BadArgument."""
+
+    @wraps(check)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return check(*args, **kwargs)
+        except ConfigError as error:
+            raise BadArgument(error.setting, error.value, error.allowed) from None
+
+    return checked
+
+
+whole: Final = _of_argument(options.whole)
+matching: Final = _of_argument(options.matching)
+seconds: Final = _of_argument(options.seconds)
+checked_time: Final = _of_argument(options.checked_time)
