@@ -61,7 +61,7 @@ def seconds_of(timeout: float | timedelta | None) -> float | None:
         return None
     # NaN is not at least 0 either.
     if type(number) not in (int, float) or not number >= 0:
-        raise BadArgument("timeout", timeout, "0 or more seconds, a timedelta, or None")
+        raise BadArgument("timeout", timeout, "a number of seconds from 0 on, a timedelta, or None")
     return number
 
 
