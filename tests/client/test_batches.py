@@ -76,7 +76,7 @@ async def test_a_block_opens_a_batch_and_closes_it(
         assert (status.state, status.total, status.pending, status.done) == ("open", 3, 3, 0)
         assert (status.name, status.meta, status.tenant) == ("import", {"of": 7}, "")
         assert status.eta is None
-        with pytest.raises(ConfigError, match="timeout is '10'; it must be 0 or more seconds"):
+        with pytest.raises(ConfigError, match="timeout is '10'; it must be a number of seconds"):
             await app.wait_batch(batch.id, timeout="10")  # type: ignore[arg-type]
     assert (await batch.status()).state == "running"
     async with worker_of(app):
