@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import asyncpg
 from msgspec.structs import replace
 
-from penstock.errors import ConfigError, TenantMismatch
+from penstock.errors import BadArgument, TenantMismatch
 from penstock.sql import roles
 from penstock.store import Executor, Store, is_in_transaction
 from penstock.tasks import Request
@@ -30,7 +30,7 @@ class AsTenant:
 
     def __init__(self, name: str, *, confined: bool = False) -> None:
         if not name:
-            raise ConfigError("tenant", name, "a name that is not empty")
+            raise BadArgument("tenant", name, "a name that is not empty")
         self.name: str = CHECKS["tenant"]("tenant", name)
         self.confined = confined
 

@@ -10,7 +10,7 @@ from penstock.client import filters
 from penstock.client.asking import Asking
 from penstock.client.batch import batch_key
 from penstock.client.workflow import workflow_key
-from penstock.errors import ConfigError
+from penstock.errors import BadArgument
 from penstock.job import State
 from penstock.store.matching import Match, matches, newest_id
 
@@ -81,7 +81,7 @@ def _match_of(after: str) -> Match:
                 return Match(job, date.fromordinal(day), _moment(at), _moment(until))
     except (ValueError, OverflowError):
         pass
-    raise ConfigError("after", after, "the `after` of the call before")
+    raise BadArgument("after", after, "the `after` of the call before")
 
 
 def _microseconds(moment: datetime) -> int:

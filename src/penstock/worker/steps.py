@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
-from penstock.errors import ConfigError, DuplicateStep, TooManySteps
+from penstock.errors import BadArgument, DuplicateStep, TooManySteps
 from penstock.outcome import Snooze
 from penstock.store.steps import Saved
 from penstock.tasks.cache import Cache
@@ -89,7 +89,7 @@ class StepRunner:
 
     def __init__(self, memory: Memory, cache: Cache | None) -> None:
         if not isinstance(cache, Cache | None):
-            raise ConfigError("cache", cache, "a Cache, such as Cache(ttl=3600)")
+            raise BadArgument("cache", cache, "a Cache, such as Cache(ttl=3600)")
         self._memory = memory
         self._cache = cache
 

@@ -64,9 +64,10 @@ class Library:
         async with self.transaction() as on:
             return await self.shop.bases.get(on, self.tenant, name)
 
-    async def bases(self) -> list[Base]:
+    async def bases(self, *, after: str | None = None, limit: int | None = None) -> list[Base]:
+        """The bases by name; a page of them behind a name."""
         async with self.transaction() as on:
-            return await self.shop.bases.list(on, self.tenant)
+            return await self.shop.bases.list(on, self.tenant, after=after, limit=limit)
 
     async def make_base(
         self, name: str, recipe: Recipe | None = None, language: str = ENGLISH

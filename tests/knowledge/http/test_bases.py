@@ -19,6 +19,19 @@ async def test_a_base_that_is_there_is_answered_as_it_is(http: httpx.AsyncClient
         assert (again.status_code, again.json()) == (200, made.json())
 
 
+async def test_bases_come_page_by_page(http: httpx.AsyncClient) -> None:
+    for name in ("wine", "art", "law"):
+        assert (await http.post("/knowledge-bases", json={"name": name})).status_code == 201
+    pages, after = [], {}
+    while True:
+        page = (await http.get("/knowledge-bases", params={"limit": 2} | after)).json()
+        pages.append([each["name"] for each in page["bases"]])
+        if page["after"] is None:
+            break
+        after = {"after": page["after"]}
+    assert pages == [["art", "law"], ["wine"]]
+
+
 @pytest.mark.parametrize(
     ("state", "kind"),
     [

@@ -127,9 +127,10 @@ class BaseShown(Struct, frozen=True, kw_only=True):
 
 
 class Bases(Struct, frozen=True, kw_only=True):
-    """The knowledge bases of a tenant, by name."""
+    """The knowledge bases of a tenant, by name, and what to pass as `after` for more."""
 
     bases: list[BaseShown]
+    after: str | None
 
 
 class SourceShown(Struct, frozen=True, kw_only=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from penstock.service.answers import as_json
@@ -16,7 +16,7 @@ from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.calling import Add, Change, Read
 from penstock_apps.knowledge.http.progress import BaseName, base_of
 from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import BaseChange, BaseWish
+from penstock_apps.knowledge.http.wishes import BaseChange, BaseWish, Named
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
 
@@ -28,9 +28,14 @@ GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
 
 
 @router.get("", responses={**gives(Bases), **documented(401, 403, 422, 503)})
-async def list_bases(library: Read) -> Response:
+async def list_bases(
+    library: Read,
+    after: Annotated[Named | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
     """The knowledge bases of a tenant, by name."""
-    return as_json(Bases(bases=[BaseShown.of(each) for each in await library.bases()]))
+    found = [BaseShown.of(each) for each in await library.bases(after=after, limit=limit)]
+    return as_json(Bases(bases=found, after=found[-1].name if len(found) == limit else None))
 
 
 @router.post(

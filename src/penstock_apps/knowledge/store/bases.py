@@ -74,8 +74,11 @@ class Bases:
             raise NotFound("knowledge base", name)
         return found
 
-    async def list(self, on: Connection, tenant: str) -> list[Base]:
-        return [_base(row) for row in await on.fetch(self._sql("list_bases"), tenant)]
+    async def list(
+        self, on: Connection, tenant: str, *, after: str | None = None, limit: int | None = None
+    ) -> list[Base]:
+        rows = await on.fetch(self._sql("list_bases"), tenant, after, limit)
+        return [_base(row) for row in rows]
 
     async def make(
         self, on: Connection, tenant: str, name: str, language: str, edition: NewEdition
