@@ -1,0 +1,5 @@
+"""Databases whose whole schema is compared: with knowledge, and under row level security."""
+
+from tests.knowledge.conftest import knowledge_database as knowledge_database
+from tests.knowledge.conftest import knowledge_template as knowledge_template
+from tests.rls.conftest import logins as logins

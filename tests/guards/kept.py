@@ -1,0 +1,31 @@
+"""Texts that are kept beside the tests, to be compared with what there is now.
+
+`KEEP=1 .venv/bin/pytest tests/guards` writes them anew. Read the difference before you commit it:
+it is what users, or a database that is migrated, would notice.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+KEPT = Path(__file__).parent / "kept"
+LINES_TOLD = 60
+
+
+def compare(name: str, found: str) -> None:
+    """Expect that it is what was kept under this name."""
+    path = KEPT / name
+    if os.environ.get("KEEP"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, "utf-8")
+        return
+    kept = path.read_text("utf-8") if path.exists() else ""
+    if found != kept:
+        lines = difflib.unified_diff(
+            kept.splitlines(), found.splitlines(), f"kept/{name}", "now", n=1, lineterm=""
+        )
+        told = list(lines)
+        more = f"\n… and {len(told) - LINES_TOLD} lines more" if len(told) > LINES_TOLD else ""
+        raise AssertionError(
+            "\n".join(told[:LINES_TOLD]) + more + "\nIf that is meant: KEEP=1 pytest tests/guards"
+        )
