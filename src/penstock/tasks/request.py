@@ -9,7 +9,8 @@ from penstock.tasks.options import Options
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Request(Struct, Generic[T_co], frozen=True):
+# No cycle leads through it, and a bulk enqueue makes hundreds of thousands at once.
+class Request(Struct, Generic[T_co], frozen=True, gc=False):
     """A task with its arguments, ready to be enqueued; T is what the handler returns.
 
     It holds no connection and no app, so it can be made anywhere and enqueued in bulk.
