@@ -27,7 +27,7 @@ class Shelves:
     """A pool whose transactions are set to a tenant; under row level security they see no other.
 
     async with shelves.of("acme") as connection:
-        await connection.fetch(shelves.statement("list_bases"), "acme")
+        await connection.fetch(shelves.statement("list_bases"), "acme", None, 100)
     """
 
     def __init__(
