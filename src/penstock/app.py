@@ -325,7 +325,7 @@ class Penstock(Client):
             ...
 
         Without any it serves the queues that the app's tasks and schedules name when it starts,
-        with 100 slots each; `default`, if there are none. So it does those of schedules that were
+        with 100 slots each; `default`, if there are none. It adds the queues of schedules that were
         made or changed at run time, if the app has their task.
 
         `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,

@@ -1,4 +1,4 @@
-"""Names of queues as labels of metrics: as many as a monitor bears, and one for the rest."""
+"""Names of queues as labels of metrics: a bounded number, and one label for the rest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ OTHER: Final = "(other)"
 
 
 class QueueLabels:
-    """The labels of one process: declared queues, and the first of the others, have their names.
+    """The labels of one process: declared queues and the first `most` others have their own.
 
-    Later ones share one label. A counter must not lose what it has counted, so a queue keeps its
+    Later queues share one label. A counter must not lose what it has counted, so a queue keeps its
     label, unless it is declared later.
     """
 
@@ -41,8 +41,8 @@ class QueueLabels:
 def labelled(
     queues: Iterable[str], declared: Iterable[str], most: int = MAX_QUEUE_LABELS
 ) -> set[str]:
-    """Which of the queues bear their names at one moment: all that are declared, and as many
-    others, the first by name, so that every process which sees the same queues chooses the same."""
+    """The queues that have a label of their own at one moment: all that are declared, and the first
+    `most` others by name, so that every process that sees the same queues chooses the same ones."""
     seen = set(queues)
     known = seen.intersection(declared)
     return known.union(sorted(seen - known)[:most])

@@ -30,7 +30,7 @@ CANCEL = 0.5
 async def at_most(
     seconds: float, work: Coroutine[Any, Any, object], *, cancel: float = CANCEL
 ) -> bool:
-    """Wait for work, but no longer than that; whether it has ended. What it raises is raised.
+    """Wait for work, at most these seconds; whether it has ended. Raises what the work raises.
 
     `asyncio.timeout` waits until what it cancels has ended, which takes asyncpg minutes while the
     database is frozen. Work that takes too long is cancelled here, has the seconds of `cancel` to
@@ -78,7 +78,7 @@ class Health:
         self._failing: set[str] = set()
         self._gone_at = 0.0
         self._reached = asyncio.Event()
-        # Asked to make the partition of the history that a statement lacked.
+        # Called when a statement lacks a partition of the history, which upkeep then makes.
         self.on_partition_missing: Callable[[], None] = lambda: None
 
     def gone(self, service: str, error: BaseException) -> None:
@@ -103,7 +103,7 @@ class Health:
     async def heed(self, error: BaseException) -> None:
         """Do what helps against an error, if anything does.
 
-        A server that is read-only is left: its connections may stay so after a failover.
+        Drop connections to a read-only server: they may stay with it after a failover.
         """
         if self._pool is not None and failures.is_read_only(error):
             await self._pool.expire_connections()

@@ -41,8 +41,8 @@ PARTS = {
 SEVERAL = {"queue": "queues", "tenant": "tenants"}
 BODIES = {"a queue": QueueBody, "a lane": LaneBody, "a limit": LimitBody, "an event": EventBody,
           "a schedule": ScheduleBody, "a job": OptionsBody, "a key": KeyBody,
-          "a key in its place": RotationBody, "a person": PersonBody,
-          "dead letters that run again": Redrive, "dead letters that are erased": Chosen,
+          "a key that replaces another": RotationBody, "a person": PersonBody,
+          "dead letters to redrive": Redrive, "dead letters to purge": Chosen,
           }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class Asking:
 
 
 def why(error: httpx.TransportError) -> str:
-    """What an error says, or what it is: most timeouts say nothing."""
+    """The message of an error, or its class: most timeouts have no message."""
     return str(error) or type(error).__name__
 
 

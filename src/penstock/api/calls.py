@@ -300,7 +300,7 @@ class AsyncApi(Asking):
         return found
 
     async def _why(self, path: str) -> str:
-        """What the service says of the reason; nothing if it cannot."""
+        """The reason that the service gives; empty if it cannot say."""
         try:
             return (await self.ask("GET", path, Why)).why
         except PenstockError:

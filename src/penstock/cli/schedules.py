@@ -39,7 +39,7 @@ class What:
     tenant: Annotated[str | None, _option("Whose jobs they are.")] = None
 
     def options(self) -> dict[str, Any]:
-        """Those that are given."""
+        """The options that the command line sets."""
         given = {"queue": self.queue, "priority": self.priority, "tenant": self.tenant}
         return {name: value for name, value in given.items() if value is not None}
 

@@ -61,13 +61,13 @@ async def change(
 
 
 def _request(what: What, now: Schedule | None, make: MakeRequest) -> dict[str, Any]:
-    """What a schedule is to enqueue, and which parts of what it enqueues now stay."""
+    """The new request of a schedule, and the parts of its present request that stay."""
     task = what.task or (now.task if now else None)
     if task is None:
         raise typer.BadParameter("there is no such schedule yet: give --task as well")
     if now is not None and task == now.task and what.args is None:
         kept = untouched(what.options(), is_other_call=False)
-        # The arguments are as they were stored, perhaps for an earlier version of the task.
+        # The arguments stay as stored, perhaps in the form of an earlier version of the task.
         return {"what": by_name(task, now.args, what.options()), "keep": kept}
     arguments = now.args if now else {}
     if what.args is not None:

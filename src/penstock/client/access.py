@@ -107,7 +107,7 @@ class AccessCalls(Asking):
     async def keys(
         self, *, all: bool = False, after: str | None = None, limit: int | None = None
     ) -> Sequence[Key]:
-        """The keys that are good now, by name; with `all` those that are not any more, too.
+        """The valid keys, by name; with `all` also revoked and expired ones.
 
         With a `limit`, pass the last one's id as `after` for more.
         """
@@ -136,9 +136,9 @@ class AccessCalls(Asking):
     ) -> NewKey:
         """Make a new key in place of one, which is good for the `overlap` still.
 
-        It has the same name and rights and, unless `expires` says otherwise, as long a life. With
-        `keep_admin` the last key with the scope admin gets no shorter one, unless a person has that
-        role.
+        It has the same name and rights and, unless `expires` says otherwise, as long a life.
+        `keep_admin` refuses to shorten the life of the last key with the scope admin, unless a
+        person has that role.
         """
         left, length = seconds("overlap", overlap), _length("expires", expires)
         old, made, actor = await self.get_key(key), Secret.new(), self._actor(by)
@@ -158,10 +158,10 @@ class AccessCalls(Asking):
     async def revoke_key(
         self, key: str, *, keep_admin: bool = False, by: str | None = None
     ) -> Sequence[str]:
-        """Let a key in no more: one by its id, by a name all that have it; the ids.
+        """Revoke a key by its id, or all keys of a name; return their ids.
 
-        Services know within five seconds. With `keep_admin` the last key with the scope admin is
-        refused, unless a person has that role: other keys count that expire no sooner.
+        Services know within five seconds. `keep_admin` refuses to revoke the last key with the
+        scope admin, unless a person has that role. Another key counts if it expires no sooner.
         """
         filters.texts(key=key)
         actor = self._actor(by)

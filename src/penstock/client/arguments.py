@@ -1,4 +1,4 @@
-"""Checks of what calls are given: as those of settings, and an argument is what is wrong."""
+"""The checks of settings, for arguments of calls: they raise BadArgument."""
 
 from __future__ import annotations
 

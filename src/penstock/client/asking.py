@@ -130,13 +130,13 @@ class Asking:
                 await asyncio.sleep(wait)
 
     async def _cover(self, error: Exception) -> None:
-        """Make the partition of the history that a change lacks, or say what keeps it away."""
+        """Make the partition of the history that a change lacks, or raise what prevents it."""
         try:
             pool = await self._link.pool()
             await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
         except Exception as why:
             failures.raise_if_cancelled(why)
-            # A role that may not, or a lock that was not free, says less than what is missing.
+            # That a right or a lock is missing says less than the error of the change itself.
             is_told = failures.is_state(why, failures.PARTITION_DETACHED)
             raise why if is_told else error from None
 

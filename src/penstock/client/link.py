@@ -44,9 +44,9 @@ class Claim:
         self._opening: asyncio.Task[Pool] | None = None
 
     async def shared(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
-        """Wait for one opening together with all who wait: in turn, the last would wait for each.
+        """Wait for one opening, shared by all callers: in turn, the last would wait for each.
 
-        Its error is everybody's. The last who gives up ends it.
+        If it fails, all get its error. When the last caller gives up, it is cancelled.
         """
         opening = self._opening
         if opening is None or opening.done():
@@ -63,7 +63,7 @@ class Claim:
                 await asyncio.gather(opening, return_exceptions=True)
 
     async def _next(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
-        """An opening that was given up may still be putting away what it opened."""
+        """Open once an earlier opening has cleaned up, even if its callers gave it up."""
         async with self._one_at_a_time:
             return await open_once()
 
@@ -303,7 +303,7 @@ class Link:
         return None
 
     async def refusal(self, error: BaseException, on: Executor | None = None) -> NotAllowed:
-        """What the role may not do; `on` is where the same role can still be asked."""
+        """The error of a missing right; `on` is a connection of the same role that still works."""
         return await refusal(error, self.store.schema, self.database.place, on)
 
     def lost(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:

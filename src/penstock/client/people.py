@@ -94,9 +94,10 @@ class PeopleCalls(Asking):
         keep_admin: bool = False,
         by: str | None = None,
     ) -> Person:
-        """Change a person; whose password changes, or who is disabled, is logged out everywhere.
+        """Change a person. A new password, or disabling the person, ends all of their sessions.
 
-        With `keep_admin` the last admin stays one, unless a key has that scope and never expires.
+        `keep_admin` refuses to disable or demote the last admin, unless there is a key with the
+        scope admin that never expires.
         """
         filters.texts(name=name)
         if role is not None:
@@ -116,7 +117,7 @@ class PeopleCalls(Asking):
     async def people(
         self, *, after: str | None = None, limit: int | None = None
     ) -> Sequence[Person]:
-        """Those who may log in, and those who may no more, by name.
+        """All people by name, including those who are disabled.
 
         With a `limit`, pass the last one's name as `after` for more.
         """

@@ -21,15 +21,15 @@ from penstock.store.workflows import Workflows
 
 logger = logging.getLogger("penstock")
 
-# Of many jobs that wait for the same thing a few say what it is.
+# At most this many jobs of a batch or workflow are explained.
 JOBS_TOLD: Final = 3
 JOBS_LOOKED_AT: Final = 100
-# Those that wait for others say nothing while these can be asked.
+# Blocked jobs wait for other jobs, so they are explained only if no other job is left.
 _ASKED: Final = (["ready", "scheduled", "running"], ["blocked"])
 
 
 class ReasonCalls(Asking):
-    """The calls that say in sentences why something has not ended; empty if it has."""
+    """Calls that say in sentences why something has not ended; they return "" if it has."""
 
     async def why(self, job: JobId) -> str:
         """Why a job has not ended: what it waits for, or who runs it."""
@@ -70,9 +70,9 @@ class ReasonCalls(Asking):
         return f"Job {job.id} ({job.task}) is {job.state}: {await self.why(job.id)}"
 
     async def _why(self, ask: Callable[[], Awaitable[str]], of: str) -> str:
-        """A reason; empty where it cannot be told, or not soon enough."""
+        """A reason; empty if it is not known in time."""
         if self._connection is not None:
-            return ""  # An error there would end the caller's transaction.
+            return ""  # An error would end the caller's transaction.
         cancels = failures.cancels()
         try:
             async with asyncio.timeout(LOOK_GRACE):

@@ -106,8 +106,8 @@ class ScheduleCalls(Asking):
     ) -> Schedule:
         """Change a schedule, or make one; what is not given stays as it is.
 
-        A request is replaced as a whole, except for what is to `keep` of an earlier one: `args`,
-        or options by their names.
+        A new request replaces the earlier one as a whole, except for the parts named in `keep`:
+        `args`, or options by their names.
 
             await app.set_schedule("nightly", cron="0 4 * * *")
             await app.set_schedule("import:acme", load.options(tenant="acme").prepare(7), every=600)

@@ -50,7 +50,7 @@ class Health(Struct, frozen=True, kw_only=True):
     latency: float
     """How many seconds the database took for the cheapest question."""
     queues_left_out: Count = Count(0)
-    """Queues that were not looked at, as there are so many: those in which least goes on."""
+    """How many queues were not looked at, because there are too many; the least busy ones."""
     workers_left_out: int = 0
     """Workers that are alive and were not looked at."""
 

@@ -68,7 +68,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     failures: tuple[FailedJob, ...]
     throughput: tuple[Throughput, ...]
     queues_left_out: Count = Count(0)
-    """Queues beyond these, in which least goes on."""
+    """How many queues are not shown; the least busy ones."""
     workers_left_out: int = 0
 
 
@@ -117,7 +117,7 @@ class Insights:
         return page_from(rows, workers, COUNTED, QUEUES_COUNTED, after=after or "", until=last)
 
     async def _glance(self, workers: Sequence[WorkerInsight], limit: int) -> QueuePage:
-        """At most so many queues of any kind, those in which something goes on first."""
+        """At most `limit` queues of any kind, the busy ones first."""
         rows = await self._looks.queues(
             self._on, COUNTED_OFTEN, limit, COUNTED_OFTEN, page=limit, busy_first=True
         )
@@ -151,8 +151,8 @@ class Insights:
     ) -> Limits:
         """The limits and the keys in use under them, those that hold up jobs first.
 
-        Pass `limits.after` as `after` for the next page; one that changes its place meanwhile may
-        be missed or seen twice.
+        Pass `limits.after` as `after` for the next page. A limit that changes its place meanwhile
+        may be missed or seen twice.
         """
         rows = await self._looks.limits(
             self._on, keys, limit, lines=LINES, seen=COUNTED_OFTEN, after=after
@@ -192,7 +192,7 @@ class Insights:
         return list((await self.worker_page()).workers)
 
     async def worker_page(self, *, limit: int = WORKERS, after: str | None = None) -> WorkerPage:
-        """The same, with how many are left out: of very many those that live are shown first.
+        """The same, with how many are left out. If there are very many, living ones come first.
 
         Pass `page.after` as `after` for the next page.
         """

@@ -84,7 +84,7 @@ def page_from(
 def glance_from(
     rows: Sequence[Row], workers: Sequence[WorkerInsight], most: int, counted: int, limit: int
 ) -> QueuePage:
-    """At most so many queues, those in which something goes on first, and how many more there are.
+    """At most `limit` queues, the busy ones first, and how many more there are.
 
     The rows are those of `look_at_queues.sql` with the busy ones first.
     """

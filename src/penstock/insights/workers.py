@@ -23,7 +23,7 @@ class Unwritten(Struct, frozen=True):
     is_claiming: bool = False
     """Whether the worker goes on with other jobs, since it can write the outcomes of these."""
     ids: tuple[str, ...] = ()
-    """The jobs that have run; of many, the first thousand."""
+    """The ids of jobs among these that have run; at most 1,000."""
 
 
 class _Info(Struct, frozen=True):

@@ -64,7 +64,7 @@ class OvertimeRescuer(Chore):
 
 
 def taken_back(found: Sequence[tuple[int, bool | None]], health: Health) -> list[tuple[int, bool]]:
-    """Those that were; for the others the history has no partition, which is made or told."""
+    """The jobs that were taken back. The others lack a partition of the history: ask for it."""
     rescued = [(job, lost) for job, lost in found if lost is not None]
     if len(rescued) < len(found):
         health.on_partition_missing()

@@ -22,7 +22,7 @@ MIB: Final = 1024 * 1024
 JSON: Final = "application/json"
 # The body of a route that takes a few short fields.
 MAX_LITTLE_BODY: Final = 16 * 1024
-# To read a larger one takes a millisecond or more, in which the event loop answers others.
+# A larger body takes a millisecond or more to decode, so a thread does it.
 MAX_BODY_READ_ON_LOOP: Final = 64 * 1024
 CLOSE: Final = {"connection": "close"}
 

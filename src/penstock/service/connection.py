@@ -164,7 +164,7 @@ class Connection(HttpToolsProtocol):
         """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
         if not self._crowd.is_full:
             return False
-        # A page of another origin can read only the turnstile's answer.
+        # A page of another origin can read an answer only with the headers that the turnstile adds.
         if any(name == b"origin" for name, _ in self.headers):
             return False
         method, path = self.parser.get_method().decode("latin-1"), self.url.partition(b"?")[0]

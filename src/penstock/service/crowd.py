@@ -23,7 +23,7 @@ class Crowd:
     """
 
     def __init__(self, most: int, most_openings: int, prefix: str, streams: Ways) -> None:
-        """`streams` are the routes that give events."""
+        """`streams` are the routes that answer with server-sent events."""
         self._streams = streams
         self.most = most
         self.most_openings = most_openings
@@ -40,9 +40,9 @@ class Crowd:
         return self.openings >= self.most_openings
 
     def opens_stream(self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request asks for events, as an `EventSource` does, where there are any.
+        """Whether a request asks for events, as an `EventSource` does, of a route that has them.
 
-        The names of headers are in small letters.
+        The names of the headers must be in lower case.
         """
         return (
             method == "GET"

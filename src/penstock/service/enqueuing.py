@@ -40,7 +40,7 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
 def request_with_args(
     app: Penstock, task: str, args: dict[str, Any], options: OptionsBody, caller: Caller
 ) -> Request[Any]:
-    """A request with arguments as they were stored, perhaps for an earlier version of the task."""
+    """A request with arguments as stored, perhaps in the form of an earlier version of the task."""
     known = _with_options(_task(app, task, ""), options, caller, "")
     text = encode_object(args, ARGS_LIMIT)
     return Request(known.name, text, known.settings.args_version, known.defaults)

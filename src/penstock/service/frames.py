@@ -17,8 +17,8 @@ SLICE: Final = 1024
 # A client may send this much at once, and then this much a second; the rest waits unread.
 BURST: Final = 64 * 1024
 BYTES_PER_S: Final = 16 * 1024
-# Each fragment of a message that is not complete is kept, and one without a byte counts nothing
-# towards the size of the message.
+# The fragments of an incomplete message are kept in memory. Empty ones add nothing to its size, so
+# they have to be counted.
 MAX_FRAGMENTS: Final = 64
 # While the route has not taken the messages that have come.
 UNTAKEN_PAUSE_S: Final = 0.02

@@ -166,7 +166,7 @@ class Gate:
 
 
 def is_preflight(connection: HTTPConnection) -> bool:
-    """Whether a browser asks what a page of another origin may ask."""
+    """Whether a request is a CORS preflight."""
     return (
         connection.scope.get("method") == "OPTIONS"
         and "access-control-request-method" in connection.headers
@@ -201,7 +201,7 @@ def _sealing(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, byte
         headers.append((b"cross-origin-resource-policy", b"same-origin"))
     if entry.origins:
         headers.append((b"vary", b"origin"))
-    # A browser would never again ask other services of its own machine without TLS.
+    # With HSTS for localhost, a browser would refuse plain HTTP for every other service there.
     is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
     if not is_here and is_https(connection, entry):
         headers.append((b"strict-transport-security", HSTS))

@@ -199,7 +199,7 @@ def from_error(error: errors.PenstockError) -> Problem:
         for name, value in vars(error).items()
         if isinstance(value, PLAIN) and not name.startswith("_")
     }
-    # Where the database is, is for those who run the service.
+    # Only those who run the service may know the host of the database.
     detail = error.anywhere if isinstance(error, errors.SchemaError) else str(error)
     return Problem(status, _kind(type(error).__name__), detail, fields=fields, about=plain)
 

@@ -37,7 +37,7 @@ class QueueNames:
         self._take(names, caller, "options.queue")
 
     def expect_room_for(self, queue: str, caller: Caller) -> None:
-        """The same for a queue that is to have settings: then it is in every list for good."""
+        """The same for a queue that gets settings, since these put it in every list for good."""
         self._take({queue}, caller, "queue")
 
     def _take(self, names: set[str], caller: Caller, field: str) -> None:

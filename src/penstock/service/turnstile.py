@@ -29,7 +29,7 @@ class Turnstile:
         if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
             await self._app(scope, receive, send)
         elif is_preflight(HTTPConnection(scope)):
-            # It asks nobody, and without it a page could not read that the server is full.
+            # A preflight needs no database, and lets a page read that the server is full.
             await self._app(scope, receive, send)
         elif self._crowd.opens_stream(scope["method"], path_below(scope), scope["headers"]):
             await self._opened(scope, receive, send)
@@ -39,7 +39,7 @@ class Turnstile:
             await self._counted(scope, receive, send)
 
     def _sealed(self, scope: Scope, send: Send) -> Sealed:
-        """For answers of its own, which a page of another origin has to be able to read too."""
+        """Add the headers that let pages of other origins read the turnstile's own answers."""
         return Sealed(HTTPConnection(scope), self._entry, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -35,13 +35,13 @@ def keeps_keys(endpoint: F) -> F:
 
 
 def takes_little(endpoint: F) -> F:
-    """Mark a route whose body is a few short fields."""
+    """Mark a route whose body has only a few short fields."""
     setattr(endpoint, _TAKES_LITTLE, True)
     return endpoint
 
 
 def gives_events(endpoint: F) -> F:
-    """Mark a route whose answer is a stream of events, for one who asks for that."""
+    """Mark a route that answers with a stream of events if the request asks for one."""
     setattr(endpoint, _GIVES_EVENTS, True)
     return endpoint
 

@@ -85,9 +85,9 @@ NOTHING_DONE: Final = (
 def database_error(
     error: BaseException, place: str, schema: str | None = None
 ) -> DatabaseError | None:
-    """The error of ours for what Postgres refused; None for what it did not answer at all.
+    """Our error for what Postgres refused; None if it did not answer at all.
 
-    With the `schema` of the queue it names a function that is not ours, such as a trigger's.
+    Given the `schema` of the queue, it also names a function that is not ours, such as a trigger's.
     """
     state = failures.sqlstate(error)
     if not state or (failures.is_lost(error) and state not in _KINDS):

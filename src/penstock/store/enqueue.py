@@ -119,18 +119,18 @@ _PLAIN_FIELDS = (
 )
 _JSON_FIELDS = ("meta", "retry")
 
-# What a stored request is made of, beside its task.
+# The parts of a stored request, besides its task.
 REQUEST_PARTS = frozenset(
     {*_PLAIN_FIELDS, *_JSON_FIELDS, "args", "args_version", "timeout", "unique", "tenant"}
 )
-# Keys of limits and a unique key may be made of arguments. Who asks is asked to run just these.
+# Limits and unique keys may be made of arguments, and `requested_by` asked for just these.
 _PARTS_OF_ARGS = frozenset({"args", "args_version", "limits", "unique", "requested_by"})
 
 
 def untouched(given: Collection[str], *, is_other_call: bool) -> frozenset[str]:
     """The parts of a stored request that stay if only the `given` ones are set.
 
-    `is_other_call` says that it gets another task or other arguments.
+    `is_other_call` says that the task or the arguments change.
     """
     kept = REQUEST_PARTS - set(given)
     return kept - _PARTS_OF_ARGS if is_other_call else kept

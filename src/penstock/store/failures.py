@@ -67,7 +67,7 @@ _JOB = "job"
 _HISTORY = "job_history"
 _NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
-# A function in the context of an error, and one of ours where the search path has its schema.
+# A function in the context of an error. `_OURS` recognises ours if the search path has its schema.
 _NAME = r'(?:"[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)'
 _FUNCTION = re.compile(rf"(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\(")
 _OURS = re.compile(r"_v\d+$|^enqueue$")
@@ -116,8 +116,8 @@ def is_read_only(error: BaseException) -> bool:
 
 
 def is_of_server(error: BaseException) -> bool:
-    """Whether the server lacks something or is damaged: no two statements are in each other's way,
-    so somebody should know at once, although it may pass."""
+    """Whether the server lacks a resource or is damaged. That may pass, but no lock or conflict
+    causes it, so the operator should know at once."""
     return sqlstate(error)[:2] in ("53", "58")
 
 
@@ -153,7 +153,7 @@ def is_schema_missing(error: BaseException, schema: str) -> bool:
 def function_of_theirs(error: BaseException, schema: str) -> str | None:
     """The function, such as a trigger's, that Postgres was in when it failed, unless it is ours."""
     lines = (_field(error, "context") or "").splitlines()
-    # The innermost comes first. Its line has other words in other languages, but always these.
+    # The innermost comes first. Its line is translated, except for the name of the language.
     line = next((line for line in lines if "PL/pgSQL" in line), "")
     if (found := _FUNCTION.search(line)) is None:
         return None
@@ -179,7 +179,7 @@ def message(error: BaseException) -> str:
 
 
 def why(error: BaseException) -> str:
-    """What an error says, or what its kind means: a timeout and a broken wait say nothing."""
+    """The message of an error, or words for its kind: timeouts and cancellations have none."""
     if told := message(error).rstrip("."):
         return told
     if isinstance(error, TimeoutError):
@@ -190,7 +190,7 @@ def why(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """The same with the code that Postgres has for it."""
+    """The same as `why`, with the SQLSTATE."""
     state = sqlstate(error)
     return f"{why(error)} (SQLSTATE {state})" if state else why(error)
 
@@ -201,7 +201,7 @@ def detail(error: BaseException) -> str | None:
 
 
 def hint(error: BaseException) -> str | None:
-    """What Postgres proposed to do."""
+    """The hint of Postgres."""
     return _field(error, "hint", "message_hint")
 
 

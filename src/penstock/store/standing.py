@@ -84,7 +84,7 @@ async def refusal(
 
 
 def refusal_to(found: Standing, error: BaseException, place: str) -> NotAllowed:
-    """A refusal of Postgres' to a role of which the standing is known."""
+    """The error for a right that Postgres refused to a role whose rights are known."""
     remedy = _remedy_of_theirs(error, found.schema) or found.remedy
     return NotAllowed(found.role, failures.message(error), remedy, place=place)
 

@@ -139,7 +139,7 @@ class Store:
         return int(await on.fetchval(self.statement("rules_version")))
 
     async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
-        """Raise what keeps Postgres from storing an outcome, in whatever table."""
+        """Raise the error that keeps Postgres from storing an outcome in any table."""
         await on.fetch(self.statement("try_outcome"), *settle.outcome(settlement))
 
     async def settle(
@@ -216,7 +216,7 @@ class Store:
         return row["promoted"], row["mark"], row["next_in"]
 
     async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
-        """The jobs, and whether they failed for good; None for those that lack a partition."""
+        """The jobs, and whether they failed for good; None if the history lacks a partition."""
         rows = await on.fetch(self.statement("rescue"), limit)
         return [(row["id"], row["lost"]) for row in rows]
 

@@ -24,7 +24,7 @@ def check_function(fn: Any) -> None:
 
 
 def _check_bare(fn: Any, name: str, *, is_first: bool) -> None:
-    """Raise Misuse for a parameter without annotation whose name says that it is no argument."""
+    """Raise Misuse for a bare `self`, `cls` or `ctx`: these are not arguments of a job."""
     if is_first and name in ("self", "cls"):
         raise Misuse(
             f"{fn.__qualname__} is a method: its first parameter is {name}, and a job has no "

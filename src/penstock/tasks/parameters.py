@@ -14,7 +14,7 @@ from penstock.tasks.options import CHECKS
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
-# What options are called in Celery.
+# The names of our options in Celery.
 RENAMED = {"countdown": "delay", "eta": "run_at", "expires": "deadline"}
 
 

@@ -76,7 +76,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Batch | None = None
 
 
-# What tasks are declared with in Celery, and what takes its place.
+# The settings of Celery's tasks, and what replaces them here.
 ELSEWHERE: Final = {
     "bind": "a first parameter with the annotation `ctx: Context` (from penstock import Context) "
     "is given the context of the attempt",
@@ -95,7 +95,7 @@ ELSEWHERE: Final = {
 
 
 def check_names(values: Mapping[str, Any]) -> None:
-    """Raise TypeError for a setting that there is not."""
+    """Raise TypeError for an unknown setting."""
     if unknown := sorted(values.keys() - BatchTaskValues.__optional_keys__):
         known = ", ".join(sorted(BatchTaskValues.__optional_keys__))
         hint = f" Instead: {ELSEWHERE[unknown[0]]}." if unknown[0] in ELSEWHERE else ""

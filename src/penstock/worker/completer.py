@@ -8,12 +8,13 @@ An error of a settle is one of three. The database is out of reach or takes no w
 waits until it does. The error passes, such as a deadlock: the batch is tried again. The error
 lasts: halving finds the rows that are refused.
 
-A refused row whose result or error Postgres cannot keep in any table is failed with the refusal as
-its error. Any other is judged by what else is written of its own state: a trigger may refuse all
-jobs that are completed, and none that failed. If others of its state are written, the row counts as
-a loss, or is failed if it breaks a constraint. Until others show which it is, the row is kept and
-tried again: a success is never failed for what somebody has to mend. Once a few are refused and
-none is written, or if the error concerns all rows, the worker claims nothing until it works.
+If Postgres cannot store the result or error of a refused row in any table, the job fails with the
+refusal as its error. Any other refused row is compared with rows of the same state only, since a
+trigger may refuse all jobs that completed and none that failed. If others of its state are written,
+the row counts as a loss, or fails its job if it breaks a constraint. Until then the row is kept and
+tried again, so that no job that succeeded fails for what an operator can repair. Once a few rows of
+a state are refused and none is written, or if the error concerns all rows, the worker claims
+nothing until it works.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ logger = logging.getLogger("penstock.settle")
 BATCH = 1000
 BUSY_AGAIN = 0.05
 PASSING_TRIES = 5
-# So many rows of a state are refused and none is written: the others are not tried, and no more
-# jobs are claimed.
+# Once this many rows of a state are refused and none is written, the others are not tried, and the
+# worker claims no more jobs.
 REFUSED_TO_STOP_AT = 3
 # The first pause before kept outcomes are tried again, as a part of the longest.
 KEPT_RETRY_FIRST = 1 / 32
@@ -101,7 +102,7 @@ class Completer:
         self._health = health
         self._partitions_ahead = partitions_ahead
         self._retry_most = retry_most
-        # What may pass and has lasted for so long is told as an error.
+        # An error that may pass is logged at ERROR once it has lasted for this long.
         self._tell_after = min(tell_after, retry_most)
         self._before = before
         self._settled = settled
@@ -127,7 +128,7 @@ class Completer:
         self._refusals: dict[int, bool] = {}
         self._last_written: dict[str, float] = {}
         self._unwritten_since = 0.0
-        # What has been told of errors that may pass: their codes, and that the database is away.
+        # Which errors that may pass have been logged: their codes, and that the database is away.
         self._warned: set[str] = set()
         self._is_outage_told = False
         self._closing = False
@@ -155,7 +156,7 @@ class Completer:
         return self._empty.is_set() and self.unwritten is not None and is_lasting
 
     def _lasted(self, jobs: Iterable[int]) -> float:
-        """For how many seconds the first of some jobs has waited."""
+        """For how many seconds the oldest outcome of these jobs has waited."""
         first = min((self._since[job] for job in jobs if job in self._since), default=math.inf)
         return time.monotonic() - first
 
@@ -206,8 +207,8 @@ class Completer:
         self._name_given_up(self.given_up())
 
     def last_words(self) -> list[Settlement]:
-        """The process ends now: say how many outcomes are not written, and which those are. Called
-        from another thread."""
+        """Log how many outcomes are unwritten as the process ends, and return them. Called from
+        another thread."""
         if rest := self.given_up():
             logger.error(
                 "Outcomes that are not written when the process ends: %d. Their jobs will be run "
@@ -315,7 +316,7 @@ class Completer:
         return error
 
     def _warn(self, error: Exception) -> None:
-        """Say what keeps outcomes from being written and may pass: once, until all are written."""
+        """Log an error that may pass and keeps outcomes from being written: once until all are."""
         cause, code = failures.cause(error), failures.sqlstate(error)
         if code not in self._warned:
             self._warned.add(code)
@@ -357,7 +358,7 @@ class Completer:
             self._refused_rows.append(Refused(bad, error, is_alone))
 
     async def _is_unstorable(self, bad: Settlement, error: Exception) -> bool:
-        """Whether no table of Postgres could keep an outcome; asked once of each refused."""
+        """Whether no table of Postgres could store an outcome; tested once for each refused one."""
         if bad.id in self._refusals or not failures.is_of_row(error):
             return False
         try:
@@ -368,7 +369,7 @@ class Completer:
         return False
 
     async def _fail(self, bad: Settlement, error: Exception) -> None:
-        """A row that is at fault itself is failed with the refusal as its error."""
+        """Fail the job of a row that is itself at fault, with the refusal as its error."""
         told = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
         refusal = bad._replace(
             transition=Transition("failed", "unsettleable", error=told), result=None
@@ -454,7 +455,7 @@ class Completer:
         if self._closing:
             return
         if self._kept_timer is None:
-            # Once for each try of what is kept: such a job's outcome may just have been refused.
+            # One probe for each retry of the kept outcomes: its own outcome may be refused, too.
             is_slow = self._kept_pause >= self._retry_most
             self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
             loop = asyncio.get_running_loop()
@@ -608,7 +609,7 @@ def _state(settlement: Settlement) -> str:
 
 
 def _parts(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
-    """A batch in two: first by state, since one may be refused as a whole, then in halves."""
+    """Split a batch by state, since a whole state may be refused; else in halves."""
     state = _state(batch[0])
     if others := [one for one in batch if _state(one) != state]:
         return [one for one in batch if _state(one) == state], others

@@ -290,7 +290,7 @@ class Crew:
 
     def _wants(self, state: QueueState) -> None:
         claimer = self.claimers[state.name]
-        # One that was woken will see for itself.
+        # A claimer that was woken looks anyway.
         if not claimer.is_woken and state.wanted and state.marks:
             claimer.wake()
 

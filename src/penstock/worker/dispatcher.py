@@ -103,7 +103,7 @@ class Dispatcher:
                 self._begin(state, attempt)
                 self._alone.add(state, attempt)
                 return left
-            # A suspect shares no call: nothing of it is looked at before its mark.
+            # A suspect shares no call: its arguments are decoded only after its mark.
             if attempt.task in batched and not is_suspect:
                 self._begin(state, attempt)
                 self._gatherer.add(state, attempt)

@@ -188,7 +188,7 @@ class Endings:
             )
 
     def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
-        """Say that this worker cannot run a job: of each task now and then, until one fails."""
+        """Log that this worker cannot run a job: now and then for each task, and each failure."""
         has_failed = transition.state == "failed"
         about, now = (parked.reason, attempt.task), time.monotonic()
         told = self._parked_told.get(about, -PARKED_AGAIN_S)

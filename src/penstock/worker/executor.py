@@ -133,7 +133,7 @@ class Executor:
     def _start_suspect(
         self, task: Task[Any, Any], attempt: Attempt, state: QueueState, suspects: Suspects
     ) -> Run | None:
-        """Start a suspect in this process: what is the user's own begins after its mark.
+        """Start a suspect in this process: no code of the user runs before its mark.
 
         An item has a call of its own, so it needs no key.
         """

@@ -27,8 +27,8 @@ class Entry(NamedTuple):
 def group_key(task: Task[..., Any], attempt: Attempt, value: Any) -> Hashable:
     """What items must have in common to share a call; raises what a user's function raises.
 
-    One that has failed before is not with those that have not: if it is to blame again they do not
-    notice.
+    Items that have failed before do not share a call with items that have not, so a bad item does
+    not fail fresh ones.
     """
     assert task.settings.batch is not None
     had_trouble = attempt.failures > 0

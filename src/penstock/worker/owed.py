@@ -1,4 +1,4 @@
-"""What a worker owes to budgets while the database is away: it is paid when it is back."""
+"""Changes of budgets that a worker could not write: it writes them once the database is back."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Debt(Struct, frozen=True):
     """A change of a budget that has to be written."""
 
     unpaid: str
-    """What the log says if it never is."""
+    """The log line if it is never written."""
     pay: Callable[[Executor], Awaitable[Any]]
     is_safe_twice: bool
-    """Whether to pay again after an answer was lost: in doubt, units count as spent."""
+    """Whether to write it again if the answer was lost: in doubt, units count as spent."""
 
 
 class Owed(Service):
-    """Pays debts at once, or as soon as the database serves again."""
+    """Writes changes of budgets at once, or as soon as the database serves again."""
 
     name = "budgets"
 
@@ -44,7 +44,7 @@ class Owed(Service):
         return len(self._debts)
 
     async def pay(self, debt: Debt) -> Any:
-        """What came of it; None if it is kept to be paid later, or never can be."""
+        """The result of the write; None if it is kept for later, or cannot be made at all."""
         with suppress(Exception):
             return await self._paid(debt)
         self.wake()
@@ -66,7 +66,7 @@ class Owed(Service):
             self._debts.clear()
 
     async def _paid(self, debt: Debt) -> Any:
-        """Raises what keeps it from being paid now, and keeps it; None if it never can be."""
+        """Like `pay`, but raises the error if the debt is kept for later."""
         is_sent = False
         try:
             async with self._pool.acquire() as on:

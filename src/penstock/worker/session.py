@@ -171,10 +171,10 @@ class Session(Service):
         return released
 
     async def give_back(self, unwritten: Sequence[Settlement], why: str) -> None:
-        """Give the lease back on a connection of its own: for a thread beside a loop that hangs.
+        """Give the lease back on a connection of its own, from a thread while the event loop hangs.
 
-        First the jobs whose outcomes are unwritten count a loss. If that fails, the lease has to
-        run out: to close it would count none.
+        First, count a loss for each job whose outcome is unwritten. If that fails, let the lease
+        run out instead, so that a rescue counts them.
         """
         if (lease := self.lease) is None:
             return

@@ -22,7 +22,7 @@ from penstock.worker.whereabouts import where
 
 logger = logging.getLogger("penstock.worker")
 
-# Claims under way take so much of the time to leave, at most.
+# The share of the time to leave that claims under way may take, at most.
 CLAIMS_ENDED = 0.25
 # The parts of leaving share its time: each must be over after this share of it.
 CHILDREN_GONE = 0.5
@@ -161,8 +161,8 @@ class Shutdown:
         return max(end - time.monotonic(), 0.0)
 
     async def _ends(self, share: float, work: Coroutine[Any, Any, object]) -> bool:
-        """Whether work has ended after a share of the time to leave; to be cancelled takes it a
-        moment more, but no longer than the whole time."""
+        """Whether work ends within a share of the time to leave. Its cancellation may take a moment
+        more, but not longer than the whole time."""
         seconds = self._left(share)
         return await at_most(seconds, work, cancel=min(CANCEL, self._left() - seconds))
 

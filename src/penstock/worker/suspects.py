@@ -4,8 +4,8 @@ A suspect is a job that was taken from a lost worker, which it may have killed. 
 is marked costs its job a loss if this worker is lost, too: what has been fetched and has not begun
 pays nothing. Fresh jobs are not marked, so they pay no write.
 
-Those that run in this process take turns: one is marked, then it runs, and meanwhile nobody else is
-marked. So if it kills the process, nobody pays who has not begun.
+Suspects that run in this process take turns: one is marked and runs, and no other is marked for the
+first seconds. So if it kills the process at once, the others pay nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ logger = logging.getLogger("penstock.worker")
 FOR_EVER = 3600.0
 BUSY_PAUSE_S = 0.05
 # How long a suspect that runs in this process keeps others from being marked; then one more begins
-# beside it. By chance, so that no habit of a handler meets just the moment of the next mark.
+# beside it. The time is random, so that no handler regularly crashes just after the next mark.
 TURN_SHORTEST_S, TURN_LONGEST_S = 3.0, 6.0
-# How often a turn asks for a row that somebody holds, before others get theirs.
+# How often a turn tries to lock a row that another transaction holds, before it is the next one's.
 BUSY_TRIES = 20
 
 HELD = "A transaction that stays open holds the row of the job, which cannot be marked as begun."
@@ -48,12 +48,12 @@ class Turn:
         self.busy_tries = 0
 
     def begin(self) -> None:
-        """The suspect begins; if it takes long, the next one has its turn meanwhile."""
+        """Start the suspect's time; if it runs longer, the next one gets its turn meanwhile."""
         seconds = random.uniform(TURN_SHORTEST_S, TURN_LONGEST_S)
         self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
     def end(self) -> None:
-        """The next one's turn."""
+        """End the turn, so that the next suspect gets its own."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._is_over:
@@ -62,8 +62,8 @@ class Turn:
 
 
 class Suspects(Service):
-    """The suspects that wait for their mark. Those for child processes that come while one write is
-    under way share the next."""
+    """The suspects that wait for their mark. Those for child processes share one write if they come
+    while another is under way."""
 
     name = "marks of suspects"
 
@@ -73,7 +73,7 @@ class Suspects(Service):
         self._store = store
         self._waiting: dict[Attempt, asyncio.Future[bool]] = {}
         self._turns = asyncio.Lock()
-        # Whose turn it is to be marked and to run in this process.
+        # The turn of the suspect that may be marked and run in this process.
         self._turn: Turn | None = None
 
     @asynccontextmanager

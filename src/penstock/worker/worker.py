@@ -81,7 +81,7 @@ class Worker:
         children: int | None = None,
         scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
-        """`scheduled` asks the database for queues that it serves too, when it starts."""
+        """`scheduled` asks for the queues of schedules in the database, which it serves as well."""
         self._scheduled = scheduled
         self._link = link
         self._tasks = tasks
@@ -172,7 +172,7 @@ class Worker:
             names = await self._scheduled() if self._scheduled else ()
         except PenstockError as error:
             logger.debug("The queues of schedules could not be asked for: %s", error)
-            return  # What is wrong with the database is told by the checks that follow.
+            return  # The checks that follow report what is wrong with the database.
         for queue in sorted(set(names) - self.states.keys()):
             self.states[queue] = self._state(queue, DEFAULT_SLOTS)
 
@@ -266,8 +266,8 @@ class Worker:
         return self._stopping.limit(signals=signals, has_pools=self._pools.is_used)
 
     def last_words(self) -> None:
-        """The process is about to end: say which jobs still run and which outcomes are unwritten,
-        and give the lease back.
+        """Log which jobs still run and which outcomes are unwritten, and give the lease back,
+        because the process is about to end.
 
         Called in another thread, while the event loop may be blocked.
         """

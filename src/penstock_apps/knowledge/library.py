@@ -65,7 +65,7 @@ class Library:
             return await self.shop.bases.get(on, self.tenant, name)
 
     async def bases(self, *, after: str | None = None, limit: int | None = None) -> list[Base]:
-        """The bases by name; a page of them behind a name."""
+        """The bases by name; with `after`, those that follow that name."""
         async with self.transaction() as on:
             return await self.shop.bases.list(on, self.tenant, after=after, limit=limit)
 
@@ -237,7 +237,7 @@ class Library:
     # Deleting: nobody sees it from here on, and a job removes all of it
 
     async def delete_document(self, document: int) -> None:
-        """Delete a document with what is attached to it; NotFound."""
+        """Delete a document with its attachments; NotFound."""
         if not await self._delete([document]):
             raise NotFound("document", str(document))
 

@@ -23,7 +23,7 @@ ALONE = "default"
 SHORTEST_SECRET = 16
 MEMORY = "at least 64MB, such as 512MB or 2GB"
 
-# What a job may take that has no limit of its own.
+# The timeout of a job if extracting has no limit, or takes as long as it may.
 LONGEST_JOB = 3600.0
 
 Count = Annotated[int, Meta(ge=0)]
@@ -61,8 +61,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     inflated_bytes: Count = 1024 * MB
     characters: Count = 50_000_000
     extract_memory: str = "1GB"
-    # To bring a document in may take `extract_least_seconds` and so many more for each MB of it, up
-    # to `extract_seconds`; 0 of these is no limit, whatever the others say.
+    # A document may take `extract_least_seconds`, plus `extract_seconds_per_mb` for each MB of it,
+    # up to `extract_seconds`. If `extract_seconds` is 0, there is no limit.
     extract_seconds: Amount = 600.0
     extract_least_seconds: Amount = 120.0
     extract_seconds_per_mb: Amount = 120.0
@@ -73,7 +73,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_most_seconds: Amount = 600.0
     # A file whose child process has died so often is not tried again.
     deaths: Annotated[int, Meta(ge=1, le=100)] = 2
-    # The same for the texts that wait for a remote model.
+    # The same as `attempts` and `retry_seconds`, for texts that are sent to a remote model.
     embed_attempts: Annotated[int, Meta(ge=1, le=1_000)] = 10
     embed_retry_seconds: Amount = 2.0
     embed_retry_most_seconds: Amount = 300.0
@@ -127,9 +127,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         )
 
     def timeout(self, size: int) -> float:
-        """How long the job of a document of so many bytes may take."""
+        """How long the job of a document of this size may take."""
         seconds = ceil(self.extract_least_seconds + self.extract_seconds_per_mb * size / MB)
-        # The child process of one that may take the most is ended before its job's time is up.
+        # At `extract_seconds` the child process is killed, well before its job's time is up.
         return max(1, seconds) if seconds < self.extract_seconds else LONGEST_JOB
 
     @property

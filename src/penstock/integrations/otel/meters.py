@@ -22,7 +22,7 @@ class Meters:
         provider: metrics.MeterProvider | None = None,
         declared: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """`declared` are the queues that bear their names however many others there are."""
+        """`declared` are the queues that always have a label of their own."""
         self._events = events
         self._provider = provider
         self._listens = False

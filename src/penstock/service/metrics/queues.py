@@ -63,7 +63,7 @@ class QueueMetrics(Collector):
         return Look(True, tuple(depths), alive, frozenset(settings | schedules))
 
     def declared(self) -> set[str]:
-        """The queues that bear their names however many others there are."""
+        """The queues that always have a label of their own."""
         return self._app.declared_queues | self._seen.declared
 
     def collect(self) -> Iterator[Metric]:

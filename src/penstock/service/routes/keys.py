@@ -42,7 +42,7 @@ async def list_keys(
     after: Annotated[KeyId | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The keys that are good now, by name; with `all` those that were, too."""
+    """The valid keys, by name; with `all` also revoked and expired ones."""
     client = wiring_of(request).client_of(caller)
     found = list(await client.keys(all=all, after=after, limit=limit))
     return as_json(Keys(found, found[-1].id if len(found) == limit else None))
@@ -64,7 +64,7 @@ async def create_key(given: KeyBody, request: Request, caller: Admin) -> Respons
 async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
     """Make a new key in place of one, which is good for the overlap still.
 
-    The last key with the scope admin gets no shorter life.
+    The life of the last key with the scope admin is not shortened.
     """
     client = wiring_of(request).client_of(caller)
     made = await client.rotate_key(
@@ -75,9 +75,10 @@ async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: A
 
 @router.delete("/{id}", responses={**gives(Revoked), **CHANGE})
 async def revoke_key(id: KeyId, request: Request, caller: Admin) -> Response:
-    """Let a key in no more, unless nobody could make another. Servers know within five seconds.
+    """Revoke a key. Servers know within five seconds.
 
-    Another key with the scope admin counts if it expires no sooner.
+    The last key with the scope admin is not revoked, unless a person has that role: nobody could
+    make another. Another key with that scope counts if it expires no sooner.
     """
     client = wiring_of(request).client_of(caller)
     return as_json(Revoked(list(await client.revoke_key(id, keep_admin=True))))

@@ -56,9 +56,10 @@ async def add_person(given: PersonBody, request: Request, caller: Admin) -> Resp
 async def change_person(
     name: PersonName, given: PersonChange, request: Request, caller: Admin
 ) -> Response:
-    """Change role or password, or let somebody in no more, who is then logged out everywhere.
+    """Change a role or a password, or disable a person.
 
-    The last admin stays one while no key has that scope for ever.
+    A new password, or disabling the person, ends all of their sessions. The last admin is neither
+    disabled nor demoted, unless there is a key with the scope admin that never expires.
     """
     wiring = wiring_of(request)
     kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)

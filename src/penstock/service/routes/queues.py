@@ -65,7 +65,7 @@ async def set_queue(
 ) -> Response:
     """Change a queue; what is left out stays, null takes a setting back.
 
-    Queues that no task names and that have no settings yet count as those that callers name.
+    A queue that no task names and that has no settings yet counts as one that callers name.
     """
     wiring = wiring_of(request)
     app, values = wiring.client_of(caller), changes(given)

@@ -88,8 +88,8 @@ async def set_schedule(
 ) -> Response:
     """Change a schedule, or make one; what is left out stays.
 
-    So do options that are left out, while `args` are replaced as a whole; null takes an option
-    back to what the task says. Another task, or other arguments, makes it a request of yours.
+    Options that are left out stay, too; null resets one to what the task says. `args` are replaced
+    as a whole. A new task or new `args` makes the caller the `requested_by` of its jobs.
     """
     app = wiring_of(request).app
     values: dict[str, Any] = {
@@ -107,7 +107,7 @@ async def set_schedule(
 async def _wanted(
     request: Request, name: str, given: ScheduleBody, caller: Caller
 ) -> tuple[Any, frozenset[str]]:
-    """What the schedule is to enqueue, and which parts of what it enqueues now stay."""
+    """The new request of a schedule, and the parts of its present request that stay."""
     wiring = wiring_of(request)
     now = await _present(wiring.app, name)
     task = given.task or (now.task if now else None)

@@ -57,7 +57,7 @@ async function follow(subject, options, leaving) {
     options.onState(live);
   });
   let streams = options.transport !== "poll";
-  let answered = 0; // while no stream came: a server that is full answers nothing
+  let answered = 0; // polls answered while no stream came; a full server answers none
   for (let failed = 0; !leaving.signal.aborted; failed++) {
     const url = await address(options, pathOf(subject), [subject], take.version);
     if (url && streams && (await listen(url, take, leaving.signal))) failed = answered = 0;

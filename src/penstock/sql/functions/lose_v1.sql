@@ -6,7 +6,7 @@
 -- cost their job nothing. In either case the job is a suspect from now on: its next attempts are marked before they
 -- begin. Of those that nobody counts the errors keep the last ten, so that endless kills do not make them grow.
 -- A job that can be neither failed nor made ready, such as for a trigger that refuses it, stays: the jobs are halved
--- around it, and the others go on. One whose history has no partition is told with NULL: who asks can have it made.
+-- around it, and the others go on. Where the history lacks a partition, `lost` is NULL: the caller can make it.
 CREATE FUNCTION :"schema".lose_v1(
     p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamptz
 ) RETURNS TABLE (id bigint, lost boolean)

@@ -3,7 +3,7 @@
 -- The gaps between the ids of living leases are scanned, not the entries of the living: those may be
 -- millions of dead index entries under an old snapshot. The token seen by the scan is checked again after
 -- the lock, so a job that was settled and claimed anew in between is left alone.
--- Jobs whose worker said that they had ended, and that it could not write their outcomes, count as unwritten.
+-- Jobs that ended, but whose outcomes their worker could not write, count as unwritten: the lease names them.
 CREATE FUNCTION :"schema".rescue_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, lost boolean)
 LANGUAGE plpgsql VOLATILE

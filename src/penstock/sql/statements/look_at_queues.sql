@@ -1,7 +1,7 @@
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
 -- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind:
--- the first by name or, with $7, those in which something goes on before those that have settings alone.
+-- the first by name or, with $7, the busy ones before those that only have settings.
 -- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue > coalesce($5::text, '')

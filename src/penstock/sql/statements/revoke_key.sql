@@ -1,5 +1,5 @@
--- Let a key in no more: by its id, or by its name all that it stands for, replaced ones too. With $3 not the last
--- that may make others: the locks have two who revoke each other wait, or fail. One that expires sooner is no other.
+-- Revoke a key by its id, or all keys of a name, replaced ones too. With $3, the last key that may make others stays;
+-- another counts if it expires no sooner. Of two admins who revoke each other's keys the locks make one wait or fail.
 WITH meant AS (
     SELECT max(coalesce(k.expires_at, 'infinity')) AS expires_at FROM :"schema".api_key AS k
      WHERE (k.id = $1::text OR k.name = $1::text) AND k.revoked_at IS NULL

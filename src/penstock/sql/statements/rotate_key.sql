@@ -1,5 +1,5 @@
 -- Replace a key ($1) by a new one with the same rights and, unless $4 says for how many seconds, as long a life.
--- The old one is good for $5 seconds more. With $7 the last that may make others gets no shorter life.
+-- The old one is good for $5 seconds more. With $7, the life of the last key that may make others is not shortened.
 WITH other_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $7::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL

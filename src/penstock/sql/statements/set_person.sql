@@ -1,6 +1,5 @@
--- Change a person's role ($2), password ($3), or whether they are let in ($4 true: no more); what is NULL stays.
--- Who has another password or is let in no more is logged out everywhere. With $6 the last who may let others in stays:
--- a key that expires is no other.
+-- Change a person's role ($2) or password ($3), or disable them ($4); what is NULL stays. A new password or disabling
+-- ends all of their sessions. With $6, the last admin stays one; a key with the scope admin counts if it never expires.
 WITH admin_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $6::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL

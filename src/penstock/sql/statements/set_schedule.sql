@@ -1,5 +1,5 @@
 -- Change a schedule: what is given ($2), while the rest stays. A new one needs a request and a cron or an interval:
--- without them nothing is made, and nothing comes back. Of the request of one that there is, the parts in `keep` stay.
+-- without them nothing is made, and nothing comes back. An existing one keeps the parts of its request in `keep`.
 WITH changed AS (
     UPDATE :"schema".schedule AS s
        SET (tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request) = (

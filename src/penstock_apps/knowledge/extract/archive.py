@@ -95,7 +95,7 @@ class Archive:
             yield relation.get("Id", ""), (kind, target.lstrip("/"))
 
     def first(self, name: str) -> bool:
-        """Whether a part is there and was not told yet: it is read once, whoever refers to it."""
+        """Whether a part exists and was not read yet: each is read only once."""
         if name not in self.names or name in self.told:
             return False
         self.told.add(name)

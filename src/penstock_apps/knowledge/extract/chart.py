@@ -9,7 +9,7 @@ from penstock_apps.knowledge.extract.archive import Archive
 
 
 def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
-    """The texts of the charts and diagrams that stand in a slide or a document, told once."""
+    """The texts of the charts and diagrams in a slide or a document, each once."""
     wanted = [
         identifier
         for element in parent.iter()

@@ -34,11 +34,11 @@ BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
 HEADING = re.compile(r"^(#{2,6}) +(\S.*)$", re.MULTILINE)
 MARKS = re.compile(r"[\\*`]")
 HIGHEST = re.compile(r"^# ", re.MULTILINE)
-# What is kept as it is: text whose lines matter, and comments, in which it may only seem to begin.
+# Kept as it is: text whose lines matter, and comments, which may contain what looks like such text.
 KEPT = re.compile(r"<!--|<pre\b", re.IGNORECASE)
 KEPT_END = {"<!--": re.compile("-->"), "<pre": re.compile("</pre>", re.IGNORECASE)}
 BLANKS = re.compile(r"\s+")
-# What can be chosen is not read, and takes its parser the square of its number.
+# The options of a select are not read, and parsing them takes the square of their number.
 OPTION = re.compile(r"</?(?=option(?![^\s/>]))", re.IGNORECASE)
 MANY_OPTIONS = 2_000
 # A cell that is said to be wider or higher would be written out as many empty ones.
@@ -137,7 +137,7 @@ def markdown(part: LexborHTMLParser | LexborNode) -> str:
 
 
 def unwrapped(source: str) -> Iterator[str]:
-    """A page on one line, but for what is kept. An end that is missing is looked for once."""
+    """Put a page on one line, except for what is kept. Search for a missing end tag only once."""
     ends = dict(KEPT_END)
     at = 0
     for opened in KEPT.finditer(source):

@@ -19,7 +19,7 @@ class Limits:
     ratio: int = 400
     # Pages without text that are read by OCR, which takes seconds each.
     scanned: int = 50
-    # How often the parts of an office document may refer to others, and to pages of the web.
+    # How many links the parts of an office document may have, to other parts and to web pages.
     references: int = 200_000
     # Attachments of a mail that are read, and how deep mails may stand within mails.
     attachments: int = 20

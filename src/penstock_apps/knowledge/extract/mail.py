@@ -114,7 +114,7 @@ def content(part: MIMEPart) -> tuple[bytes, str | None]:
 
 
 def attached(message: EmailMessage, limits: Limits) -> tuple[str, tuple[Attachment, ...]]:
-    """A line that names the attachments, and why some are not read; and the others."""
+    """A line that names all attachments, with why some are not read; and those that are."""
     names: list[str] = []
     found: list[Attachment] = []
     for number, part in enumerate(attachments(message)):

@@ -1,8 +1,8 @@
-"""Refuses pages that are built to break parsers, before one parses them: their cost grows with the
-square of how deep tags stand within each other, and of how many attributes a tag has.
+"""Refuses pages that are built to break parsers, before they are parsed: the cost grows with the
+square of the depth of the tags, and with the square of the number of attributes of a tag.
 
-Looks through a page once. It knows of the rules of HTML which tags close which others, so that
-a page that leaves out what may be left out is not taken for a deep one.
+Scans a page once. It knows which tags close others by the rules of HTML, so a page without
+optional end tags does not seem deep.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ DEPTH = 1000
 ATTRIBUTES = 500
 # Tags that change how text looks are opened again in each paragraph until they are closed.
 LOOKS = 100
-# Up to so many tags a page costs little, whatever is in it.
+# A page with at most this many tags costs little, whatever is in it.
 MANY_TAGS = 8_000
 
-# What cannot go on as an attribute is given up at once, so that a page is looked through in one go.
+# The quantifiers are possessive: without backtracking, the scan takes linear time.
 NAME = r"<(/?[a-z][^\s/>]*+)"
 ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]++))?+"""
 CROWDED = re.compile(f"{NAME}(?:{ATTRIBUTE}){{{ATTRIBUTES + 1}}}", re.IGNORECASE)
 MARKUP = re.compile(
     rf"<!--|<!\[CDATA\[|{NAME}(?:{ATTRIBUTE})*+\s*+(/?)|<(?:[!?]|/(?=[^>]))[^>]*+", re.IGNORECASE
 )
-# An attribute has a character and what parts it from the next.
+# An attribute takes at least two characters: one of its own and one that separates it.
 LONG_TAG = 2 * ATTRIBUTES
 COMMENT_END = re.compile(r"--!?>")
 CDATA_END = re.compile(r"]]>")
@@ -38,12 +38,12 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Text until they are closed, whatever it looks like.
+# Elements whose content is text until they are closed, whatever it looks like.
 RAW = {
     name: re.compile(rf"</{name}(?![^\s/>])", re.IGNORECASE)
     for name in names("iframe noembed noframes script style textarea title xmp")
 }
-# Within these it may be none.
+# Within these, the content of such elements may be markup.
 NOT_RAW_WITHIN = ("select", "template")
 VOID = names(
     "area base br col embed hr img input keygen link meta param source track wbr html head body"
@@ -53,13 +53,13 @@ FORMATTING = names("a b big code em font i nobr s small strike strong tt u")
 CELLS = names("td th")
 SECTIONS = names("tbody thead tfoot caption colgroup")
 HEADINGS = names("h1 h2 h3 h4 h5 h6")
-# They end a paragraph that is open.
+# Tags that end an open paragraph.
 BLOCKS = HEADINGS | names(
     "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption"
     " figure footer form header hgroup hr li listing main menu nav ol p plaintext pre search"
     " section summary ul xmp"
 )
-# The end of a tag around them closes none of these.
+# The end tag of an element around them does not close these.
 SCOPES = names(
     "applet caption desc foreignobject marquee mi mn mo ms mtext object table td template th"
 )
@@ -72,18 +72,18 @@ CLOSED_BY = {
     **dict.fromkeys(("dd", "dt"), names("dd dt")),
     **{name: frozenset({name}) for name in ("a", "button", "li", "nobr", "tr")},
 }
-# The same, where nothing stands between the two.
+# The same, but only if no other tag is open in between.
 CLOSED_AT_ONCE = {"option": frozenset({"option"}), **dict.fromkeys(HEADINGS, HEADINGS)}
-# Drawings and formulas, in which a tag may close itself and none is void; and where HTML goes on.
+# In drawings and formulas a tag may close itself and none is void; in these tags HTML goes on.
 FOREIGN = {"svg": names("desc foreignobject title"), "math": names("mi mn mo ms mtext")}
-# HTML that ends them.
+# HTML tags that end a drawing or formula.
 ENDS_FOREIGN = HEADINGS | names(
     "b big blockquote body br center code dd div dl dt em embed head hr i img li listing menu meta"
     " nobr ol p pre ruby s small span strike strong sub sup table tt u ul var"
 )
 
 
-# All that needs no look of its own, in one go: texts, and tags but for those of raw text.
+# A run of what needs no closer look: text, and tags except those with raw text.
 PLAIN = re.compile(
     rf"(?:[^<]++|<(?![a-z/!?])"
     rf"|</?+(?!(?:{'|'.join(sorted(RAW))})(?![^\s/>]))[a-z][^\s/>]*+(?:{ATTRIBUTE}){{0,{ATTRIBUTES}}}+[\s/]*+>)*+",
@@ -92,7 +92,7 @@ PLAIN = re.compile(
 
 
 def check(source: str) -> None:
-    """Refuse a page whose tags stand too deep within each other, or have too many attributes."""
+    """Refuse a page whose tags are nested too deep, or have too many attributes."""
     tags = OpenTags() if source.count("<") > MANY_TAGS else None
     at: int | None = 0
     while at is not None:
@@ -103,7 +103,7 @@ def check(source: str) -> None:
 
 
 def passed(source: str, found: re.Match[str], tags: OpenTags | None) -> int | None:
-    """Where to go on behind something that begins with `<`; None where nothing comes any more."""
+    """The position after what begins with `<`; None if it takes up the rest of the page."""
     name = (found[1] or "").lower()
     if not name:
         return without(source, found, is_foreign=tags is not None and tags.are_foreign)
@@ -123,7 +123,7 @@ def passed(source: str, found: re.Match[str], tags: OpenTags | None) -> int | No
 
 
 def without(source: str, found: re.Match[str], *, is_foreign: bool) -> int | None:
-    """Behind a comment or a declaration, whatever is in it."""
+    """The position after a comment or a declaration, whatever is in it."""
     if found[0] == "<!--":
         end = COMMENT_END.search(source, found.end() - 2)
     elif is_foreign and found[0].upper() == "<![CDATA[":
@@ -134,15 +134,15 @@ def without(source: str, found: re.Match[str], *, is_foreign: bool) -> int | Non
 
 
 class OpenTags:
-    """The tags that are open, as far as it matters to how deep the next one stands.
+    """The open tags, as far as they matter for the depth of the next one.
 
-    Where in doubt a tag stays open: a page may be taken for deeper than it is, never for flatter.
+    If in doubt a tag stays open: a page may seem deeper than it is, never flatter.
     """
 
     def __init__(self) -> None:
-        self._names: list[str | None] = []  # None: closed, but not what stands in it.
-        # For each of them: the place of the nearest special one and of the nearest scope, up to
-        # itself, and what it is a part of.
+        self._names: list[str | None] = []  # None: closed before its content was.
+        # For each open tag: the index of the innermost special tag and of the innermost scope,
+        # itself included, and the drawing or formula that its content is a part of.
         self._special: list[int] = []
         self._scope: list[int] = []
         self._foreign: list[str] = []
@@ -157,7 +157,7 @@ class OpenTags:
 
     @property
     def looks(self) -> int:
-        """How many different tags for the looks of a text are open."""
+        """How many different formatting tags are open."""
         return len(self._looks_now)
 
     @property
@@ -208,7 +208,7 @@ class OpenTags:
             self._pop_to(places)
 
     def _close_before(self, name: str) -> None:
-        """Close the tags that one of this name closes when it opens."""
+        """Close the tags that a tag of this name closes when it opens."""
         if name in BLOCKS and self._places["p"]:
             self._close_kind(frozenset({"p"}))
         if kind := CLOSED_BY.get(name):
@@ -245,7 +245,7 @@ class OpenTags:
         return self._foreign[-1] if self._foreign else ""
 
     def _last(self, kind: Iterable[str]) -> int:
-        """Where the last one of these is open; -1: none is."""
+        """The index of the innermost open tag of these; -1 if none is open."""
         return max(self._places[name][-1] if self._places[name] else -1 for name in kind)
 
     def _push(self, name: str) -> None:

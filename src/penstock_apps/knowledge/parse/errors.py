@@ -7,8 +7,8 @@ from penstock_apps.knowledge.errors import KnowledgeError
 
 
 class NotParsed(KnowledgeError, NotRetryable):
-    """The service has lost the file, or does not come to an end with it."""
+    """The service has lost the file, or does not finish reading it."""
 
 
 class ParserRefuses(NotParsed):
-    """The service does not let us in, or is another than was thought: no fault of the file."""
+    """The service refuses our key, or is not the service that was expected; the file is fine."""

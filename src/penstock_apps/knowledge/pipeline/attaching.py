@@ -21,7 +21,7 @@ LONGEST_NAME = 150
 
 
 class Attaching:
-    """Stores what is attached to a mail, and writes it down with its jobs in the mail's batch."""
+    """Stores the attachments of a mail, and adds their documents and jobs to the mail's batch."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Attaching:
         self._request = request
 
     async def run(self, mail: Extracted) -> None:
-        """Take in what is new, forget what the mail has no more. Done again it changes nothing."""
+        """Add new attachments and delete those that the mail no longer has. It is idempotent."""
         if not mail.attachments and not self._work.has_attachments:
             return
         paths = paths_of(self._work.path, [each.name for each in mail.attachments])
@@ -58,7 +58,7 @@ class Attaching:
             raise AttachmentsOverQuota(str(error)) from error
 
     async def _store(self, path: str, attachment: Attachment) -> Arrival:
-        """Nobody removes the file while it has no document."""
+        """Store a file, held so that nobody removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
         async with self._shop.shelves.of(self._tenant) as on:
@@ -80,7 +80,7 @@ class Attaching:
         if limits:
             await shop.tenants.lock(on, tenant, alone=True)
         await shop.sources.keep(on, tenant, mail.source)
-        # Who deletes the mail waits for this, and then sees its attachments.
+        # A deletion of the mail waits for this lock, and then sees its attachments.
         locked = await shop.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
             raise Stale
@@ -117,7 +117,7 @@ class Attaching:
 
 
 async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] = ()) -> None:
-    """Delete the attachments that came with a mail, all but those at some paths."""
+    """Delete the attachments of a mail, except those at the paths in `but`."""
     shop, tenant = ctx.resource(Workshop), ctx.job.tenant
     attached = await shop.documents.attached(on, tenant, mail)
     gone = [each for path, each in attached.items() if path not in but]
@@ -129,7 +129,7 @@ async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] =
 
 
 def paths_of(mail: str, names: list[str]) -> list[str]:
-    """Where attachments stand: below their mail, each at a path of its own."""
+    """The paths of attachments, below their mail and all different."""
     paths = list[str]()
     for name in names:
         named = Path(name.replace("/", "_")[-LONGEST_NAME:])

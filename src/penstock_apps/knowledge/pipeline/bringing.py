@@ -110,7 +110,7 @@ class Bringing:
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
-            # Nobody can stop a thread: if it does not end in time, the child process is ended.
+            # A thread cannot be stopped: if it does not end in time, the child process is killed.
             await asyncio.wait([reading])
             raise
 
@@ -140,7 +140,7 @@ class Bringing:
         }
 
     def _title(self, extracted: Extracted) -> str | None:
-        """Of an attachment also that of its mail."""
+        """The title of a document; that of an attachment also names its mail."""
         if self._work.attached_to is None:
             return extracted.title
         title = extracted.title or PurePosixPath(self._work.path).name

@@ -90,7 +90,7 @@ class Parsing:
 
 def parsed_kind(shop: Workshop, work: Work) -> str | None:
     """The kind of a document that LlamaParse is to read; None for those that are read here."""
-    # Nobody is paid for what is refused here.
+    # A file that is empty or too large costs no call to the service.
     if shop.settings.parser != "llamaparse" or not 0 < work.size <= shop.settings.file_bytes:
         return None
     suffix = Path(work.path).suffix.lower().removeprefix(".")

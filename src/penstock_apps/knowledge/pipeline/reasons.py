@@ -51,14 +51,14 @@ def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, 
 
 
 def faulty(job: str) -> str:
-    """What an owner reads of that which only those understand who run the service."""
+    """What the owner of a document reads of an error that only an operator can understand."""
     return f"{FAULT} (job {job})."
 
 
 def told_of(error: Exception, job: str) -> str:
-    """An error that ends a document at once, without what only those can mend who run the service.
+    """What the owner reads of an error that ends a document at once, without internal details.
 
-    They find it in the log, and in the job if it has failed.
+    Operators find those in the log, and in the job if it has failed.
     """
     match error:
         case ObjectMissing():

@@ -53,14 +53,14 @@ def bring(
     requested_by: str | None = None,
     unique: Unique | None = NEWEST,
 ) -> Request[Any]:
-    """The job that brings a version of a document in, as long as a file of its size may take."""
+    """The job that brings a version of a document in; its timeout grows with the file."""
     task = ingest_large if wanted.size > settings.large_bytes else ingest
     request: Request[Any] = task.options(
         tenant=tenant,
         subject=f"document:{wanted.id}",
         priority=priority,
         max_attempts=settings.attempts,
-        # What is still to be fetched may be as large as any small file.
+        # The size of a page that is not fetched yet is unknown: allow for the largest small file.
         timeout=settings.timeout(wanted.size or settings.large_bytes),
         requested_by=requested_by,
         unique=unique,
@@ -116,7 +116,7 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
     async with shop.shelves.of(tenant) as on:
         await ctx.fence(on)
         batch = await shop.app.for_tenant(tenant).inside(on).batch_handle(job)
-        # It is no newer version: it must not cancel the job that makes room for it.
+        # The version is the same, so this job must not cancel the one that hands it on.
         request = bring(
             shop.settings,
             wanted,

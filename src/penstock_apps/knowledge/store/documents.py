@@ -27,7 +27,7 @@ class Arrival(Struct, frozen=True):
 
 
 class Mail(Struct, frozen=True):
-    """What documents are attached to: its id, its title, and how deep they stand in mails."""
+    """The mail that documents are attached to; `depth` is how many mails they are nested in."""
 
     id: int
     depth: int
@@ -51,7 +51,7 @@ class Wanted(Struct, frozen=True):
     path: str
     version: int
     size: int
-    priority: int | None = None  # of the upload that it came with, where it is wanted again
+    priority: int | None = None  # that of its upload, if it is brought in again
 
 
 class Work(Struct, frozen=True):
@@ -191,7 +191,7 @@ class Documents:
         return {path: Held(*rest) for path, *rest in rows}
 
     async def attached(self, on: Connection, tenant: str, document: int) -> dict[str, int]:
-        """What is attached to a mail, by path."""
+        """The ids of the attachments of a mail, by path."""
         rows = await on.fetch(self._sql("list_attached"), tenant, document)
         return {path: number for path, number in rows}
 

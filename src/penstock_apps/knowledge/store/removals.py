@@ -22,7 +22,7 @@ class Removals:
     async def mark_documents(
         self, on: Connection, tenant: str, documents: Sequence[int]
     ) -> dict[int, str | None]:
-        """Those that were there and what is attached to them, with the jobs that bring them in."""
+        """Mark documents and their attachments as deleted; those that existed, with their jobs."""
         await on.execute(self._sql("lock_documents"), tenant, list(documents))
         rows = await on.fetch(self._sql("delete_documents"), tenant, list(documents))
         return {row["id"]: row["job"] for row in rows}

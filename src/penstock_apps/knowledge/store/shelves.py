@@ -15,7 +15,7 @@ from penstock_apps.knowledge.schema import schema_of, vector_schema
 from penstock_apps.knowledge.sql import statement
 from penstock_apps.knowledge.store import vectors
 
-# As long as the engine's own connections take at most: to open, for one statement, to close.
+# The same limits as for the engine's own connections: to open, for one statement, to close.
 CONNECT_S = 10.0
 STATEMENT_S = 60.0
 CLOSE_S = 10.0
@@ -49,7 +49,7 @@ class Shelves:
         statement_s: float = STATEMENT_S,
         close_s: float = CLOSE_S,
     ) -> AsyncIterator[Shelves]:
-        """A pool of so many connections at most, whose statements and whose end have a limit."""
+        """A pool of at most `size` connections, with time limits for statements and for closing."""
         prepares = database.prepared_statements
         if prepares is None:
             prepares = not await _is_pooled(database)

@@ -1,5 +1,5 @@
--- Documents are not there any more, for anybody, nor what is attached to them; what is left of them is removed after this.
--- They are locked, so that nobody attaches anything meanwhile.
+-- Mark documents and their attachments as deleted: nobody sees them any more, and a job removes the rest later. The
+-- documents are locked, so that nobody attaches anything meanwhile.
 WITH RECURSIVE doomed AS (
     SELECT d.id FROM :"schema".document AS d WHERE d.tenant = $1 AND d.id = ANY ($2::bigint[]) AND d.deleted_at IS NULL
     UNION

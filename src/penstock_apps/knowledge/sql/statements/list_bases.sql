@@ -1,4 +1,4 @@
--- The bases of a tenant, by name, so many ($3) behind one ($2).
+-- The bases of a tenant by name: at most $3, after the name $2.
 SELECT b.id, b.tenant, b.name, b.language, b.created_at,
        l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
        n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error

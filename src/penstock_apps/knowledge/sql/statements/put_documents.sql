@@ -2,7 +2,7 @@
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
 -- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
 -- those before stay.
--- The source is locked: see lock_source.sql. What is attached to a mail ($12) says so.
+-- The source is locked: see lock_source.sql. Attachments name their mail ($12).
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
