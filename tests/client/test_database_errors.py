@@ -229,7 +229,7 @@ KEPT_AWAY = {
     "a column": ("ALTER TABLE {} DROP COLUMN result;", "ATTACH PARTITION penstock.job_history_"),
     "a right": (
         "REVOKE EXECUTE ON FUNCTION penstock.ensure_partitions_v2 FROM PUBLIC, CURRENT_USER;",
-        "Workers make those",
+        "Workers create it",
     ),
 }
 

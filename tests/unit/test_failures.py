@@ -15,7 +15,7 @@ from penstock.store.database_errors import database_lost
     ("error", "told"),
     [
         (TimeoutError(), "no answer in time"),
-        (asyncio.CancelledError(), "it was broken off"),
+        (asyncio.CancelledError(), "it was cancelled"),
         (ConnectionResetError(), "ConnectionResetError"),
         (OSError("no route to host."), "no route to host"),
     ],

@@ -136,7 +136,7 @@ def _expect_fitting(headers: Headers, most: int, is_json: bool) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise _unsupported("The body is taken as it is: send it without content-encoding.")
     if is_json and not _is_json(headers.get("content-type", "")):
-        raise _unsupported(f"The body is to be {JSON}, in UTF-8.")
+        raise _unsupported(f"The body must be {JSON} in UTF-8.")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 15 or int(length) > most:
         raise _too_large(most)

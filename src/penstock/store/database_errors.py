@@ -67,9 +67,9 @@ _KINDS: Final = {
 }
 _NO_PARTITION: Final = _Kind(
     DatabaseError,
-    "cannot keep what ends",
-    "The history has no partition for it. Workers make those, within a minute: is one running? "
-    "`penstock doctor` says what keeps them from it.",
+    "cannot move a job to the history",
+    "The history has no partition for its day. Workers create it within a minute: is one running? "
+    "`penstock doctor` says what prevents them.",
 )
 _REFUSED: Final = _Kind(
     DatabaseError,

@@ -185,7 +185,7 @@ def why(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, asyncio.CancelledError):
-        return "it was broken off"
+        return "it was cancelled"
     return type(error).__name__
 
 

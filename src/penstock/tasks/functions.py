@@ -28,16 +28,16 @@ def _check_bare(fn: Any, name: str, *, is_first: bool) -> None:
     if is_first and name in ("self", "cls"):
         raise Misuse(
             f"{fn.__qualname__} is a method: its first parameter is {name}, and a job has no "
-            "object to pass there. Write a function that gets the object itself, such as by an "
-            "id, and put @app.task on that. If it is there for the context of the attempt, write "
-            "`ctx: Context` (from penstock import Context)."
+            "object to pass there. Write a function that loads the object, such as by its id, and "
+            "put @app.task on that. If the parameter is meant for the context of the attempt, "
+            "write `ctx: Context` (from penstock import Context)."
         )
     if name == "ctx":
         place = "The first parameter" if is_first else "A parameter"
         raise Misuse(
             f"{place} of {fn.__qualname__} is called ctx and has no annotation, so each job would "
             "need an argument of that name. Write `ctx: Context` (from penstock import Context), "
-            "as the first one, for the context of the attempt, or name an argument otherwise."
+            "as the first one, for the context of the attempt, or give an argument another name."
         )
 
 
@@ -64,7 +64,7 @@ def _why_not(fn: Any) -> str:
     if inspect.ismethod(fn):
         return (
             f"{fn.__qualname__} is a method that is bound to an object, and a worker has no such "
-            "object. Write a function that gets the object itself, such as by an id, and put "
+            "object. Write a function that loads the object, such as by its id, and put "
             "@app.task on that."
         )
     what = getattr(fn, "__qualname__", None) or f"of type {type(fn).__qualname__}"

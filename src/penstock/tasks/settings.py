@@ -81,7 +81,7 @@ ELSEWHERE: Final = {
     "bind": "a first parameter with the annotation `ctx: Context` (from penstock import Context) "
     "is given the context of the attempt",
     "max_retries": "write max_attempts=…, which counts the first attempt too",
-    "autoretry_for": "what fails is tried again; write retry_on=… for these errors alone",
+    "autoretry_for": "leave it out: every error is retried; write retry_on=… to retry only some",
     "dont_autoretry_for": "write discard_on=…",
     "default_retry_delay": "write retry=Fixed(…) or retry=Exponential(…)",
     "retry_backoff": "write retry=Exponential(…)",

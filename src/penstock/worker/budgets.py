@@ -91,7 +91,7 @@ class Budgets:
             left = max(opens_at - time.monotonic(), 0.0)
             return await self._limits.close_bucket(on, key, left)
 
-        unpaid = f"The key {key!r} was not closed to others"
+        unpaid = f"Other workers were not told that the key {key!r} is closed"
         told: float | None = await self._pay(unpaid, close, is_safe_twice=True)
         return wait if told is None else told
 

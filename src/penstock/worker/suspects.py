@@ -30,7 +30,7 @@ TURN_SHORTEST_S, TURN_LONGEST_S = 3.0, 6.0
 # How often a turn tries to lock a row that another transaction holds, before it is the next one's.
 BUSY_TRIES = 20
 
-HELD = "A transaction that stays open holds the row of the job, which cannot be marked as begun."
+HELD = "The job cannot be marked as begun: an open transaction has locked its row."
 
 
 class MarkRefused(Exception):

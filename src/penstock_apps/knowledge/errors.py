@@ -124,7 +124,7 @@ class AttachmentsOverQuota(OverQuota):
     """A mail whose attachments would be more than the tenant may have."""
 
     def __init__(self, said: str) -> None:
-        KnowledgeError.__init__(self, f"Its attachments cannot come in. {said}")
+        KnowledgeError.__init__(self, f"Its attachments cannot be added. {said}")
 
 
 class TenantInactive(KnowledgeError):

@@ -324,7 +324,7 @@ TAGS = 2 * MANY_TAGS
     ids=lambda page: page[:30],
 )
 def test_tags_within_each_other_without_end_are_refused(read: Read, page: str) -> None:
-    with pytest.raises(Unreadable, match="nested without end") as refused:
+    with pytest.raises(Unreadable, match="nested too deep") as refused:
         read("a.html", page)
     assert refused.value.reason == "broken"
 

@@ -130,7 +130,7 @@ def test_a_page_nested_deeply_gives_what_is_above(read: Read, depth: int) -> Non
 
 
 def test_a_page_nested_without_end_is_refused_at_once(read: Read) -> None:
-    with pytest.raises(Unreadable, match="nested without end") as refused:
+    with pytest.raises(Unreadable, match="nested too deep") as refused:
         read("page.html", "<p>Above</p>" + "<div><p>" * 200_000)
     assert refused.value.reason == "broken"
 

@@ -56,7 +56,7 @@ def nested(depth: int) -> EmailMessage:
 
 def test_mails_too_deep_within_each_other_are_named(read: Read) -> None:
     found = read("a.eml", nested(2).as_bytes(), nested=0)
-    assert "mail.eml (not read: it stands in too many mails within each" in found.sections[0].text
+    assert "mail.eml (not read: its mail is nested too deep" in found.sections[0].text
     assert found.attachments == ()
 
 

@@ -122,7 +122,7 @@ def attached(message: EmailMessage, limits: Limits) -> tuple[str, tuple[Attachme
         if number >= limits.attachments:
             names.append(f"{name} (not read: only {limits.attachments} of a mail are)")
         elif limits.nested == 0:
-            names.append(f"{name} (not read: it stands in too many mails within each other)")
+            names.append(f"{name} (not read: its mail is nested too deep in other mails)")
         else:
             names.append(name)
             found.append(attachment(part, name))

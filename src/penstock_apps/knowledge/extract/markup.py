@@ -276,7 +276,7 @@ class OpenTags:
 
 
 def too_deep() -> Unreadable:
-    return Unreadable("broken", "The page is nested without end. Save its text and send that.")
+    return Unreadable("broken", "The page's tags are nested too deep. Save its text and send that.")
 
 
 def crowded() -> Unreadable:

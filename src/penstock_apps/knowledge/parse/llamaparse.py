@@ -121,9 +121,7 @@ class LlamaParse:
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
-            raise ParserRefuses(
-                "LlamaParse has answered with something else than was asked."
-            ) from None
+            raise ParserRefuses("LlamaParse has sent an answer that cannot be read.") from None
 
 
 def _refusal(response: httpx.Response) -> Exception:
