@@ -244,7 +244,7 @@ async def test_what_is_deleted_is_gone_from_every_answer(
     assert (await http.delete(f"/knowledge-sources/{source}")).status_code == 202
     assert (await http.get(f"/knowledge-sources/{source}/progress")).status_code == 404
     assert (await http.delete("/knowledge-bases/plant")).status_code == 202
-    assert (await http.get("/knowledge-bases")).json() == {"bases": []}
+    assert (await http.get("/knowledge-bases")).json() == {"bases": [], "after": None}
     await scene.drain()
     assert (await http.get("/knowledge-tenant")).json()["documents"] == 0
 
