@@ -94,7 +94,10 @@ class Scene:
 
     async def miss_the_killed(self) -> None:
         """The leases of those that were killed end now, not in a minute."""
-        await self.rows("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+        # So long ago that a heartbeat on its way does not renew it.
+        await self.rows(
+            "UPDATE penstock.lease SET expires_at = clock_timestamp() - interval '1 hour'"
+        )
 
     async def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """What the owner of the tables sees; `k.` stands for their schema."""

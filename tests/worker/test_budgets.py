@@ -28,7 +28,7 @@ from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.model_api import ModelApi
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, reaches, worker_of
+from tests.fixtures.worker import crew_of, end_leases, reaches, worker_of
 
 HARDLY = 1e-6  # a rate at which nothing comes in
 
@@ -475,7 +475,7 @@ async def test_a_worker_that_dies_has_spent_what_it_reserved(
         process.kill()
         await process.wait()
     assert await level(connection) == pytest.approx(40, abs=0.1)
-    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+    await end_leases(connection)
     async with worker_of(app):
         await app.wait(job, timeout=30)
     assert attempts == [2]

@@ -17,7 +17,7 @@ from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import crew_of, end_leases, worker_of
 from tests.worker.meter import Meter, expect_nothing_counted
 
 # How long one waits to be told is not the question here, nor is it worth the time.
@@ -341,7 +341,7 @@ async def test_after_a_lost_lease_the_slots_are_asked_for_anew(
         await app.enqueue_many(meter.task.prepare() for _ in range(10))
         await meter.begun(2)
         lease = crew_of(worker).session.lease
-        await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+        await end_leases(connection)
         await until(lambda: crew_of(worker).session.lease not in (None, lease), what="a new lease")
         await meter.begun(4)
         assert meter.running == 2
@@ -362,7 +362,7 @@ async def test_a_lease_that_is_found_dead_when_slots_are_asked_for_is_replaced(
     meter = Meter(app)
     async with worker_of(app, SLOTS, heartbeat=5, lease=60) as worker:
         lease = await crew_of(worker).session.held()
-        await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+        await end_leases(connection)
         await app.set_limit("queue:default", slots=2)
         await rules_known(app, worker)
         await app.enqueue(meter.task)

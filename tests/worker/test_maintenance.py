@@ -13,7 +13,7 @@ from penstock.events import LeaderChanged
 from penstock.lifecycle import Health
 from penstock.maintenance.partitions import Partitions
 from tests.fixtures.until import until
-from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
+from tests.fixtures.worker import counted, crew_of, end_leases, gathered, ghost, reaches, worker_of
 
 
 def leads(worker) -> bool:
@@ -59,7 +59,7 @@ async def test_a_leader_whose_lease_is_dead_has_no_seat(
     """However long its term would have been."""
     lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
     assert await connection.fetchval("SELECT penstock.elect_v1('maintenance', $1, 3600)", lease)
-    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+    await end_leases(connection)
     async with worker_of(app) as worker:
         await until(lambda: leads(worker), what="the worker to lead")
 

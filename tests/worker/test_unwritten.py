@@ -14,7 +14,7 @@ from penstock.worker import completer
 from penstock.worker.completer import REFUSED_TO_STOP_AT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, crew_of, reaches, worker_of
+from tests.fixtures.worker import asked, crew_of, end_leases, reaches, worker_of
 
 REFUSE_ALL = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -400,7 +400,7 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
         await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
     assert (await app.get(job)).state == "running"
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
-    await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
+    await end_leases(connection)
     await connection.fetch("SELECT FROM penstock.rescue_v1()")
     found = await app.get(job)
     assert (found.state, found.reason, found.losses) == ("ready", "unwritten", 1)

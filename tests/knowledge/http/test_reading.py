@@ -147,7 +147,7 @@ BOGUS = [
     ("GET", "/search?q=turbine&bogus=1", SEARCH),
     ("GET", "/search?bogus=1", SEARCH),
     ("GET", "/documents?bogus=1", "after, base, batch, limit, source, state, tenant"),
-    ("GET", "/knowledge-bases?bogus=", "tenant"),
+    ("GET", "/knowledge-bases?bogus=", "after, limit, tenant"),
     ("GET", "/knowledge-sources/1/progress?bogus=1", "tenant"),
     (
         "POST",
