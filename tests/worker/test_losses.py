@@ -182,6 +182,31 @@ async def test_a_lone_job_does_not_wait_for_ever(
         await app.wait(endless, timeout=30)
 
 
+async def test_a_lone_job_keeps_the_others_waiting_for_a_while_and_not_till_its_end(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def work(name: str) -> None:
+        if name == "endless":
+            started.set()
+            await go_on.wait()
+
+    endless = await app.enqueue(work, "endless")
+    others = [await app.enqueue(work, "lost"), await app.enqueue(work, "lost")]
+    await connection.execute(SUSPECT)
+    async with worker_of(app, isolation_wait=0.5):
+        others.append(await app.enqueue(work, "fresh"))
+        await started.wait()
+        for job in others:
+            await app.wait(job, timeout=60)
+        assert not (await app.get(endless)).is_final
+        go_on.set()
+        await app.wait(endless, timeout=30)
+    assert "has run alone for 0.5 s" in caplog.text
+
+
 # The mark
 
 

@@ -20,7 +20,8 @@ class Alone:
     """Suspects that no child process can run.
 
     Nothing else starts here while one of them runs or waits to: if it takes this worker down too,
-    no neighbour that had begun pays for it, and the guilty one is found.
+    no neighbour that had begun pays for it, and the guilty one is found. One that has run alone for
+    `wait` seconds goes on beside the others, or a long job would keep them all waiting.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Alone:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[QueueState, Attempt]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._opening: asyncio.TimerHandle | None = None
         self._clearing: asyncio.Task[None] | None = None
         self._running: Run | None = None
         self.closed = False
@@ -101,11 +103,32 @@ class Alone:
             self._running = self._run(*self._waiting.popleft())
         if self._running is None:
             self._go_on()
+        else:
+            self._opening = self._loop.call_later(self._wait, self._open)
+
+    def _open(self) -> None:
+        """It has been alone for long enough: those that wait, and everybody else, run beside it."""
+        run, self._running, self._opening = self._running, None, None
+        logger.warning(
+            "%r has run alone for %g s, after its worker was lost: others run beside it now.",
+            run,
+            self._wait,
+        )
+        self._solitude.deny()
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        if not self.closed:
+            for state, attempt in waiting:
+                self._run(state, attempt)
+        self._go_on()
 
     def ended(self, run: Run) -> bool:
         """A run is over; whether the next start is decided here."""
         if run is self._running:
             self._running = None
+            if self._opening is not None:
+                self._opening.cancel()
+                self._opening = None
             self._go_on()
             return True
         self.look()

@@ -27,9 +27,13 @@ class Solitude:
             self._since = now
         if now - self._since < self._longest:
             return True
-        self._denied_until = now + self._longest
-        self._since = None
+        self.deny()
         return False
+
+    def deny(self) -> None:
+        """From now on lone jobs run beside the others, for as long."""
+        self._denied_until = monotonic() + self._longest
+        self._since = None
 
     def end(self) -> None:
         """An ordinary job has started: the row is broken."""
