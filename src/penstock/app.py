@@ -34,7 +34,7 @@ from penstock.tasks import (
 )
 from penstock.worker import Resources, Worker
 from penstock.worker.isolation import children_of
-from penstock.worker.slots import slots_of
+from penstock.worker.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
@@ -339,7 +339,7 @@ class Penstock(Client):
             self.resources,
             self.timetable,
             self._pools,
-            queues=self._named_queues if queues is None else queues,
+            queues=self._named_queues if queues is None else slots_of(queues),
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
             liveness=liveness or Liveness(),
@@ -365,7 +365,7 @@ class Penstock(Client):
 
         `children` is how many processes for isolated jobs the worker has.
         """
-        queues = slots_of(sorted(self.declared_queues) or ["default"])
+        queues = dict.fromkeys(sorted(self.declared_queues) or ["default"], DEFAULT_SLOTS)
         for application in self.applications:
             queues |= application.queues(children)
         return queues

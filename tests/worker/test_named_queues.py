@@ -72,6 +72,18 @@ def test_queues_that_make_no_sense_are_refused(app: Penstock, given: Any) -> Non
         app.worker(given)
 
 
+async def test_a_task_is_no_queue_and_slots_go_into_a_mapping(app: Penstock) -> None:
+    @app.task
+    async def tidy(number: int) -> None: ...
+
+    with pytest.raises(ConfigError, match="a queue, some of them, or their slots"):
+        app.worker(tidy)  # type: ignore[arg-type]
+    for given in ("emails:5", ["emails:5"]):
+        with pytest.raises(ConfigError, match=r"slots in a mapping: \{'emails': 5\}"):
+            app.worker(given)
+    app.worker({"emails:5": 5})  # a queue of this very name
+
+
 async def test_an_app_without_tasks_serves_default(app: Penstock) -> None:
     async with app.worker() as worker:
         assert list(worker.states) == ["default"]

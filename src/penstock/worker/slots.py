@@ -25,7 +25,9 @@ def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
         queues = [queues]
     if not isinstance(queues, Iterable):
         raise ConfigError("queues", queues, ALLOWED)
-    given = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, DEFAULT_SLOTS)
+    if not isinstance(queues, Mapping):
+        queues = dict.fromkeys(map(_without_slots, queues), DEFAULT_SLOTS)
+    given = dict(queues)
     for name, slots in given.items():
         matching("queue", name, QUEUE_NAME)
         if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
@@ -34,6 +36,14 @@ def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
         told = "at least one queue, or leave it out to serve all that are named"
         raise ConfigError("queues", queues, told)
     return given
+
+
+def _without_slots(name: str) -> str:
+    """A queue's name; with slots, as in the terminal, it would be another queue."""
+    queue, _, slots = str(name).rpartition(":")
+    if queue and slots.isdecimal():
+        raise ConfigError("queues", name, f"slots in a mapping: {{{queue!r}: {slots}}}")
+    return name
 
 
 class Slots:
