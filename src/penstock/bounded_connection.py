@@ -35,8 +35,8 @@ class BoundedConnection(asyncpg.Connection):
             self.terminate()
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Close the connection, by force if the server does not confirm it in time."""
-        with suppress(TimeoutError):
+        """Close the connection, by force if the server does not confirm it in time, or is gone."""
+        with suppress(OSError):
             await super().close(timeout=CLOSE_TIMEOUT if timeout is None else timeout)
 
 
