@@ -22,7 +22,7 @@ async def test_the_schema_of_knowledge_is_as_it_was_kept(knowledge_database: Dat
 
 
 async def test_what_row_level_security_adds_is_as_it_was_kept(
-    database: Database, logins: None
+    database: Database, roles: None
 ) -> None:
     before = await _catalogue(database, ENGINE)
     await migrate(database.direct_url, rls=True)
