@@ -68,6 +68,9 @@ class Application(Protocol):
     async def renamed(self, database: Database) -> Mapping[str, str]:
         """Its schema and the former name of that, if its functions still look for that."""
 
+    def tasks(self) -> Iterable[Task[Any, Any]]:
+        """Its tasks. Callers over HTTP cannot enqueue them; its routes do, and code."""
+
     def queues(self, children: int) -> dict[str, int]:
         """Its queues with their slots, for a worker with so many processes for isolated jobs."""
 
@@ -186,6 +189,7 @@ class Penstock(Client):
     def install(self, application: Application) -> None:
         """Let an application bring its tables, its routes and its tasks into this app."""
         self.applications.append(application)
+        self.tasks.add_internal(*application.tasks())
         self._link.migrations.append(application.migrate)
 
     def uninstall(self) -> None:

@@ -48,7 +48,7 @@ def request_with_args(
 
 def _task(app: Penstock, name: str, place: str) -> Task[..., Any]:
     try:
-        return app.tasks.get(name)
+        return app.tasks.get_public(name)
     except UnknownTask as error:
         raise _misfit({"task": str(error)}, place) from error
 

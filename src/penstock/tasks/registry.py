@@ -15,6 +15,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._tasks: dict[str, AnyTask] = {}
+        self._internal: set[str] = set()
         # The tasks that take many jobs in one call, and how many at most: looked at for every job.
         self.batched: dict[str, int] = {}
 
@@ -26,6 +27,11 @@ class Registry:
                 raise DuplicateTask(task.name, known.place, task.place)
             if known.settings.batch is not None:
                 self.batched[known.name] = known.settings.batch.size
+
+    def add_internal(self, *tasks: AnyTask) -> None:
+        """Register tasks that only code and the terminal may name, not callers over HTTP."""
+        self.add(*tasks)
+        self._internal.update(task.name for task in tasks)
 
     def around(self, task: AnyTask) -> AnyTask:
         """Return the task as it is run here: with what surrounds every handler, if anything."""
@@ -41,6 +47,12 @@ class Registry:
         if task := self._tasks.get(name):
             return task
         raise UnknownTask(name, self._tasks)
+
+    def get_public(self, name: str) -> AnyTask:
+        """Return the task of this name for callers over HTTP, to whom internal ones are unknown."""
+        if name in self._tasks and name not in self._internal:
+            return self._tasks[name]
+        raise UnknownTask(name, self._tasks.keys() - self._internal)
 
     def find(self, name: str) -> AnyTask | None:
         """Return the task of this name, or None."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from penstock import Database, Penstock
+from penstock import Database, Penstock, Task
 from penstock.events import JobFinished
 from penstock_apps.knowledge import environment, schema
 from penstock_apps.knowledge.library import Library
@@ -38,12 +38,11 @@ class Knowledge:
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
-        settings = environment.check()
-        app.include(tasks.configured(settings))
+        self._settings = environment.check()
         app.resource(Workshop)(open_workshop)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
-        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, settings))
+        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, self._settings))
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:
@@ -64,6 +63,10 @@ class Knowledge:
     async def renamed(self, database: Database) -> dict[str, str]:
         """The schema and its former name, if its functions still look for that."""
         return await schema.renamed(database)
+
+    def tasks(self) -> list[Task[Any, Any]]:
+        """Its tasks, with what this installation has set."""
+        return tasks.configured(self._settings)
 
     def queues(self, children: int) -> dict[str, int]:
         """The queues and their slots, for a worker with so many processes for isolated jobs.

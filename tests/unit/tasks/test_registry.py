@@ -27,6 +27,20 @@ def test_a_task_is_found_by_its_name_and_by_nothing_else() -> None:
         registry.get("mail.snd")
 
 
+def test_an_internal_task_is_unknown_to_the_public() -> None:
+    registry = Registry()
+    registry.add(handlers.without_context)
+    registry.add_internal(send)
+    registry.add(send)
+    assert registry.get("mail.send") is send
+    assert registry.get_public(handlers.without_context.name) is handlers.without_context
+    for name in ("mail.send", "mail.snd"):
+        with pytest.raises(UnknownTask) as caught:
+            registry.get_public(name)
+        known = str(UnknownTask(name, [handlers.without_context.name]))
+        assert str(caught.value) == known
+
+
 def test_the_same_task_may_come_again() -> None:
     registry = Registry()
     registry.add(send, send, send.options(queue="bulk"))

@@ -1,0 +1,63 @@
+"""Nobody enqueues the tasks of knowledge over HTTP: its own routes do, after they have looked."""
+
+import httpx
+import pytest
+
+from penstock import Penstock
+from penstock.client.scopes import SCOPES
+from penstock.errors import UnknownTask
+from penstock_apps.knowledge.pipeline import tasks
+
+NAMES = [task.name for task in (*tasks.READING, tasks.embed, *tasks.OTHERS)]
+
+
+@pytest.fixture
+def public(app: Penstock) -> str:
+    """The name of the only task that callers over HTTP know."""
+
+    @app.task(name="shop.report")
+    async def report(document: int) -> None: ...
+
+    return report.name
+
+
+@pytest.mark.parametrize("scopes", ["enqueue", ",".join(SCOPES)])
+async def test_tasks_of_knowledge_are_as_unknown_over_http_as_what_does_not_exist(
+    http: httpx.AsyncClient, app: Penstock, public: str, scopes: str
+) -> None:
+    http.headers["x-scopes"] = scopes
+    for name in (*NAMES, "knowledge.nothing"):
+        job = {"task": name, "args": {"document": 1}}
+        asked = [
+            ("task", await http.post("/jobs", json=job)),
+            ("jobs.0.task", await http.post("/bulk/jobs", json={"jobs": [job]})),
+        ]
+        if "operate" in scopes:
+            schedule = job | {"every": 60}
+            asked.append(("task", await http.put("/schedule?name=mine", json=schedule)))
+        for field, answer in asked:
+            assert answer.status_code == 422, name
+            assert answer.json()["type"] == "urn:penstock:does-not-fit"
+            problem = str(UnknownTask(name, [public]))
+            assert answer.json()["fields"] == [{"field": field, "problem": problem}]
+    assert (await app.list()).jobs == ()
+    assert list(await app.schedules()) == []
+
+
+async def test_a_schedule_of_knowledge_takes_other_times_but_no_other_arguments(
+    http: httpx.AsyncClient, app: Penstock
+) -> None:
+    await app.sync_schedules()
+    rarely = await http.put("/schedule?name=knowledge.sweep", json={"every": 600})
+    assert rarely.status_code == 200
+    for change in ({"args": {}}, {"options": {"tenant": "acme"}}):
+        answer = await http.put("/schedule?name=knowledge.sweep", json=change)
+        assert answer.status_code == 422
+        assert [each["field"] for each in answer.json()["fields"]] == ["task"]
+
+
+async def test_code_enqueues_tasks_of_knowledge(app: Penstock) -> None:
+    for name in NAMES:
+        assert app.tasks.get(name).name == name
+    job = await app.enqueue(app.tasks.get("knowledge.sweep"))
+    assert (await app.get(job.id)).task == "knowledge.sweep"
