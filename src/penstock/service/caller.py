@@ -12,6 +12,8 @@ from penstock.service.problem import Problem
 
 # Where the gate leaves the caller in a connection's scope.
 CALLER: Final = "penstock.caller"
+# True in the scope of a connection whose caller may not be one that is only remembered.
+AFRESH: Final = "penstock.afresh"
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -22,6 +24,11 @@ class Caller(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     csrf: str | None = None
     """What requests that change something have to bring, of one whom the browser vouches for."""
+
+
+def is_afresh(connection: HTTPConnection) -> bool:
+    """Whether who asks is to be looked up now, whatever a door remembers."""
+    return bool(connection.scope.get(AFRESH))
 
 
 def requester(caller: Caller, person: str | None) -> str:
@@ -41,5 +48,9 @@ class Door(Protocol):
     """Lets callers in."""
 
     async def admit(self, connection: HTTPConnection) -> Caller:
-        """Who asks; raises a Problem with 401 for one whom nobody knows."""
+        """Who asks; raises a Problem with 401 for one whom nobody knows.
+
+        A request that changes keys or people asks twice, the second time with `AFRESH` in its
+        scope: a door that remembers callers then looks again.
+        """
         ...

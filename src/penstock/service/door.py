@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from penstock.client import Client
 from penstock.client.scopes import ROLES
 from penstock.errors import NotAllowed
-from penstock.service.caller import Caller
+from penstock.service.caller import Caller, is_afresh
 from penstock.service.entry import Entry, peer_of
 from penstock.service.logins import Logins
 from penstock.service.problem import Problem
@@ -49,7 +49,7 @@ class Guard:
     async def _admit(self, connection: HTTPConnection) -> Caller:
         kind, _, credentials = connection.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return await self._with_key(credentials.strip())
+            return await self._with_key(connection, credentials.strip())
         caller = await self._vouched_for(connection)
         if caller is None:
             told = "Give a key, `Authorization: Bearer pk_…`, or log in."
@@ -57,8 +57,8 @@ class Guard:
         _check_csrf(connection, caller)
         return caller
 
-    async def _with_key(self, key: str) -> Caller:
-        caller = await self._keys.get(key)
+    async def _with_key(self, connection: HTTPConnection, key: str) -> Caller:
+        caller = await self._keys.get(key, afresh=is_afresh(connection))
         if caller is None:
             told = "This key is unknown, expired or revoked."
             raise stranger(told, f'{CHALLENGE}, error="invalid_token"')
@@ -73,7 +73,9 @@ class Guard:
         if header is None or not self._entry.trusts(peer_of(connection)):
             return None
         name = connection.headers.get(header)
-        return await self._people.get(name) if name else None
+        if not name:
+            return None
+        return await self._people.get(name, afresh=is_afresh(connection))
 
     async def _of_key(self, key: str) -> Caller | None:
         found = await self._app.check_key(key)

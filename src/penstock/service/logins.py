@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from penstock.client import Client
 from penstock.client.people import LoggedIn, NewLogin
+from penstock.service.caller import is_afresh
 from penstock.service.entry import Entry, address_of, is_https
 from penstock.service.passwords import Passwords
 from penstock.service.problem import Problem
@@ -59,7 +60,9 @@ class Logins:
     async def known(self, connection: HTTPConnection) -> LoggedIn | None:
         """Who is logged in; None without a cookie, or with one that is over."""
         secret = connection.cookies.get(self._cookie(connection))
-        return await self._known.get(secret) if secret else None
+        if not secret:
+            return None
+        return await self._known.get(secret, afresh=is_afresh(connection))
 
     def give(self, response: Response, connection: HTTPConnection, login: NewLogin) -> None:
         """Put the cookie into an answer."""

@@ -26,28 +26,34 @@ class Remembered(Generic[T]):
         self._known: dict[str, tuple[float, T]] = {}
         self._asked: dict[str, asyncio.Task[T | None]] = {}
 
-    async def get(self, key: str) -> T | None:
+    async def get(self, key: str, *, afresh: bool = False) -> T | None:
+        """The answer, which may be a remembered one unless it is wanted `afresh`."""
+        if afresh:
+            return await self._learn(key)
         found = self._known.get(key)
         if found is not None and found[0] > time.monotonic():
             return found[1]
         task = self._asked.get(key)
         if task is None:
-            task = self._asked[key] = asyncio.create_task(self._learn(key))
+            task = self._asked[key] = asyncio.create_task(self._learn_for_all(key))
         # Whoever gives up does not take the answer from the others.
         return await asyncio.shield(task)
 
     def forget(self, key: str) -> None:
         self._known.pop(key, None)
 
-    async def _learn(self, key: str) -> T | None:
-        until = time.monotonic() + self._seconds
+    async def _learn_for_all(self, key: str) -> T | None:
         try:
-            answer = await self._ask(key)
-            self._known.pop(key, None)
-            if answer is not None:
-                self._known[key] = (until, answer)
-                while len(self._known) > self._most:
-                    del self._known[next(iter(self._known))]
-            return answer
+            return await self._learn(key)
         finally:
             del self._asked[key]
+
+    async def _learn(self, key: str) -> T | None:
+        until = time.monotonic() + self._seconds
+        answer = await self._ask(key)
+        self._known.pop(key, None)
+        if answer is not None:
+            self._known[key] = (until, answer)
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+        return answer
