@@ -1,13 +1,16 @@
 """What is attached to a mail comes in as documents of their own, and goes with the mail."""
 
+import asyncio
 from email.message import EmailMessage
+from functools import partial
 
 import pytest
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
-from penstock_apps.knowledge.store.documents import Document, Labels
+from penstock_apps.knowledge.store.documents import Arrival, Document, Labels
+from tests.fixtures.until import until
 from tests.knowledge.extract.conftest import FILES
 from tests.knowledge.scene import Scene, worker_of
 
@@ -154,3 +157,122 @@ async def test_a_worker_brings_attachments_in_before_their_batch_ends(
     assert (counts.total, counts.completed) == (3, 3)
     status = await scene.app.get_batch(receipt.batch)
     assert (status.total, status.completed, status.is_finished) == (3, 3, True)
+
+
+OWN = "The plan of the works, as we keep it."
+THEIRS = {"plan.txt": b"The plan of others, as they sent it."}
+
+
+async def text_of(scene: Scene, document: Document) -> str:
+    """The text of the only chunk that is found of a document."""
+    text: str = await scene.value(
+        "SELECT c.text FROM k.passage AS p JOIN k.chunk AS c ON c.id = p.chunk"
+        " WHERE p.document = $1",
+        document.id,
+    )
+    return text
+
+
+async def test_an_attachment_does_not_take_the_path_of_an_uploaded_file(
+    scene: Scene, library: Library
+) -> None:
+    receipt = await scene.bring(
+        library, {"case.eml/plan.txt": OWN, "case.eml": mail(THEIRS).as_bytes()}
+    )
+    first = await held(library, receipt.source)
+    assert first.keys() == {"case.eml", "case.eml/plan.txt", "case.eml/plan (2).txt"}
+    own, theirs = first["case.eml/plan.txt"], first["case.eml/plan (2).txt"]
+    assert (own.version, own.title) == (1, None)
+    assert await text_of(scene, own) == OWN
+    assert theirs.title == "plan (2).txt (attached to Winter)"
+
+    await scene.bring(library, {"case.eml": mail(THEIRS, "Spring").as_bytes()})
+    second = await held(library, receipt.source)
+    assert {path: each.id for path, each in second.items()} == {
+        path: each.id for path, each in first.items()
+    }
+
+    await scene.bring(library, {"case.eml": mail({}).as_bytes()})
+    assert (await held(library, receipt.source)).keys() == {"case.eml", "case.eml/plan.txt"}
+    await scene.bring(library, {"case.eml": b""})
+    await library.delete_document(first["case.eml"].id)
+    await scene.drain()
+    assert (await held(library, receipt.source)).keys() == {"case.eml/plan.txt"}
+    assert await text_of(scene, own) == OWN
+
+
+async def test_an_attachment_does_not_take_the_path_of_an_attachment_of_another_mail(
+    scene: Scene, library: Library
+) -> None:
+    inner = mail(THEIRS, "Inner")
+    receipt = await scene.bring(library, {"a.eml": mail({"inner.eml": inner}).as_bytes()})
+    first = await held(library, receipt.source)
+    await scene.bring(library, {"a.eml/inner.eml": mail(THEIRS, "Own").as_bytes()})
+    await scene.bring(library, {"a.eml": mail({"inner.eml": inner}, "Again").as_bytes()})
+    second = await held(library, receipt.source)
+    assert second.keys() == first.keys() | {
+        "a.eml/inner (2).eml",
+        "a.eml/inner (2).eml/plan.txt",
+    }
+    await library.delete_document(second["a.eml"].id)
+    await scene.drain()
+    assert (await held(library, receipt.source)).keys() == {
+        "a.eml/inner.eml",
+        "a.eml/inner.eml/plan.txt",
+    }
+
+
+@pytest.mark.parametrize("content", [OWN, THEIRS["plan.txt"]], ids=["other", "same"])
+async def test_an_upload_to_the_path_of_an_attachment_stays_when_the_mail_goes(
+    scene: Scene, library: Library, content: str | bytes
+) -> None:
+    receipt = await scene.bring(library, {"case.eml": mail(THEIRS).as_bytes()})
+    await scene.bring(library, {"case.eml/plan.txt": content})
+    first = await held(library, receipt.source)
+    assert first.keys() == {"case.eml", "case.eml/plan.txt"}
+    assert first["case.eml/plan.txt"].title is None  # It names no mail any more.
+
+    await scene.bring(library, {"case.eml": mail(THEIRS, "Spring").as_bytes()})
+    second = await held(library, receipt.source)
+    assert second.keys() == first.keys() | {"case.eml/plan (2).txt"}
+    await library.delete_document(second["case.eml"].id)
+    await scene.drain()
+    left = await held(library, receipt.source)
+    assert left.keys() == {"case.eml/plan.txt"}
+    text = content if isinstance(content, str) else content.decode()
+    assert await text_of(scene, left["case.eml/plan.txt"]) == text
+
+
+async def test_an_upload_while_the_mail_is_deleted_stays(scene: Scene, library: Library) -> None:
+    receipt = await scene.bring(library, {"case.eml": mail(THEIRS).as_bytes()})
+    base = await library.base("handbook")
+    documents = await held(library, receipt.source)
+    [upload] = scene.files({"case.eml/plan.txt": OWN})
+    async with library.intake(base, receipt.source) as intake:
+        async with library.transaction() as on:
+            # As an upload does that has not committed yet.
+            await on.execute(
+                scene.shop.shelves.statement("lock_source"), library.tenant, receipt.source
+            )
+            await scene.shop.documents.put(
+                on,
+                library.tenant,
+                base.id,
+                receipt.source,
+                intake.batch.id,
+                [Arrival(upload.path, upload.size, upload.digest)],
+                Labels(),
+            )
+            deleting = asyncio.ensure_future(library.delete_document(documents["case.eml"].id))
+            await until(partial(waits_for_a_lock, scene), what="a deletion that waits")
+        await deleting
+    assert (await held(library, receipt.source)).keys() == {"case.eml/plan.txt"}
+
+
+async def waits_for_a_lock(scene: Scene) -> bool:
+    return bool(
+        await scene.value(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+    )

@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec import Struct
+
 from penstock import Context, Request
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
 from penstock_apps.knowledge.pipeline.bringing import Stale
@@ -18,6 +20,14 @@ from penstock_apps.knowledge.text import Attachment, Extracted
 from penstock_apps.knowledge.workshop import Workshop
 
 LONGEST_NAME = 150
+
+
+class File(Struct, frozen=True):
+    """An attachment whose content is stored."""
+
+    size: int
+    digest: bytes
+    media_type: str | None
 
 
 class Attaching:
@@ -44,20 +54,18 @@ class Attaching:
         """Add new attachments and delete those that the mail no longer has. It is idempotent."""
         if not mail.attachments and not self._work.has_attachments:
             return
-        paths = paths_of(self._work.path, [each.name for each in mail.attachments])
-        arrivals = [
-            await self._store(path, each)
-            for path, each in zip(paths, mail.attachments, strict=True)
-        ]
+        files = [await self._store(each) for each in mail.attachments]
+        names = [each.name for each in mail.attachments]
+        title = mail.title or PurePosixPath(self._work.path).name
         try:
             async with self._shop.shelves.of(self._tenant) as on:
-                await self._write(on, arrivals, mail.title or PurePosixPath(self._work.path).name)
+                await self._write(on, files, names, title)
         except NotFound:
             raise Stale from None
         except QuotaExceeded as error:
             raise AttachmentsOverQuota(str(error)) from error
 
-    async def _store(self, path: str, attachment: Attachment) -> Arrival:
+    async def _store(self, attachment: Attachment) -> File:
         """Store a file, held so that nobody removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
@@ -70,9 +78,9 @@ class Attaching:
             await self._shop.storage.put(self._tenant, file, digest)
         finally:
             file.unlink(missing_ok=True)
-        return Arrival(path, size, digest, attachment.media_type)
+        return File(size, digest, attachment.media_type)
 
-    async def _write(self, on: Connection, arrivals: list[Arrival], title: str) -> None:
+    async def _write(self, on: Connection, files: list[File], names: list[str], title: str) -> None:
         shop, tenant = self._shop, self._tenant
         await self._ctx.fence(on)
         mail = await shop.documents.get(on, tenant, self._document)
@@ -84,6 +92,11 @@ class Attaching:
         locked = await shop.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
             raise Stale
+        paths = await self._free_paths(on, mail.source, names)
+        arrivals = [
+            Arrival(path, each.size, each.digest, each.media_type)
+            for path, each in zip(paths, files, strict=True)
+        ]
         wanted = await shop.documents.put(
             on,
             tenant,
@@ -94,11 +107,23 @@ class Attaching:
             Labels(tuple(mail.tags), mail.metadata),
             Mail(self._document, self._work.depth + 1, title),
         )
-        await shop.objects.release(on, tenant, [each.digest for each in arrivals if each.digest])
+        await shop.objects.release(on, tenant, [each.digest for each in files])
         if wanted and limits:
             (await shop.tenants.get(on, tenant)).check(limits)
         await self._enqueue(on, wanted)
-        await forget(self._ctx, on, self._document, {each.path for each in arrivals})
+        await forget(self._ctx, on, self._document, paths)
+
+    async def _free_paths(self, on: Connection, source: int, names: list[str]) -> list[str]:
+        """Paths at which no document stands but those of this mail; the source is locked."""
+        taken = set[str]()
+        while True:
+            paths = paths_of(self._work.path, names, taken)
+            others = await self._shop.documents.taken(
+                on, self._tenant, source, paths, self._document
+            )
+            if not others:
+                return paths
+            taken |= others
 
     async def _enqueue(self, on: Connection, wanted: list[Wanted]) -> None:
         if not wanted:
@@ -122,19 +147,19 @@ async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] =
     attached = await shop.documents.attached(on, tenant, mail)
     gone = [each for path, each in attached.items() if path not in but]
     if gone:
-        marked = await shop.removals.mark_documents(on, tenant, gone)
+        marked = await shop.removals.mark_documents(on, tenant, gone, attached_to=mail)
         removing = remove.options(tenant=tenant, requested_by=ctx.job.requested_by)
         jobs = [removing.prepare("document", each) for each in marked]
         await shop.app.for_tenant(tenant).inside(on).enqueue_many(jobs)
 
 
-def paths_of(mail: str, names: list[str]) -> list[str]:
-    """The paths of attachments, below their mail and all different."""
+def paths_of(mail: str, names: list[str], taken: Collection[str] = ()) -> list[str]:
+    """The paths of attachments, below their mail, all different and none of them `taken`."""
     paths = list[str]()
     for name in names:
         named = Path(name.replace("/", "_")[-LONGEST_NAME:])
         path, number = f"{mail}/{named.name}", 1
-        while path in paths:
+        while path in paths or path in taken:
             number += 1
             path = f"{mail}/{named.stem} ({number}){named.suffix}"
         paths.append(path)

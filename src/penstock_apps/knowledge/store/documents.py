@@ -195,6 +195,13 @@ class Documents:
         rows = await on.fetch(self._sql("list_attached"), tenant, document)
         return {path: number for path, number in rows}
 
+    async def taken(
+        self, on: Connection, tenant: str, source: int, paths: Sequence[str], mail: int
+    ) -> set[str]:
+        """Those of the paths at which documents stand that are not attached to this mail."""
+        rows = await on.fetch(self._sql("find_taken"), tenant, source, list(paths), mail)
+        return {row["path"] for row in rows}
+
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
         """Begin with a version; None if it is not wanted any more."""
         row = await on.fetchrow(self._sql("begin_document"), tenant, document, version)

@@ -20,11 +20,20 @@ class Removals:
     # Marked: from here on nobody sees it.
 
     async def mark_documents(
-        self, on: Connection, tenant: str, documents: Sequence[int]
+        self,
+        on: Connection,
+        tenant: str,
+        documents: Sequence[int],
+        *,
+        attached_to: int | None = None,
     ) -> dict[int, str | None]:
-        """Mark documents and their attachments as deleted; those that existed, with their jobs."""
+        """Mark documents and their attachments as deleted; those that existed, with their jobs.
+
+        With `attached_to`, only those that are still attached to that mail.
+        """
         await on.execute(self._sql("lock_documents"), tenant, list(documents))
-        rows = await on.fetch(self._sql("delete_documents"), tenant, list(documents))
+        sql = self._sql("delete_documents")
+        rows = await on.fetch(sql, tenant, list(documents), attached_to)
         return {row["id"]: row["job"] for row in rows}
 
     async def mark_source(self, on: Connection, tenant: str, source: int) -> None:

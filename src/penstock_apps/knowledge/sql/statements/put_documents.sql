@@ -2,7 +2,8 @@
 -- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
 -- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
 -- those before stay.
--- The source is locked: see lock_source.sql. Attachments name their mail ($12).
+-- The source is locked: see lock_source.sql. Attachments name their mail ($12), and stand where no document of others does:
+-- see find_taken.sql. What is uploaded to the path of an attachment is attached no more: it stays when the mail goes.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -27,6 +28,7 @@ WITH given AS (
            updated_at = clock_timestamp(), ended_at = NULL
      WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
         OR d.state IN ('skipped', 'failed', 'cancelled')
+        OR d.parent IS DISTINCT FROM excluded.parent
         OR (excluded.tags <> '{}' AND NOT (d.tags @> excluded.tags AND d.tags <@ excluded.tags))
         OR (excluded.metadata <> '{}' AND d.metadata <> excluded.metadata)
     RETURNING d.id, d.path, d.version, d.bytes
