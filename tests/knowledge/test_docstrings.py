@@ -13,11 +13,12 @@ from penstock import Penstock
 from penstock_apps.knowledge import fetch, storage, upload
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.search import Query
+from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.store.sources import NewSource
-from penstock_apps.knowledge.upload.shown import shown_name
 from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database
 from tests.knowledge.scene import Scene
@@ -72,6 +73,7 @@ async def names(
         "files": scene.files({"a.txt": "hello"}),
         "folder": tmp_path / "folder",
         "library": library,
+        "media_type": media_type,
         "path": path,
         "piece": b"hello",
         "received": upload.Received("a.txt", "file", "text/plain", content, digest, 5),

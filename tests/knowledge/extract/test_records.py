@@ -12,6 +12,8 @@ from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.text import Attachment
 from tests.knowledge.extract.conftest import FILES, Read
 
+PLAIN = "text/plain"
+
 
 def test_an_email_says_who_wrote_what_and_names_what_is_attached(read: Read) -> None:
     message = EmailMessage()
@@ -43,6 +45,41 @@ def test_what_is_attached_to_an_email_comes_with_its_text(read: Read) -> None:
         Attachment("a.exe", "application/x", b"MZ\x00\x01"),
     )
     assert read("a.eml.gz", gzip.compress(message.as_bytes())).attachments == found.attachments
+
+
+@pytest.mark.parametrize(
+    ("headers", "name", "media_type"),
+    [
+        ('Content-Disposition: attachment; filename="=?utf-8?B?YQBiLnR4dA==?="', "ab.txt", PLAIN),
+        ("Content-Disposition: attachment; filename*=utf-8''nul%00x.txt", "nulx.txt", PLAIN),
+        ("Content-Disposition: attachment; filename*=utf-8''a%E2%80%AEtxt.exe", "atxt.exe", PLAIN),
+        ("Content-Disposition: attachment; filename*=utf-8''%00", "unnamed", PLAIN),
+        ("Content-Disposition: attachment; filename=..", "unnamed", PLAIN),
+        ("Content-Type: text/plain; name=a.txt; charset*=utf-8''a%00b", "a.txt", PLAIN),
+        (
+            "Content-Type: text/plain; name=a.txt; charset=koi8-r",
+            "a.txt",
+            f"{PLAIN}; charset=koi8-r",
+        ),
+    ],
+)
+def test_what_a_mail_calls_its_attachments_can_be_stored(
+    read: Read, headers: str, name: str, media_type: str
+) -> None:
+    found = read("a.eml", mail_with(headers))
+    assert [(each.name, each.media_type) for each in found.attachments] == [(name, media_type)]
+    assert found.sections[0].text == f"See below.\n\nAttachments: {name}"
+
+
+def test_a_long_name_of_an_attachment_keeps_its_ending(read: Read) -> None:
+    names = "".join(f"; filename*{at}={'a' * 60}" for at in range(9))
+    found = read("a.eml", mail_with(f"Content-Disposition: attachment{names}; filename*9=.txt"))
+    assert found.attachments[0].name == "a" * 540 + ".txt"
+
+
+def mail_with(headers: str, text: str = "See below.") -> str:
+    start = "Content-Type: multipart/mixed; boundary=x\n\n--x\n\n"
+    return f"{start}{text}\n--x\n{headers}\n\nWeirs hold water.\n--x--\n"
 
 
 def nested(depth: int) -> EmailMessage:

@@ -27,6 +27,14 @@ def test_nothing_is_kept_that_cannot_be_stored_or_seen() -> None:
     assert tidied(text) == "abc\nd e\nf\n\ngé \ufffd"
 
 
+def test_a_title_and_other_metadata_can_be_stored_and_shown(read: Read) -> None:
+    head = (
+        "<title>Pumps\x01 and\n\u202evalves\u2066</title><meta name=author content='A\x01\u202eB'>"
+    )
+    found = read("a.html", f"<html>{head}<p>text")
+    assert (found.title, found.metadata) == ("Pumps and valves", {"author": "AB"})
+
+
 def test_front_matter_of_markdown_is_metadata(read: Read) -> None:
     found = read("a.md", "---\ntitle: 'Pumps'\nAuthor: Ada\ntags:\n - a\n---\n# Other\n\nText.\n")
     assert found.title == "Pumps"

@@ -46,6 +46,11 @@ async def test_a_page_without_a_type_is_bytes(site: Site, get: Get) -> None:
     assert (page.media_type, page.charset) == ("application/octet-stream", None)
 
 
+async def test_a_declared_encoding_that_is_none_is_not_kept(site: Site, get: Get) -> None:
+    site.pages["/"] = answer(HTML, content_type="text/html; charset*=utf-8''a%00b")
+    assert (await get(site.at("/"))).content_type == "text/html"
+
+
 async def test_a_packed_page_is_stored_unpacked(site: Site, get: Get) -> None:
     site.pages["/"] = answer(gzip.compress(HTML), content_encoding="gzip")
     page = await get(site.at("/"))

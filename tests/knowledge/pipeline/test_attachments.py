@@ -78,6 +78,24 @@ async def test_an_attachment_that_is_not_read_says_why(scene: Scene, library: Li
     }
 
 
+async def test_names_that_cannot_be_stored_do_not_fail_their_mail(
+    scene: Scene, library: Library
+) -> None:
+    parts = [
+        b'Content-Disposition: attachment; filename="=?utf-8?B?YQBiLnR4dA==?="',
+        b"Content-Disposition: attachment; filename*=utf-8''nul%00x.txt",
+        b"Content-Type: text/plain; charset*=utf-8''a%00b\n"
+        b"Content-Disposition: attachment; filename=c.txt",
+    ]
+    bodies = b"".join(b"--x\n%b\n\nWeirs hold water.\n" % part for part in parts)
+    content = b"Content-Type: multipart/mixed; boundary=x\n\n%b--x--\n" % bodies
+    receipt = await scene.bring(library, {"a.eml": content})
+    documents = await held(library, receipt.source)
+    states = {path: each.state for path, each in documents.items()}
+    paths = ["a.eml", "a.eml/ab.txt", "a.eml/nulx.txt", "a.eml/c.txt"]
+    assert states == dict.fromkeys(paths, "completed")
+
+
 async def test_attachments_follow_their_mail(scene: Scene, library: Library) -> None:
     before = {**FROST, "a.txt": b"Weirs hold water.", "b.txt": b"Gates let it go."}
     receipt = await scene.bring(library, {"a.eml": mail(before).as_bytes()})

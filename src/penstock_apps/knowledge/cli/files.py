@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from penstock.cli.errors import CommandError
 from penstock_apps.knowledge.cli.summary import Trouble
-from penstock_apps.knowledge.upload.shown import is_harmless
+from penstock_apps.knowledge.shown import is_harmless
 
 # What an index of Postgres has room for, and some more.
 LONGEST = 2000

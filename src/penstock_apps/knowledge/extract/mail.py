@@ -11,6 +11,8 @@ from pathlib import Path
 
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.media_type import media_type
+from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.text import Attachment, Extracted, Section
 
 HEADERS = ("From", "To", "Cc", "Date")
@@ -148,7 +150,7 @@ def leaves(part: MIMEPart) -> Iterator[MIMEPart]:
 
 
 def name_of(part: MIMEPart) -> str:
-    return " ".join((part.get_filename() or "mail.eml").split())
+    return shown_name(" ".join((part.get_filename() or "mail.eml").split()))
 
 
 def attachment(part: MIMEPart, name: str) -> Attachment:
@@ -156,5 +158,4 @@ def attachment(part: MIMEPart, name: str) -> Attachment:
         [inner] = part.iter_parts()
         return Attachment(name, "message/rfc822", inner.as_bytes())
     data, charset = content(part)
-    media_type = part.get_content_type() + (f"; charset={charset}" if charset else "")
-    return Attachment(name, media_type, data)
+    return Attachment(name, media_type(part.get_content_type(), charset), data)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from penstock_apps.knowledge.media_type import media_type
+
 
 class Fetched(Struct, frozen=True):
     """It stands at `path`, unpacked, and belongs to who fetched it."""
@@ -22,7 +24,4 @@ class Fetched(Struct, frozen=True):
     @property
     def content_type(self) -> str:
         """The media type, with the encoding that the server declares unless that is UTF-8."""
-        charset = (self.charset or "").lower()
-        if not charset or charset in ("utf-8", "utf8"):
-            return self.media_type
-        return f"{self.media_type}; charset={charset}"
+        return media_type(self.media_type, self.charset)

@@ -30,7 +30,8 @@ from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events
 from penstock_apps.knowledge.http.wishes import Named, Tag, TextWish, UrlWish
 from penstock_apps.knowledge.intake import Incoming, Receipt
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.upload import UploadRefused, shown_name
+from penstock_apps.knowledge.shown import shown_name
+from penstock_apps.knowledge.upload import UploadRefused
 
 router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=Refusing)
 

@@ -5,7 +5,6 @@ from penstock_apps.knowledge.upload.form import Item
 from penstock_apps.knowledge.upload.limits import Limits
 from penstock_apps.knowledge.upload.received import Field, Oversized, Received
 from penstock_apps.knowledge.upload.receiving import receive
-from penstock_apps.knowledge.upload.shown import shown_name
 from penstock_apps.knowledge.upload.workspace import workspace
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "Received",
     "UploadRefused",
     "receive",
-    "shown_name",
     "workspace",
 ]

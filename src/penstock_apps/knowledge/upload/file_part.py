@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
+from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.upload.received import Oversized, Received
-from penstock_apps.knowledge.upload.shown import shown_name
 
 
 class FilePart:

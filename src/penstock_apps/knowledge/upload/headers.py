@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from python_multipart.multipart import parse_options_header
 
+from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.upload.errors import UploadRefused
 from penstock_apps.knowledge.upload.parts import Headers
 
-MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
-CHARSET = re.compile(r"[a-z0-9_.:+-]{1,40}")
-UNKNOWN = "application/octet-stream"
 AS_IT_IS = ("", "7bit", "8bit", "binary")
 
 
@@ -38,12 +34,8 @@ def names_of(headers: Headers) -> tuple[str, str | None]:
 def media_type_of(headers: Headers) -> str:
     """What a file is said to be, with its encoding if that is declared and not UTF-8."""
     said, options = parse_options_header(headers.get("content-type"))
-    kind = said.decode("latin-1").strip().lower()
-    if not MEDIA_TYPE.fullmatch(kind):
-        return UNKNOWN
-    charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
-    declared = CHARSET.fullmatch(charset) and charset not in ("utf-8", "utf8")
-    return f"{kind}; charset={charset}" if declared else kind
+    charset = options.get(b"charset", b"")
+    return media_type(said.decode("latin-1"), charset.decode("latin-1"))
 
 
 def _text(raw: bytes) -> str:

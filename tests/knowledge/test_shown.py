@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock_apps.knowledge.upload import shown_name
+from penstock_apps.knowledge.shown import shown_name
 
 
 @pytest.mark.parametrize(
