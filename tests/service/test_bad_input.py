@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Service, bounds
+from penstock.service import Entry, Service, bounds, connection
 from penstock.service.bounds import Bounds
 from penstock.service.connection import Sockets
 from penstock.service.strict_json import expect_json
@@ -319,6 +319,55 @@ async def test_probes_are_answered_while_all_connections_are_taken(app: Penstock
         finally:
             for _, writer in many:
                 writer.close()
+
+
+async def test_while_all_connections_are_taken_a_page_can_read_when_to_come_back(
+    app: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A connection too many may say what it wants however slow this machine is.
+    monkeypatch.setattr(connection, "PROBE_SECONDS", 60.0)
+    shop, stranger = {"origin": "https://shop.example"}, {"origin": "https://evil.example"}
+    events = {"accept": "text/event-stream"}
+    preflight = {"access-control-request-method": "GET"}
+    live, jobs = "/api/v1/live/queue/default", "/api/v1/jobs"
+    entry = Entry(origins=("https://shop.example",))
+    async with (
+        Service(app, door=OpenDoor(), entry=entry) as service,
+        serving(service, sockets=Sockets(connections=1, head_seconds=60)) as url,
+        connected(url) as (reader, writer),
+        httpx.AsyncClient(base_url=url, timeout=30) as http,
+    ):
+        writer.write(
+            b"GET %s HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n"
+            % live.encode()
+        )
+        assert status(await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)) == 200
+        # That stream takes the only connection.
+        empty = await http.get(live, headers=events | shop)
+        with_ticket = await http.get(f"{live}?ticket=x", headers=events | stranger)
+        refused = await http.get(jobs, headers=shop)
+        of_no_event_stream = await http.get(jobs, headers=events)
+        foreign = await http.get(jobs, headers=stranger)
+        asked_first = await http.options(jobs, headers=preflight | shop)
+        page = await http.get("/docs")
+    for answer in (empty, with_ticket):
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            200,
+            "text/event-stream; charset=utf-8",
+        )
+        assert re.fullmatch(r"retry: \d+\n\n", answer.text)
+    assert with_ticket.headers["access-control-allow-origin"] == "*"
+    for answer in (refused, of_no_event_stream, foreign, page):
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:penstock:busy")
+        assert answer.json()["detail"] == "All of 1 connections are taken: come again."
+        assert answer.headers["retry-after"] == "1"
+    assert asked_first.status_code == 204
+    for answer in (empty, refused, asked_first):
+        assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+        assert "retry-after" in answer.headers["access-control-expose-headers"]
+    assert "access-control-allow-origin" not in foreign.headers
+    for answer in (empty, with_ticket, refused, foreign, asked_first, page):
+        assert answer.headers["connection"] == "close"
 
 
 async def test_too_many_connections_are_closed_and_those_that_there_are_go_on(

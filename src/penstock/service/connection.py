@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from penstock.service.crowd import Crowd
+from penstock.service.crowd import NO_ROOM, Crowd
 from penstock.service.problem import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
@@ -121,7 +121,7 @@ class Connection(HttpToolsProtocol):
         self._is_head = False
         self._expect_nothing()
         if self in self._probing:
-            self._answer_probe()
+            self._answer_without_room()
         elif self._is_one_too_many():
             self._refuse()
         else:
@@ -150,15 +150,20 @@ class Connection(HttpToolsProtocol):
         cycle: Any = self.cycle
         return cycle is None
 
-    def _answer_probe(self) -> None:
-        if self.url.partition(b"?")[0] in PROBES and not self.parser.should_upgrade():
-            super().on_headers_complete()
-            self.cycle.keep_alive = False
-        else:
-            told = f"All of {self._sockets.connections:,} connections are taken: come again."
+    def _answer_without_room(self) -> None:
+        """Answer a probe, and tell all else to come again."""
+        told = f"All of {self._sockets.connections:,} connections are taken: come again."
+        no_room = Problem(503, "busy", told, headers=CLOSE)
+        if self.parser.should_upgrade():
             self.cycle = _REFUSED
-            self.transport.write(_written(Problem(503, "busy", told, headers=CLOSE)))
+            self.transport.write(_written(no_room))
             self.transport.close()
+            return
+        if self.url.partition(b"?")[0] not in PROBES:
+            # The turnstile knows what an EventSource has to be told, and pages of other origins.
+            cast(dict[str, Any], self.scope)[NO_ROOM] = no_room
+        super().on_headers_complete()
+        self.cycle.keep_alive = False
 
     def _is_one_too_many(self) -> bool:
         """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""

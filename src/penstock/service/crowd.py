@@ -14,6 +14,8 @@ from penstock.service.problem import Problem
 from penstock.service.ways import Ways
 
 EVENTS: Final = "text/event-stream"
+# In the scope of a request on a connection too many: the Problem that is its answer.
+NO_ROOM: Final = "penstock.no_room"
 
 
 class Crowd:

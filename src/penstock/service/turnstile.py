@@ -7,7 +7,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.bounds import path_below
-from penstock.service.crowd import Crowd, come_back
+from penstock.service.crowd import NO_ROOM, Crowd, come_back
 from penstock.service.entry import Entry
 from penstock.service.gate import Sealed, is_preflight
 from penstock.service.problem import answer
@@ -26,13 +26,18 @@ class Turnstile:
         self._refusal = answer(crowd.refusal())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not path_below(scope).startswith(self._crowd.prefix):
+        no_room = scope.get(NO_ROOM)
+        if scope["type"] != "http" or not (
+            no_room or path_below(scope).startswith(self._crowd.prefix)
+        ):
             await self._app(scope, receive, send)
         elif is_preflight(HTTPConnection(scope)):
             # A preflight needs no database, and lets a page read that the server is full.
             await self._app(scope, receive, send)
         elif self._crowd.opens_stream(scope["method"], path_below(scope), scope["headers"]):
             await self._opened(scope, receive, send)
+        elif no_room:
+            await answer(no_room)(scope, receive, self._sealed(scope, send))
         elif self._crowd.is_full:
             await self._refusal(scope, receive, self._sealed(scope, send))
         else:
@@ -65,7 +70,7 @@ class Turnstile:
         # Who has a ticket needs no login of the browser's: any page may read the answer.
         has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
         empty, sealed = come_back(is_for_any_page=has_ticket), self._sealed(scope, send)
-        if self._crowd.is_full_of_openings:
+        if self._crowd.is_full_of_openings or NO_ROOM in scope:
             await empty(scope, receive, sealed)
             return
         self._crowd.openings += 1
