@@ -181,6 +181,17 @@ async def test_a_message_that_is_too_large_ends_the_socket(app: Penstock) -> Non
     assert closed.value.rcvd.code == 1009
 
 
+async def test_a_message_of_bytes_ends_the_socket_with_a_code(app: Penstock) -> None:
+    async with listened_to(app) as server, talker(server) as client:
+        await client.say(subscribe="tenant/acme")
+        assert (await client.hear())["state"]["name"] == "acme"
+        await client.connection.send(b'{"subscribe": "tenant/acme"}')
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.hear_out()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1003
+
+
 async def test_a_message_of_endless_fragments_ends_the_socket(app: Penstock) -> None:
     async with (
         listened_to(app) as server,

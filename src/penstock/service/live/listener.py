@@ -10,8 +10,9 @@ from typing import Literal
 from penstock.service.live.subject import Subject
 from penstock.service.live.told import Told
 
-# Its client has gone; this server stops; it has listened for long enough and should ask again.
-Why = Literal["left", "stopping", "over"]
+# Its client has gone; this server stops; it has listened for long enough and should ask again; it
+# sends what is no text.
+Why = Literal["left", "stopping", "over", "binary"]
 
 
 class Ended(Exception):

@@ -21,8 +21,8 @@ LONGEST_MESSAGE: Final = 2000
 # A client may send this many messages at once, and then this many a second; later ones wait unread.
 MESSAGE_BURST: Final = 200
 MESSAGES_PER_S: Final = 50.0
-# Codes of a close: come back, and it was too slow.
-RESTART, TOO_SLOW = 1012, 1008
+# Codes of a close: come back, it was too slow, and it sent bytes instead of text.
+RESTART, TOO_SLOW, UNSUPPORTED = 1012, 1008, 1003
 _ALIVE: Final = '{"alive":true}'
 
 
@@ -66,14 +66,26 @@ class Talk:
         try:
             await self._socket.accept()
             while True:
-                await self._take(await self._socket.receive_text())
+                text = await self._receive()
+                if text is None:
+                    self._listener.end("binary")
+                    break
+                await self._take(text)
                 # Messages that have arrived already are received without a pause. Even a pause of
                 # zero seconds lets the server answer everybody else in between.
                 await asyncio.sleep(self._message_pause(asyncio.get_running_loop().time()))
-        except (WebSocketDisconnect, OSError, RuntimeError, KeyError, TimeoutError):
-            pass  # It has gone, or sends bytes, or does not read what it is told.
+        except (WebSocketDisconnect, OSError, RuntimeError, TimeoutError):
+            pass  # It has gone, or does not read what it is told.
         finally:
             self._listener.end("left")
+
+    async def _receive(self) -> str | None:
+        """The text of the next message; None for one of bytes."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message["code"])
+        text: str | None = message.get("text")
+        return text
 
     def _message_pause(self, now: float) -> float:
         """How many seconds to wait before the next message is read."""
@@ -129,7 +141,7 @@ class Talk:
                         self._leave(told.subject)
         except Ended as ended:
             if ended.why != "left":
-                await self._close(RESTART)
+                await self._close(UNSUPPORTED if ended.why == "binary" else RESTART)
 
     async def _refuse(self, subject: str | None, problem: Problem) -> None:
         answer: dict[str, Any] = {"subject": subject, "problem": body_of(problem)}
