@@ -1,6 +1,7 @@
 """One WebSocket for many subjects, and clients that do not read."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -190,6 +191,33 @@ async def test_a_message_of_bytes_ends_the_socket_with_a_code(app: Penstock) -> 
             await client.hear_out()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1003
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[b"\xff\xfe"], [b'{"subscribe": "', b"\xc3", b"\x28", b'"}']],
+    ids=["one frame", "fragments"],
+)
+async def test_text_that_is_not_utf8_ends_the_socket_and_fills_no_log(
+    app: Penstock, caplog: pytest.LogCaptureFixture, parts: list[bytes]
+) -> None:
+    async with listened_to(app) as server:
+        for _ in range(3):
+            async with talker(server) as client:
+                await client.connection.send(parts if parts[1:] else parts[0], text=True)
+                with pytest.raises(ConnectionClosed) as closed:
+                    await client.hear_out()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1007
+    loud = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert [one.getMessage() for one in loud] == []
+
+
+async def test_a_character_may_be_cut_between_two_fragments(app: Penstock) -> None:
+    text = '{"subscribe": "tenant/akmé"}'.encode()
+    async with listened_to(app) as server, talker(server) as client:
+        await client.connection.send([text[:-3], text[-3:]], text=True)
+        assert (await client.hear())["state"]["name"] == "akmé"
 
 
 async def test_a_message_of_endless_fragments_ends_the_socket(app: Penstock) -> None:

@@ -53,6 +53,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"at most {MAX_FRAGMENTS} fragments a message")
         self.handle_parser_exception()
 
+    def send_receive_event_to_app(self) -> None:
+        # uvicorn would refuse it too, but logs each with a traceback.
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(self.frames):
+            self.frames = []
+            self.conn.fail(CloseCode.INVALID_DATA, "the text is not UTF-8")
+            self.handle_parser_exception()
+        else:
+            super().send_receive_event_to_app()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._waiting.clear()
         if self._next_slice is not None:
@@ -83,3 +92,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._next_slice = self.loop.call_later(0, self._take_slice)
         elif not self.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
+
+
+def _is_utf8(frames: list[bytes]) -> bool:
+    try:
+        b"".join(frames).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
