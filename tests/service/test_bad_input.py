@@ -301,6 +301,28 @@ async def test_paths_are_taken_as_they_stand(app: Penstock, server: str) -> None
     assert await nothing_is_stored(app)
 
 
+async def test_an_address_that_is_not_utf8_is_refused(app: Penstock, server: str) -> None:
+    async with httpx.AsyncClient(base_url=server, timeout=30) as http:
+        schedule = {"task": "greet", "args": {"name": "Ada"}, "every": 60}
+        for path, place in (
+            ("/api/v1/jobs?text=%ff%fe", "query"),
+            ("/api/v1/jobs?%ff=x", "query"),
+            ("/api/v1/jobs?subject=a%c3&tag=%a9", "query"),
+            ("/api/v1/live/queue/%ff", "path"),
+            ("/api/v1/queues/a%80/lanes", "path"),
+            ("/%ed%a0%80", "path"),
+        ):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["type"]) == (400, "urn:penstock:unreadable")
+            assert answer.json()["detail"] == f"The {place} is not UTF-8."
+        refused = await http.put("/api/v1/schedule?name=%fe", json=schedule)
+        assert refused.status_code == 400
+        assert list(await app.schedules()) == []
+        # A replacement character is one like others, if a client sends it.
+        for text in ("%ef%bf%bd", "caf%C3%A9", "100%25"):
+            assert (await http.get(f"/api/v1/jobs?text={text}")).status_code == 200
+
+
 async def test_probes_are_answered_while_all_connections_are_taken(app: Penstock) -> None:
     sockets = Sockets(connections=4, probes=3)
     async with Service(app, door=OpenDoor()) as service, serving(service, sockets=sockets) as url:

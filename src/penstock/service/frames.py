@@ -12,6 +12,8 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
+from penstock.service.utf8 import is_utf8
+
 # So much is taken apart at once: some 170 of the smallest frames, in about 3 ms.
 SLICE: Final = 1024
 # A client may send this much at once, and then this much a second; the rest waits unread.
@@ -55,7 +57,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         # uvicorn would refuse it too, but logs each with a traceback.
-        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(self.frames):
+        is_text = self.curr_msg_data_type == "text" and not self.close_sent
+        if is_text and not is_utf8(b"".join(self.frames)):
             self.frames = []
             self.conn.fail(CloseCode.INVALID_DATA, "the text is not UTF-8")
             self.handle_parser_exception()
@@ -92,11 +95,3 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._next_slice = self.loop.call_later(0, self._take_slice)
         elif not self.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
-
-
-def _is_utf8(frames: list[bytes]) -> bool:
-    try:
-        b"".join(frames).decode()
-    except UnicodeDecodeError:
-        return False
-    return True

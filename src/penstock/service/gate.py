@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from penstock.service.caller import CALLER, Door
 from penstock.service.entry import LOOPBACK, Entry, is_https, name_of
 from penstock.service.idempotency import HEADER, refuse_unkept
 from penstock.service.problem import Problem, answer, from_error
+from penstock.service.utf8 import is_utf8
 from penstock.service.ways import Marked
 
 # Verb and path; all else is for those who were let in.
@@ -209,7 +210,12 @@ def _sealing(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, byte
 
 
 def _check_text(connection: HTTPConnection) -> None:
-    """Refuse NUL in the path and the query: Postgres stores no such text, so it names nothing."""
+    """Refuse what is no text that Postgres stores, so that it names nothing: NUL, and no UTF-8."""
+    # Starlette would decode it to another text, with replacement characters.
+    raw_path = connection.scope.get("raw_path") or b""
+    for place, raw in (("path", raw_path), ("query", connection.scope["query_string"])):
+        if b"%" in raw and not is_utf8(unquote_to_bytes(raw)):
+            raise Problem(400, "unreadable", f"The {place} is not UTF-8.")
     if "\0" in connection.scope["path"]:
         raise Problem(400, "unreadable", "The path may not contain NUL (%00).")
     for name, value in connection.query_params.multi_items():
