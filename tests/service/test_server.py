@@ -1,6 +1,7 @@
 """The service on real sockets."""
 
 import asyncio
+import logging
 import sys
 from typing import Any
 
@@ -8,6 +9,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
+from penstock.service.server import Seldom
 
 
 async def test_a_server_answers_over_a_socket(server: str) -> None:
@@ -34,6 +36,34 @@ async def test_after_a_fault_the_server_says_that_it_closes_the_connection_and_d
     assert head.startswith(b"HTTP/1.1 500 ")
     assert b"\r\nconnection: close" in head.lower()
     assert b"urn:penstock:fault" in body
+
+
+async def test_broken_requests_do_not_fill_the_log(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = httpx.URL(server)
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"\x16\x03\x01 nonsense\r\n\r\n")
+        async with asyncio.timeout(30):
+            assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+    # None, if an earlier test of this process has had the one of this minute.
+    assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) <= 1
+
+
+def test_a_warning_is_logged_once_a_minute_and_an_error_each_time() -> None:
+    def is_logged(level: int, text: str, at: float) -> bool:
+        record = logging.LogRecord("uvicorn.error", level, "", 0, text, (), None)
+        record.created = at
+        return seldom.filter(record)
+
+    seldom = Seldom()
+    assert is_logged(logging.WARNING, "broken", 0.0)
+    assert not is_logged(logging.WARNING, "broken", 59.0)
+    assert is_logged(logging.WARNING, "other", 59.0)
+    assert is_logged(logging.ERROR, "broken", 59.0)
+    assert is_logged(logging.WARNING, "broken", 61.0)
 
 
 LIMITED = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import socket
 from collections.abc import Generator
@@ -27,6 +28,8 @@ BACKLOG: Final = 2048
 KEEP_ALIVE: Final = 30
 # Files that a process has open beside its clients: connections to the database, uploads, logs.
 OTHER_FILES: Final = 512
+# uvicorn warns of each broken request, with one of a few texts.
+WARNING_INTERVAL_S: Final = 60.0
 # What a client may say over a WebSocket is short.
 MESSAGE: Final = 16 * 1024
 
@@ -86,6 +89,7 @@ class Server:
         self._uvicorn = _Uvicorn(config)
         # It tells of every beginning and end; what matters of that, commands say themselves.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        logging.getLogger("uvicorn.error").addFilter(seldom)
         logging.getLogger("uvicorn.access").addFilter(without_query)
 
     async def run(self) -> None:
@@ -152,6 +156,28 @@ def with_files_for(sockets: Sockets) -> Sockets:
         "the limit (`ulimit -n`, or LimitNOFILE= of a unit).", hard, fewer, sockets.connections,
     )  # fmt: skip
     return replace(sockets, connections=fewer)
+
+
+class Seldom(logging.Filter):
+    """Lets each warning through once a minute: clients cause them, such as by broken requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        age = record.created - self._logged_at.get(record.msg, -math.inf)
+        # Below 0 the clock was set back meanwhile.
+        if 0 <= age < WARNING_INTERVAL_S:
+            return False
+        self._logged_at[record.msg] = record.created
+        return True
+
+
+# One for all servers of the process, as the logger is.
+seldom: Final = Seldom()
 
 
 def without_query(record: logging.LogRecord) -> bool:
