@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought
-from penstock_apps.knowledge.pipeline.removing import remove_files
+from penstock_apps.knowledge.pipeline.removing import remove, remove_files
 from penstock_apps.knowledge.storage import object_name
+from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.scene import Scene
@@ -236,3 +238,27 @@ async def test_an_upload_waits_for_a_removal_of_the_same_content(
     await scene.drain()
     assert stored(objects) == 1
     assert (await library.progress()).completed == 1
+
+
+@pytest.mark.parametrize("what", ["document", "source", "base", "tenant"])
+async def test_what_is_not_deleted_stays_whatever_job_asks(
+    scene: Scene, library: Library, objects: Path, what: Deleted
+) -> None:
+    receipt = await scene.bring(library, {"a.txt": FOX, "b.txt": HEN})
+    base = await library.base("handbook")
+    async with library.transaction() as on:
+        await scene.shop.publishing.keep(on, "acme", "a model", {b"a text": np.ones(2)})
+    before = await scene.left("acme")
+    which = {
+        "document": receipt.documents[0].id,
+        "source": receipt.source,
+        "base": base.id,
+        "tenant": None,
+    }
+    asked = remove.options(tenant="acme").prepare(what, which[what])
+    await scene.app.enqueue_many([asked])
+    await scene.drain()
+    assert await scene.left("acme") == before
+    assert stored(objects) == 2
+    counts = await library.progress(source=receipt.source)
+    assert (counts.total, counts.completed) == (2, 2)

@@ -26,7 +26,7 @@ FILES = 200
     unique=Unique(),
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
-    """Remove all of something that is deleted; how many documents."""
+    """Remove all of something that is deleted; how many documents. What is not deleted stays."""
     removing = Removing(ctx.resource(Workshop), ctx.job.tenant)
     if what == "tenant":
         return await removing.tenant()
@@ -39,7 +39,10 @@ async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
 
 
 class Removing:
-    """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat."""
+    """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat.
+
+    Statements look for the mark themselves: what does not have it stays, whoever asks.
+    """
 
     def __init__(self, shop: Workshop, tenant: str) -> None:
         self._shop = shop
@@ -96,6 +99,8 @@ class Removing:
                 bases = await self._removals.bases(on, self._tenant)
             for base in bases:
                 number += await self.base(base)
+            if not await self._is_deleted():
+                return number
             await self._rest()
             async with self._shop.shelves.of(self._tenant) as on:
                 await self._shop.tenants.lock(on, self._tenant, alone=True)
@@ -103,6 +108,10 @@ class Removing:
                     return number
                 if await self._removals.tenant(on, self._tenant):
                     return number
+
+    async def _is_deleted(self) -> bool:
+        async with self._shop.shelves.of(self._tenant) as on:
+            return await self._shop.tenants.is_deleted(on, self._tenant)
 
     async def _rest(self) -> None:
         """What is in no base: vectors that were not published, files of uploads that broke off."""

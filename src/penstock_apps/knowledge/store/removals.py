@@ -64,7 +64,7 @@ class Removals:
         source: int | None = None,
         document: int | None = None,
     ) -> dict[int, str | None]:
-        """Some documents with their jobs."""
+        """Some documents of what is deleted, with their jobs."""
         rows = await on.fetch(self._sql("list_doomed"), tenant, base, source, document, most)
         return {row["id"]: row["job"] for row in rows}
 
@@ -78,12 +78,13 @@ class Removals:
         return [row["id"] for row in rows]
 
     async def sources(self, on: Connection, tenant: str, sources: Sequence[int]) -> None:
-        """Remove sources that are empty, with what was counted of them."""
+        """Remove sources that are deleted and empty, with what was counted of them."""
         for statement in ("remove_changes", "remove_tallies", "remove_sources"):
             await on.execute(self._sql(statement), tenant, list(sources))
 
     async def editions(self, on: Connection, tenant: str, base: int) -> list[int]:
-        rows = await on.fetch(self._sql("list_editions"), tenant, base)
+        """The editions of a base that is deleted."""
+        rows = await on.fetch(self._sql("list_doomed_editions"), tenant, base)
         return [row["id"] for row in rows]
 
     async def chunks(self, on: Connection, tenant: str, edition: int, most: int) -> int:
