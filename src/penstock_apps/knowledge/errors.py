@@ -96,6 +96,20 @@ class BaseDeleted(NotFound):
         )
 
 
+class BaseBroken(NotFound):
+    """A base that has lost its editions: nothing can be found in it, or added to it."""
+
+    def __init__(self, id: int, name: str) -> None:
+        self.what = "knowledge base"
+        self.which = self.name = name
+        self.id = id
+        KnowledgeError.__init__(
+            self,
+            f"The knowledge base {name!r} (id {id}) has lost its editions, so nothing is found in "
+            "it. Delete it, make it again, and send its documents again.",
+        )
+
+
 class QuotaExceeded(KnowledgeError):
     """More than the tenant may have."""
 

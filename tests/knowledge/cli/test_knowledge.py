@@ -118,6 +118,16 @@ async def test_what_is_deleted_is_gone_at_once_and_the_next_ingest_removes_it(
 
 
 @pytest.mark.usefixtures("shelved")
+async def test_a_base_without_editions_can_be_deleted(penstock: Commands, scene: Scene) -> None:
+    await scene.rows(
+        "DELETE FROM k.edition AS e USING k.base AS b WHERE b.id = e.base AND b.name = 'research'"
+    )
+    assert [each["name"] for each in listed(penstock, "bases")] == ["default"]
+    delete = ("knowledge", "delete", "base", "research", *ACME, "--yes")
+    assert said(penstock, *delete)["name"] == "research"
+
+
+@pytest.mark.usefixtures("shelved")
 async def test_a_name_that_means_nothing_or_too_much_is_told_with_what_there_is(
     penstock: Commands,
 ) -> None:

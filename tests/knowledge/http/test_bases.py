@@ -32,6 +32,29 @@ async def test_bases_come_page_by_page(http: httpx.AsyncClient) -> None:
     assert pages == [["art", "law"], ["wine"]]
 
 
+async def test_a_base_without_editions_breaks_no_other_and_can_be_deleted(
+    http: httpx.AsyncClient, knowledge_database: Database
+) -> None:
+    for name in ("art", "law", "wine"):
+        assert (await http.post("/knowledge-bases", json={"name": name})).status_code == 201
+    async with connected(knowledge_database.admin_url) as admin:
+        await admin.execute(
+            "DELETE FROM penstock_knowledge.edition AS e USING penstock_knowledge.base AS b"
+            " WHERE b.id = e.base AND b.name = 'law'"
+        )
+    bases = (await http.get("/knowledge-bases", params={"limit": 2})).json()["bases"]
+    assert [each["name"] for each in bases] == ["art", "wine"]
+    assert (await http.get("/search?q=weirs&mode=words")).status_code == 200
+    for answer in (
+        await http.get("/knowledge-bases/law"),
+        await http.post("/knowledge-bases", json={"name": "law"}),
+        await http.get("/search?q=weirs&base=law"),
+    ):
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:penstock:base-broken")
+    assert (await http.delete("/knowledge-bases/law")).status_code == 202
+    assert (await http.post("/knowledge-bases", json={"name": "law"})).status_code == 201
+
+
 @pytest.mark.parametrize(
     ("state", "kind"),
     [

@@ -13,7 +13,9 @@ from penstock.cli.where import Where
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.naming import Naming, described
 from penstock_apps.knowledge.cli.opening import opened
+from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
 
 What = Literal["document", "source", "base"]
 
@@ -72,7 +74,7 @@ async def _found(what: What, name: str, tenant: str, base: str | None, where: Wh
         naming = Naming(library)
         within = None if base is None else await naming.base(base)
         if what == "base":
-            found = await naming.base(name)
+            found = await _base(naming, name)
             number = (await library.progress(base=found.id)).total
             return Doomed(what, found.id, found.name, repr(found.name), number)
         if what == "source":
@@ -81,6 +83,14 @@ async def _found(what: What, name: str, tenant: str, base: str | None, where: Wh
             return Doomed(what, source.id, source.name, described(source), number)
         document = await naming.document(name, within)
         return Doomed(what, document.id, document.path, described(document), 1)
+
+
+async def _base(naming: Naming, name: str) -> Base | BaseBroken:
+    """The id and the name of a base, which may have lost all else."""
+    try:
+        return await naming.base(name)
+    except BaseBroken as error:
+        return error
 
 
 async def _delete(doomed: Doomed, tenant: str, where: Where) -> None:

@@ -37,6 +37,8 @@ class Naming:
             if name.isdecimal() and len(name) > DIGITS:
                 raise errors.NotFound("knowledge base", name)
             return await self._library.base(name)
+        except errors.BaseBroken:
+            raise
         except errors.NotFound as error:
             there = [each.name for each in await self._library.bases()]
             raise _missing("knowledge base", name, there, "`penstock ingest` makes one") from error

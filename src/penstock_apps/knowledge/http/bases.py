@@ -12,6 +12,7 @@ from starlette.responses import Response
 from penstock.service.answers import as_json
 from penstock.service.problem import Problem, documented
 from penstock.service.shapes import gives
+from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.calling import Add, Change, Read
 from penstock_apps.knowledge.http.progress import BaseName, base_of
@@ -90,9 +91,12 @@ async def change_base(id: BaseName, wish: BaseChange, library: Change) -> Respon
 @router.delete("/{id}", responses={**GONE, **CHANGE})
 async def delete_base(id: BaseName, library: Change) -> Response:
     """Delete a knowledge base with all its sources and documents."""
-    base = await base_of(library, id)
-    await library.delete_base(base.id)
-    return as_json(Deleted(deleted=str(base.id)), 202)
+    try:
+        base = (await base_of(library, id)).id
+    except BaseBroken as error:
+        base = error.id
+    await library.delete_base(base)
+    return as_json(Deleted(deleted=str(base)), 202)
 
 
 def _otherwise(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Problem:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
-from penstock_apps.knowledge.errors import NotFound
+from penstock_apps.knowledge.errors import BaseBroken, NotFound
 from penstock_apps.knowledge.store.shelves import Connection, Shelves
 
 
@@ -62,11 +62,12 @@ class Bases:
     async def find(
         self, on: Connection, tenant: str, name: str | None = None, base: int | None = None
     ) -> Base | None:
+        """A base by its name or its id; BaseBroken."""
         row = await on.fetchrow(self._sql("get_base"), tenant, name, base)
         return None if row is None else _base(row)
 
     async def get(self, on: Connection, tenant: str, name: str) -> Base:
-        """A base by its name or its id; NotFound."""
+        """A base by its name or its id; NotFound, BaseBroken."""
         found = await self.find(on, tenant, name)
         if found is None and name.isdecimal():
             found = await self.find(on, tenant, None, int(name))
@@ -77,6 +78,7 @@ class Bases:
     async def list(
         self, on: Connection, tenant: str, *, after: str | None = None, limit: int | None = None
     ) -> list[Base]:
+        """The bases of a tenant by name, without those that have lost their editions."""
         rows = await on.fetch(self._sql("list_bases"), tenant, after, limit)
         return [_base(row) for row in rows]
 
@@ -134,7 +136,8 @@ def _base(row: Any) -> Base:
         None if row[name] is None else msgspec.json.decode(row[name], type=Recipe)
         for name in ("settings", "next_settings")
     ]
-    assert recipe is not None
+    if recipe is None:
+        raise BaseBroken(row["id"], row["name"])
     return Base(
         row["id"],
         row["tenant"],
