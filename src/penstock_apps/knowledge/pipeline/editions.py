@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from penstock import BatchClosed, Cancel, Client, Context, Snooze, task
+from penstock import (
+    BatchClosed,
+    BatchNotFound,
+    Cancel,
+    Client,
+    Context,
+    NotRetryable,
+    Snooze,
+    task,
+)
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
+from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
 from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
 from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
@@ -45,7 +55,8 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
 @task(name="knowledge.switch", queue=CARE, resources=[Workshop], max_attempts=20)
 async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
-    shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
+    shop, tenant, batch = ctx.resource(Workshop), tenant_of(ctx), batch_of(ctx)
+    expect_id(ctx, "edition", edition)
     async with shop.shelves.of(tenant) as on:
         found = await shop.editions.get(on, tenant, edition)
         if found is None:
@@ -81,7 +92,10 @@ async def _go_on(
     shop: Workshop, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
-    status = await shop.app.get_batch(batch)
+    try:
+        status = await shop.app.get_batch(batch)
+    except BatchNotFound as error:
+        raise NotRetryable(str(error)) from error
     if status.failed:
         told = (
             f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
@@ -98,10 +112,14 @@ async def _go_on(
 @task(name="knowledge.build", queue=CARE, resources=[Workshop], max_attempts=20)
 async def build(ctx: Context, edition: int, batch: str) -> int:
     """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
-    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    shop, tenant = ctx.resource(Workshop), tenant_of(ctx)
+    expect_id(ctx, "edition", edition)
     async with shop.shelves.of(tenant) as on:
         found = await shop.editions.get(on, tenant, edition)
-    handle = await shop.app.for_tenant(tenant).batch_handle(batch)
+    try:
+        handle = await shop.app.for_tenant(tenant).batch_handle(batch)
+    except BatchNotFound as error:
+        raise NotRetryable(str(error)) from error
     number = last = 0
     try:
         while found is not None:

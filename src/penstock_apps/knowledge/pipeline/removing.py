@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import Context, Unique, task
+from penstock_apps.knowledge.pipeline.expecting import expect_id, tenant_of
 from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.workshop import Workshop
 
@@ -27,15 +28,15 @@ FILES = 200
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
     """Remove all of something that is deleted; how many documents. What is not deleted stays."""
-    removing = Removing(ctx.resource(Workshop), ctx.job.tenant)
+    removing = Removing(ctx.resource(Workshop), tenant_of(ctx))
     if what == "tenant":
         return await removing.tenant()
-    assert which is not None
+    id = expect_id(ctx, what, which)
     if what == "base":
-        return await removing.base(which)
+        return await removing.base(id)
     if what == "source":
-        return await removing.source(which)
-    return await removing.documents(document=which)
+        return await removing.source(id)
+    return await removing.documents(document=id)
 
 
 class Removing:

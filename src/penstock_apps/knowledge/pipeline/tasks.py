@@ -11,6 +11,7 @@ from penstock_apps.knowledge.pipeline.attaching import Attaching, forget
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
+from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
 from penstock_apps.knowledge.pipeline.fetching import Fetching
 from penstock_apps.knowledge.pipeline.indexing import ask_for_index, index
 from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
@@ -163,7 +164,8 @@ async def _end(
 @task(name="knowledge.ended", queue=CARE, resources=[Workshop])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
-    shop, tenant, batch = ctx.resource(Workshop), ctx.job.tenant, ctx.job.meta["batch"]
+    shop, tenant, batch = ctx.resource(Workshop), tenant_of(ctx), batch_of(ctx)
+    sources = [expect_id(ctx, "source", each) for each in sources]
     await reconcile(shop, tenant, batch)
     async with shop.shelves.of(tenant) as on:
         for source in sources:
