@@ -15,7 +15,7 @@ TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 DRIVE = re.compile(r"[A-Za-z]:")
 
 
-def shown_name(raw: str) -> str:
+def shown_name(raw: str, unnamed: str = UNNAMED) -> str:
     """`folder/file.pdf` stays; what leads out of a folder or cannot be shown goes.
 
     assert shown_name("..\\\\..\\\\Windows\\\\win.ini") == "Windows/win.ini"
@@ -24,7 +24,7 @@ def shown_name(raw: str) -> str:
     text = "".join(letter for letter in text if not _is_control(letter))
     steps = [step.strip() for step in DRIVE.sub("", text, count=1).split("/")]
     steps = [step for step in steps if step.strip(".")]
-    return _shortened(steps) if steps else UNNAMED
+    return _shortened(steps) if steps else unnamed
 
 
 def is_harmless(text: str) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.attaching import paths_of
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Arrival, Document, Labels
@@ -175,6 +176,31 @@ async def test_a_worker_brings_attachments_in_before_their_batch_ends(
     assert (counts.total, counts.completed) == (3, 3)
     status = await scene.app.get_batch(receipt.batch)
     assert (status.total, status.completed, status.is_finished) == (3, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("plan.pdf", "plan.pdf"),
+        (".", "attachment"),
+        ("..", "attachment"),
+        ("", "attachment"),
+        ("\u202e", "attachment"),
+        ("../../plan.pdf", ".._.._plan.pdf"),
+        ("folder\\plan.pdf", "folder_plan.pdf"),
+        ("a\nb\x00\x85.txt", "ab.txt"),
+        ("\u202efdp.exe\u202c", "fdp.exe"),
+        ("\u2066plan\u2069.pdf", "plan.pdf"),
+        ("\udc80.pdf", ".pdf"),
+        ("x" * 200 + ".pdf", "x" * 146 + ".pdf"),
+    ],
+)
+def test_names_of_attachments_can_stand_in_paths(name: str, path: str) -> None:
+    assert paths_of("a.eml", [name]) == [f"a.eml/{path}"]
+
+
+def test_attachments_without_a_name_are_all_there() -> None:
+    assert paths_of("a.eml", [".", ".."]) == ["a.eml/attachment", "a.eml/attachment (2)"]
 
 
 OWN = "The plan of the works, as we keep it."

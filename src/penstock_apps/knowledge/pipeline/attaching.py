@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -17,9 +17,11 @@ from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
+from penstock_apps.knowledge.upload.shown import shown_name
 from penstock_apps.knowledge.workshop import Workshop
 
 LONGEST_NAME = 150
+UNNAMED = "attachment"
 
 
 class File(Struct, frozen=True):
@@ -157,10 +159,15 @@ def paths_of(mail: str, names: list[str], taken: Collection[str] = ()) -> list[s
     """The paths of attachments, below their mail, all different and none of them `taken`."""
     paths = list[str]()
     for name in names:
-        named = Path(name.replace("/", "_")[-LONGEST_NAME:])
+        named = PurePosixPath(_file_name(name)[-LONGEST_NAME:])
         path, number = f"{mail}/{named.name}", 1
         while path in paths or path in taken:
             number += 1
             path = f"{mail}/{named.stem} ({number}){named.suffix}"
         paths.append(path)
     return paths
+
+
+def _file_name(raw: str) -> str:
+    """The name of an attachment as one step of a path, which people can read as it is."""
+    return shown_name(raw.replace("/", "_").replace("\\", "_"), UNNAMED)
