@@ -39,6 +39,26 @@ def test_the_title_is_what_the_author_called_it(read: Read) -> None:
     assert found.metadata == {"author": "A. Writer", "pages": "2"}
 
 
+def test_half_a_character_in_a_title_or_a_bookmark_is_left_out(read: Read) -> None:
+    line = b"BT /F 9 Tf 9 780 Td (Weirs) Tj 0 -12 Td (They hold water.) Tj ET"
+    objects = [
+        b"1 0 obj <</Type /Catalog /Pages 2 0 R /Outlines 6 0 R>> endobj",
+        b"2 0 obj <</Type /Pages /Count 1 /Kids [4 0 R]>> endobj",
+        b"3 0 obj <</Length %d>> stream\n%b\nendstream endobj" % (len(line), line),
+        b"4 0 obj <</Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 3 0 R "
+        b"/Resources <</Font <</F <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>>>>>>> "
+        b"endobj",
+        b"5 0 obj <</Title <FEFF0061D8000062> /Author <FEFFDC00>>> endobj",
+        b"6 0 obj <</First 7 0 R /Last 7 0 R /Count 1>> endobj",
+        b"7 0 obj <</Title <FEFF0057D8000065006900720073> /Parent 6 0 R "
+        b"/Dest [4 0 R /Fit]>> endobj",
+    ]
+    trailer = b"trailer <</Root 1 0 R /Info 5 0 R>>\n%%EOF"
+    found = read("a.pdf", b"\n".join([b"%PDF-1.4", *objects, trailer]))
+    assert (found.title, found.metadata) == ("ab", {"pages": "1"})
+    assert found.sections[0].text == "# Weirs\n\nThey hold water."
+
+
 def test_a_password_is_said_to_be_the_trouble(read: Read) -> None:
     with pytest.raises(Unreadable, match="locked with a password") as refused:
         read("locked.pdf")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 
 import pypdfium2
+import pypdfium2.raw as pdfium
+
+from penstock_apps.knowledge.extract.pdf_string import string
 
 # More of them is an index, and not of headings.
 MOST = 5_000
@@ -31,8 +35,11 @@ def headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading]]:
             return {}
         target = bookmark.get_dest()
         page = target.get_index() if target else None
-        if page is not None and (title := plain(bookmark.get_title()).replace("\n", " ").strip()):
-            found.setdefault(page + 1, []).append((title, bookmark.level + 1))
+        if page is None:
+            continue
+        title = string(partial(pdfium.FPDFBookmark_GetTitle, bookmark))
+        if words := plain(title).replace("\n", " ").strip():
+            found.setdefault(page + 1, []).append((words, bookmark.level + 1))
     return found
 
 

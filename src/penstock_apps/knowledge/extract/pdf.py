@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pypdfium2
@@ -14,6 +15,7 @@ from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import ocr, outline
 from penstock_apps.knowledge.extract.extract import too_much_text
 from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.pdf_string import string
 from penstock_apps.knowledge.text import Extracted, Section
 
 # PDFium's mark for a hyphen at the end of a line, which it has joined with the next.
@@ -32,6 +34,7 @@ LETTERS = dict(
 )
 # Alone on the last line.
 PAGE_NUMBER = re.compile(r"[-–\s]*\d{1,4}[-–\s]*")
+METADATA = ("Title", "Author", "Subject", "Keywords")
 PROGRAM = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel) - ")
 # What programs write where nobody told them anything.
 UNTOLD = ("untitled", "unspecified", "anonymous")
@@ -57,13 +60,17 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
         for number, text in enumerate(texts, start=1)
     )
     title = PROGRAM.sub("", said.get("Title", "")).strip()
-    metadata = {key.lower(): said[key] for key in ("Author", "Subject", "Keywords") if key in said}
+    metadata = {key.lower(): said[key] for key in METADATA[1:] if key in said}
     return Extracted(sections, kind="pdf", title=title, metadata=metadata | {"pages": str(pages)})
 
 
 def told(document: pypdfium2.PdfDocument) -> dict[str, str]:
-    said = document.get_metadata_dict(skip_empty=True)
-    return {key: value for key, value in said.items() if value.strip().lower() not in UNTOLD}
+    said = {
+        key: string(partial(pdfium.FPDF_GetMetaText, document, key.encode())) for key in METADATA
+    }
+    return {
+        key: value for key, value in said.items() if value and value.strip().lower() not in UNTOLD
+    }
 
 
 def opened(path: Path) -> pypdfium2.PdfDocument:
