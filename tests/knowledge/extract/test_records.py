@@ -55,6 +55,14 @@ def test_what_is_attached_to_an_email_comes_with_its_text(read: Read) -> None:
         ("Content-Disposition: attachment; filename*=utf-8''a%E2%80%AEtxt.exe", "atxt.exe", PLAIN),
         ("Content-Disposition: attachment; filename*=utf-8''%00", "unnamed", PLAIN),
         ("Content-Disposition: attachment; filename=..", "unnamed", PLAIN),
+        ("Content-Disposition: attachment; filename*=utf-16''%00%d8a%00", "unnamed", PLAIN),
+        ("Content-Disposition: attachment", "unnamed", PLAIN),
+        (
+            "Content-Type: text/plain; charset*=utf-16''%00%d8a%00\n"
+            "Content-Disposition: attachment; filename=a.txt",
+            "a.txt",
+            PLAIN,
+        ),
         ("Content-Type: text/plain; name=a.txt; charset*=utf-8''a%00b", "a.txt", PLAIN),
         (
             "Content-Type: text/plain; name=a.txt; charset=koi8-r",
@@ -69,6 +77,14 @@ def test_what_a_mail_calls_its_attachments_can_be_stored(
     found = read("a.eml", mail_with(headers))
     assert [(each.name, each.media_type) for each in found.attachments] == [(name, media_type)]
     assert found.sections[0].text == f"See below.\n\nAttachments: {name}"
+
+
+def test_a_mail_within_a_mail_is_kept_whatever_its_headers_are(read: Read) -> None:
+    inner = "X-Odd: a\nContent-Disposition: x; filename*=utf-16''%00%d8a%00" + "a" * 100
+    found = read("a.eml", mail_with(f"Content-Type: message/rfc822\n\n{inner}"))
+    [attachment] = found.attachments
+    assert (attachment.name, attachment.media_type) == ("mail.eml", "message/rfc822")
+    assert attachment.content.startswith(inner.encode())
 
 
 def test_a_long_name_of_an_attachment_keeps_its_ending(read: Read) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from email import message_from_binary_file
 from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from pathlib import Path
+from typing import Any
 
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
@@ -30,8 +32,17 @@ class Bounded(EmailPolicy):
         is_shown = name.title() in (*HEADERS, "Subject")
         return name, value[: LONGEST_HEADER if is_shown else LONGEST_OTHER]
 
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """A header that breaks its parser is read up to its parameters, or not at all."""
+        for text in (value, value.partition(";")[0]):
+            # Headers of spam are made to break who reads them.
+            with suppress(Exception):
+                return super().header_fetch_parse(name, text)
+        return super().header_fetch_parse(name, "")
 
-POLICY = Bounded()
+
+# What was read is written as it was: headers that are folded anew would be parsed again.
+POLICY = Bounded(refold_source="none")
 
 
 def read(path: Path, name: str, limits: Limits) -> Extracted:
@@ -65,7 +76,6 @@ def header(message: EmailMessage, name: str) -> str:
         if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in said):
             said = "".join(decoded(message, name))
         return " ".join(said.split())
-    # Headers of spam are made to break who reads them.
     except Exception:
         return ""
 
@@ -137,7 +147,8 @@ def attachments(message: EmailMessage) -> Iterator[MIMEPart]:
         is_mail = part.get_content_type() == "message/rfc822"
         # A picture that is shown within the text is part of its looks.
         is_shown = part.get_content_maintype() == "image" and part["Content-ID"] is not None
-        if part is not body and not is_shown and (is_mail or part.get_filename()):
+        is_attached = is_mail or part.is_attachment() or part.get_filename()
+        if part is not body and not is_shown and is_attached:
             yield part
 
 
@@ -150,7 +161,8 @@ def leaves(part: MIMEPart) -> Iterator[MIMEPart]:
 
 
 def name_of(part: MIMEPart) -> str:
-    return shown_name(" ".join((part.get_filename() or "mail.eml").split()))
+    is_mail = part.get_content_type() == "message/rfc822"
+    return shown_name(" ".join((part.get_filename() or ("mail.eml" if is_mail else "")).split()))
 
 
 def attachment(part: MIMEPart, name: str) -> Attachment:
