@@ -121,6 +121,18 @@ def test_as_many_attachments_come_as_are_allowed(read: Read) -> None:
     found = read("a.eml", message.as_bytes(), attachments=2)
     assert [each.name for each in found.attachments] == ["0.txt", "1.txt"]
     assert "4.txt (not read: only 2 of a mail are)" in found.sections[0].text
+    assert "more parts" not in found.sections[0].text
+
+
+def test_attachments_without_end_are_counted(read: Read) -> None:
+    part = "Content-Disposition: attachment; filename={}.txt\n\nWeirs"
+    parts = "\n--x\n".join(part.format(number) for number in range(1_500))
+    start = "Content-Type: multipart/mixed; boundary=x\n\n--x\n\nSee below.\n--x\n"
+    text = read("a.eml", f"{start}{parts}\n--x--\n", attachments=2).sections[0].text
+    assert text.startswith("See below.\n\nAttachments: 0.txt, 1.txt, 2.txt (not read: only 2 ")
+    assert text.endswith(
+        "11.txt (not read: only 2 of a mail are), and 1,488 more parts of the mail"
+    )
 
 
 def test_an_email_of_html_alone_is_read_as_a_page(read: Read) -> None:

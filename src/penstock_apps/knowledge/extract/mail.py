@@ -8,6 +8,8 @@ from email import message_from_binary_file
 from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ HEADERS = ("From", "To", "Cc", "Date")
 LONGEST_HEADER = 4_000
 # Those that only say how a part is written are read several times.
 LONGEST_OTHER = 1_000
+# Attachments beyond those that are read which the text still names.
+NAMED = 10
 
 
 class Bounded(EmailPolicy):
@@ -33,12 +37,18 @@ class Bounded(EmailPolicy):
         return name, value[: LONGEST_HEADER if is_shown else LONGEST_OTHER]
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        """A header that breaks its parser is read up to its parameters, or not at all."""
-        for text in (value, value.partition(";")[0]):
-            # Headers of spam are made to break who reads them.
-            with suppress(Exception):
-                return super().header_fetch_parse(name, text)
-        return super().header_fetch_parse(name, "")
+        return parsed(name, value)
+
+
+# Each look at a header parses it, and those of many parts are the same.
+@lru_cache(maxsize=100)
+def parsed(name: str, value: str) -> Any:
+    """A header; one that breaks its parser is read up to its parameters, or not at all."""
+    for text in (value, value.partition(";")[0]):
+        # Headers of spam are made to break who reads them.
+        with suppress(Exception):
+            return EmailPolicy().header_fetch_parse(name, text)
+    return EmailPolicy().header_fetch_parse(name, "")
 
 
 # What was read is written as it was: headers that are folded anew would be parsed again.
@@ -49,10 +59,11 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     with path.open("rb") as file:
         message = message_from_binary_file(file, policy=POLICY)
     assert isinstance(message, EmailMessage)
-    headers = {name: said for name in HEADERS if (said := header(message, name))}
-    subject = header(message, "Subject")
-    words = body(message)
-    names, attachments = attached(message, limits)
+    main = message.get_body(preferencelist=("plain", "html"))
+    headers = {name: said for name in HEADERS if (said := header(message, name, main))}
+    subject = header(message, "Subject", main)
+    words = body(main)
+    names, attachments = attached(message, main, limits)
     text = "\n\n".join(
         filter(
             None,
@@ -70,20 +81,20 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     )
 
 
-def header(message: EmailMessage, name: str) -> str:
+def header(message: EmailMessage, name: str, main: MIMEPart | None) -> str:
     try:
         said = str(message.get(name, ""))
         if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in said):
-            said = "".join(decoded(message, name))
+            said = "".join(decoded(message, name, main))
         return " ".join(said.split())
     except Exception:
         return ""
 
 
-def decoded(message: EmailMessage, name: str) -> Iterator[str]:
+def decoded(message: EmailMessage, name: str, main: MIMEPart | None) -> Iterator[str]:
     """A header in bytes beyond ASCII, or in an encoding that holds more than it is declared to."""
     raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
-    data, charset = main(message) if not raw.isascii() else (b"", None)
+    data, charset = content(main) if main is not None and not raw.isascii() else (b"", None)
     text = alike(raw.encode("utf-8", "surrogateescape"), data, charset)
     for part, encoding in decode_header(text):
         if isinstance(part, str):
@@ -101,8 +112,7 @@ def alike(header: bytes, body: bytes, charset: str | None) -> str:
     return decode(line) if "\ufffd" in text else text
 
 
-def body(message: EmailMessage) -> str:
-    part = message.get_body(preferencelist=("plain", "html"))
+def body(part: MIMEPart | None) -> str:
     if part is None:
         return ""
     data, charset = content(part)
@@ -114,46 +124,45 @@ def body(message: EmailMessage) -> str:
     return decode(data, charset).strip()
 
 
-def main(message: EmailMessage) -> tuple[bytes, str | None]:
-    part = message.get_body(preferencelist=("plain", "html"))
-    return (b"", None) if part is None else content(part)
-
-
 def content(part: MIMEPart) -> tuple[bytes, str | None]:
     """The bytes of a part, and the encoding that it declares."""
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b"", part.get_content_charset()
 
 
-def attached(message: EmailMessage, limits: Limits) -> tuple[str, tuple[Attachment, ...]]:
-    """A line that names all attachments, with why some are not read; and those that are."""
-    names: list[str] = []
-    found: list[Attachment] = []
-    for number, part in enumerate(attachments(message)):
-        name = name_of(part)
-        if number >= limits.attachments:
-            names.append(f"{name} (not read: only {limits.attachments} of a mail are)")
-        elif limits.nested == 0:
-            names.append(f"{name} (not read: its mail is nested too deep in other mails)")
-        else:
-            names.append(name)
-            found.append(attachment(part, name))
-    return ("Attachments: " + ", ".join(names) if names else ""), tuple(found)
+def attached(
+    message: EmailMessage, main: MIMEPart | None, limits: Limits
+) -> tuple[str, tuple[Attachment, ...]]:
+    """A line that names the attachments, with why some are not read; and those that are."""
+    parts = leaves(message)
+    some = [*islice(attachments(parts, main), limits.attachments + NAMED)]
+    names = [name_of(part) for part in some]
+    read = 0 if limits.nested == 0 else limits.attachments
+    why = (
+        "its mail is nested too deep in other mails"
+        if limits.nested == 0
+        else f"only {limits.attachments} of a mail are"
+    )
+    told = names[:read] + [f"{name} (not read: {why})" for name in names[read:]]
+    # The rest is only counted: to look at each part takes as long as to read it.
+    if rest := sum(part is not main for part in parts):
+        told.append(f"and {rest:,} more parts of the mail")
+    found = tuple(attachment(part, name) for part, name in zip(some[:read], names, strict=False))
+    return ("Attachments: " + ", ".join(told) if told else ""), found
 
 
-def attachments(message: EmailMessage) -> Iterator[MIMEPart]:
-    body = message.get_body(preferencelist=("plain", "html"))
-    for part in leaves(message):
+def attachments(parts: Iterator[MIMEPart], main: MIMEPart | None) -> Iterator[MIMEPart]:
+    for part in parts:
         is_mail = part.get_content_type() == "message/rfc822"
         # A picture that is shown within the text is part of its looks.
         is_shown = part.get_content_maintype() == "image" and part["Content-ID"] is not None
         is_attached = is_mail or part.is_attachment() or part.get_filename()
-        if part is not body and not is_shown and is_attached:
+        if part is not main and not is_shown and is_attached:
             yield part
 
 
 def leaves(part: MIMEPart) -> Iterator[MIMEPart]:
-    if part.get_content_maintype() == "multipart":
+    if part.is_multipart() and part.get_content_maintype() == "multipart":
         for inner in part.iter_parts():
             yield from leaves(inner)
     else:
