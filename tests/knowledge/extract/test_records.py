@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from email.message import EmailMessage
 
 import pytest
@@ -122,6 +123,28 @@ def test_as_many_attachments_come_as_are_allowed(read: Read) -> None:
     assert [each.name for each in found.attachments] == ["0.txt", "1.txt"]
     assert "4.txt (not read: only 2 of a mail are)" in found.sections[0].text
     assert "more parts" not in found.sections[0].text
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        ("Subject: Frost", "Drain \x00the pump."),
+        ("Subject: Fr\x00ost\nFrom: a\x00@b", "Drain the pump."),
+        ("Subject: Frost\nContent-Type: text/html", "<p>Drain \x00the pump.</p>"),
+    ],
+)
+def test_a_mail_is_read_without_its_nuls(read: Read, headers: str, text: str) -> None:
+    found = read("a.eml", f"{headers}\n\n{text}\n")
+    assert found.title == "Frost"
+    assert found.sections[0].text.endswith("Drain the pump.")
+    assert "\ufffd" not in found.sections[0].text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_the_text_of_a_mail_in_utf_16_is_read(read: Read, encoding: str) -> None:
+    head = f"Content-Type: text/plain; charset={encoding}\nContent-Transfer-Encoding: base64"
+    body = b64encode("Drain the pump.".encode(encoding)).decode()
+    assert read("a.eml", f"{head}\n\n{body}\n").sections[0].text == "Drain the pump."
 
 
 def test_attachments_without_end_are_counted(read: Read) -> None:

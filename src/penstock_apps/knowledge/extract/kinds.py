@@ -92,6 +92,8 @@ NO_PROSE = frozenset({"css", "lock", "map", "svg"})
 HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.I | re.S
 )
+# The first line of a mail, maybe one of a mailbox.
+HEADER = re.compile(rb"\s*(?:From |[!-9;-~]+:)")
 
 
 def sniff(path: Path, name: str, media_type: str | None = None) -> str | None:
@@ -144,9 +146,8 @@ def by_name(head: bytes, suffix: str, named: str | None, media_type: str | None)
         return "html"
     if named and named not in TEXTS:
         return named
-    if binary(head):
-        return None
-    if named:
-        return named
-    said = (media_type or "").partition(";")[0].strip().lower()
-    return MEDIA_TYPES.get(said, "text")
+    said = MEDIA_TYPES.get((media_type or "").partition(";")[0].strip().lower(), "text")
+    kind = named or said
+    # Real mails have a NUL here and there.
+    is_mail = kind == "email" and HEADER.match(head)
+    return None if binary(head.replace(b"\x00", b"") if is_mail else head) else kind

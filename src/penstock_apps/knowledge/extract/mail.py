@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from penstock_apps.knowledge.extract.encoding import declared_in, decode
+from penstock_apps.knowledge.extract.encoding import declared_in, decode, marked
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.shown import shown_name
@@ -24,6 +24,8 @@ HEADERS = ("From", "To", "Cc", "Date")
 LONGEST_HEADER = 4_000
 # Those that only say how a part is written are read several times.
 LONGEST_OTHER = 1_000
+# Encodings in which most texts have NULs.
+WIDE = ("utf-16", "utf-32", "utf16", "utf32")
 # Attachments beyond those that are read which the text still names.
 NAMED = 10
 
@@ -62,22 +64,22 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
     main = message.get_body(preferencelist=("plain", "html"))
     headers = {name: said for name in HEADERS if (said := header(message, name, main))}
     subject = header(message, "Subject", main)
-    words = body(main)
+    text = body(main)
     names, attachments = attached(message, main, limits)
-    text = "\n\n".join(
+    whole = "\n\n".join(
         filter(
             None,
             [
                 f"# {subject}" if subject else "",
                 "\n".join(f"{name}: {said}" for name, said in headers.items()),
-                words,
+                text,
                 names,
             ],
         )
     )
     metadata = {name.lower(): said for name, said in headers.items()}
     return Extracted(
-        (Section(text),), kind="email", title=subject, metadata=metadata, attachments=attachments
+        (Section(whole),), kind="email", title=subject, metadata=metadata, attachments=attachments
     )
 
 
@@ -94,7 +96,7 @@ def header(message: EmailMessage, name: str, main: MIMEPart | None) -> str:
 def decoded(message: EmailMessage, name: str, main: MIMEPart | None) -> Iterator[str]:
     """A header in bytes beyond ASCII, or in an encoding that holds more than it is declared to."""
     raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
-    data, charset = content(main) if main is not None and not raw.isascii() else (b"", None)
+    data, charset = words(main) if main is not None and not raw.isascii() else (b"", None)
     text = alike(raw.encode("utf-8", "surrogateescape"), data, charset)
     for part, encoding in decode_header(text):
         if isinstance(part, str):
@@ -115,13 +117,20 @@ def alike(header: bytes, body: bytes, charset: str | None) -> str:
 def body(part: MIMEPart | None) -> str:
     if part is None:
         return ""
-    data, charset = content(part)
+    data, charset = words(part)
     if part.get_content_type() == "text/html":
         # Its libraries are loaded for the few that need them.
         from penstock_apps.knowledge.extract.html import page
 
         return page(decode(data, charset, declared_in(data)))[0]
     return decode(data, charset).strip()
+
+
+def words(part: MIMEPart) -> tuple[bytes, str | None]:
+    """The bytes of a text and its encoding, without stray NULs: they would look like UTF-16."""
+    data, charset = content(part)
+    is_wide = marked(data) or (charset or "").startswith(WIDE)
+    return data if is_wide else data.replace(b"\x00", b""), charset
 
 
 def content(part: MIMEPart) -> tuple[bytes, str | None]:
