@@ -221,9 +221,9 @@ def without_mark(data: bytes) -> str | None:
     if b"\x00" not in sample:
         return None
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if odd > len(sample) * 0.3 and even < len(sample) * 0.05:
+    if odd > len(sample) * 0.3 and even < len(sample) * 0.05 and shown(sample, "utf-16-le"):
         return "utf-16-le"
-    if even > len(sample) * 0.3 and odd < len(sample) * 0.05:
+    if even > len(sample) * 0.3 and odd < len(sample) * 0.05 and shown(sample, "utf-16-be"):
         return "utf-16-be"
     if odd and not even and spaced(sample, "utf-16-le"):
         return "utf-16-le"
@@ -232,9 +232,19 @@ def without_mark(data: bytes) -> str | None:
     return None
 
 
+def shown(sample: bytes, encoding: str) -> bool:
+    """Whether most of this is for people to read, and no control characters."""
+    text = characters(sample, encoding)
+    return sum(each >= " " or each.isspace() for each in text) >= len(text) * 0.9
+
+
+def characters(sample: bytes, encoding: str) -> str:
+    return sample[: len(sample) // 2 * 2].decode(encoding, "replace")
+
+
 def spaced(sample: bytes, encoding: str) -> bool:
     """Whether this reads as words with spaces between them."""
-    text = sample[: len(sample) // 2 * 2].decode(encoding, "replace")
+    text = characters(sample, encoding)
     letters = sum(character.isalnum() for character in text)
     spaces = sum(character in SPACES for character in text)
     printable = all(character.isprintable() or character in SPACES for character in text[:-1])
@@ -243,6 +253,10 @@ def spaced(sample: bytes, encoding: str) -> bool:
 
 def binary(data: bytes) -> bool:
     """Whether these bytes are no text in any encoding that is read here."""
-    if marked(data) or without_mark(data):
+    if encoding := marked(data):
+        return not shown(data, encoding)
+    if without_mark(data):
         return False
-    return b"\x00" in data or len(data) - len(data.translate(None, CONTROLS)) > len(data) * 0.02
+    controls = len(data) - len(data.translate(None, CONTROLS))
+    only_escapes = b"\x1b" in data and not data.replace(b"\x1b", b"").strip()
+    return b"\x00" in data or only_escapes or controls > len(data) * 0.02
