@@ -24,9 +24,20 @@ def test_an_empty_file_is_said_to_be_empty(read: Read) -> None:
     assert refused.value.reason == "empty"
 
 
-def test_a_file_of_blanks_has_no_text_and_is_not_taken_for_a_scan(read: Read) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.json", "a.html", "a.eml", "a", "a.pdf"])
+@pytest.mark.parametrize("text", [" \n\t\r\n", "\u3000" * 70_000, ""])
+def test_a_file_of_white_space_is_skipped_as_an_empty_one(
+    read: Read, name: str, encoding: str, text: str
+) -> None:
+    with pytest.raises(Skipped, match=r"is empty|nothing but white space") as refused:
+        read(name, text.encode(encoding))
+    assert refused.value.reason == "empty"
+
+
+def test_a_page_without_words_has_no_text_and_is_not_taken_for_a_scan(read: Read) -> None:
     with pytest.raises(Unreadable, match="If it should hold some, save it anew") as refused:
-        read("a.txt", " \n\t\n")
+        read("a.html", "<p></p>")
     assert refused.value.reason == "no_text"
     assert "scan" not in str(refused.value)
 

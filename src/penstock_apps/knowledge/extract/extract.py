@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import ocr
+from penstock_apps.knowledge.extract.encoding import marked
 from penstock_apps.knowledge.extract.kinds import named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tidy import tidied
@@ -44,6 +45,7 @@ READERS = {
 }
 
 
+BLOCK = 64 * 1024
 # Kinds whose sender may declare an encoding.
 DECLARABLE = frozenset({"code", "csv", "gzip", "html", "markdown", "text"})
 
@@ -59,6 +61,8 @@ def extract(
     size = path.stat().st_size
     if size == 0:
         raise Skipped("empty", "The file is empty. There is nothing in it to read.")
+    if is_blank(path):
+        raise Skipped("empty", "The file holds nothing but white space.")
     if size > limits.bytes:
         raise Unreadable(
             "too_large",
@@ -69,6 +73,13 @@ def extract(
     if kind is None or kind not in READERS:
         raise unread(name)
     return whole(attempt(reader(kind, charset(media_type)), path, name, limits), limits)
+
+
+def is_blank(path: Path) -> bool:
+    with path.open("rb") as file:
+        encoding = marked(file.read(4)) or "utf-8"
+    with path.open(encoding=encoding, errors="replace") as file:
+        return all(block.isspace() for block in iter(partial(file.read, BLOCK), ""))
 
 
 def unread(name: str) -> Unreadable:
