@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.encoding import decode
 from penstock_apps.knowledge.extract.extract import too_much_text
 from penstock_apps.knowledge.extract.kinds import SUFFIXES
@@ -19,10 +20,10 @@ DEEPEST = 100
 def read(path: Path, name: str, limits: Limits) -> Extracted:
     text = decode(path.read_bytes())
     kind = SUFFIXES.get(Path(name).suffix.lower().removeprefix("."), "json")
-    if kind == "jsonl":
-        values = [json.loads(line) for line in text.splitlines() if line.strip()]
-    else:
-        values = parsed(text)
+    try:
+        values = by_line(text) if kind == "jsonl" else parsed(text)
+    except RecursionError:
+        raise too_deep() from None
     return Extracted((Section("\n\n".join(records(values, limits))),), kind=kind)
 
 
@@ -44,13 +45,17 @@ def parsed(text: str) -> list[Any]:
         value = json.loads(text)
     except json.JSONDecodeError:
         # Many files called .json have a value a line.
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return by_line(text)
     return value if isinstance(value, list) else [value]
+
+
+def by_line(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
     if depth > DEEPEST:
-        raise ValueError("too deep")
+        raise too_deep()
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from lines(inner, f"{name}.{key}" if name else str(key), depth + 1)
@@ -66,3 +71,11 @@ def lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
 
 def said(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def too_deep() -> Unreadable:
+    return Unreadable(
+        "broken",
+        f"The file's values stand more than {DEEPEST} deep in each other. Save them flatter and "
+        "send that.",
+    )

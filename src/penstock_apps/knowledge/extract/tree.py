@@ -10,6 +10,8 @@ from contextlib import closing
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers.expat import ParserCreate, XMLParserType
 
+from penstock_apps.knowledge.errors import Unreadable
+
 DEEPEST = 256
 
 Blocks = Generator[bytes, None, None]
@@ -41,7 +43,7 @@ class Trees:
             self.builder = TreeBuilder()
         self.depth += 1
         if self.depth > DEEPEST:
-            raise ValueError("too deep")
+            raise too_deep()
         self.builder.start(name, {bare(key): value for key, value in attributes.items()})
 
     def end(self, name: str) -> None:
@@ -61,6 +63,14 @@ class Trees:
 def bare(name: str) -> str:
     _, found, local = name.rpartition(" ")
     return f":{local}" if found else local
+
+
+def too_deep() -> Unreadable:
+    return Unreadable(
+        "broken",
+        "The file's tables or other parts stand too deep in each other. Take the innermost out of "
+        "the others, or save the text of the file and send that.",
+    )
 
 
 def refused(*_: object) -> None:
