@@ -136,6 +136,12 @@ HARD: dict[str, tuple[str, Make]] = {
     "a page of <!-- in attributes": ("a.html", lambda n: "<p title='<!--'>x" * (n // 17)),
     "a page of <a": ("a.html", lambda n: "<p>x</p>" + "<a" * (n // 2)),
     "a page of choices": ("a.html", lambda n: "<p>x<select>" + "<option>x" * (n // 9)),
+    "a page of deep lists": ("a.html", lambda n: "<p>x" + "<ul><li>" * 400 + "<li>x" * (n // 5)),
+    "a page of lists": ("a.html", lambda n: "<p>x" + "<ul><li>x</ul>" * (n // 14)),
+    "a page of deep quotes": (
+        "a.html",
+        lambda n: "<p>x" + "<blockquote>" * 400 + "<blockquote>x</blockquote>" * (n // 26),
+    ),
     "a page of open cells": ("a.html", lambda n: "<table>" + "<tr><td>x<td><p>y" * (n // 17)),
     "a heading of hashes": ("a.html", lambda n: "<title>t</title><h2>x" + "#" * n + "a</h2>"),
     "front matter of blanks": ("a.md", lambda n: "---\na: b" + "  \t " * (n // 4) + "x\n---\ny"),
@@ -180,6 +186,13 @@ HARD: dict[str, tuple[str, Make]] = {
     "parts": (
         "a.eml",
         lambda n: mail("Content-Type: multipart/mixed; boundary=a", "--a\n\nx\n" * (n // 7)),
+    ),
+    "attachments": (
+        "a.eml",
+        lambda n: mail(
+            "Content-Type: multipart/mixed; boundary=a",
+            "--a\nContent-Disposition: attachment; filename=b\n\nx\n" * (n // 55),
+        ),
     ),
     "paragraphs": ("a.docx", lambda n: word("<p><r><t>x</t></r></p>" * (n // 22))),
     "runs": ("a.docx", lambda n: word(f"<p>{'<r><t>x</t></r>' * (n // 15)}</p>")),

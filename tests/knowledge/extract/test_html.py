@@ -140,3 +140,26 @@ def test_lines_of_code_are_kept_whatever_comments_and_attributes_say(read: Read)
     page = f"<!-- <pre> --><p title='<!--'>one\ntwo</p>{code}<p title='<pre'>three\nfour</p>{code}"
     assert text(read, page).count("a\n  b") == 2
     assert "one two" in text(read, page)
+
+
+@pytest.mark.parametrize("around", ["<ul><li>", "<ol><li>", "<blockquote>", "<ul><li><blockquote>"])
+def test_lists_and_quotes_within_each_other_are_indented_within_bounds(
+    read: Read, around: str
+) -> None:
+    page = f"<p>start</p>{around * 400}" + "<li>x" * 1_000
+    text = read("a.html", page).sections[0].text
+    assert text.count("x") == 1_000
+    assert len(text) < 60 * 1_000
+
+
+def test_items_of_a_list_too_deep_stand_in_the_one_around_it(read: Read) -> None:
+    page = "".join(f"<ul><li>{depth}" for depth in range(12)) + "<li>last" + "</ul>" * 12
+    lines = read("a.html", f"<p>start</p>{page}").sections[0].text.split("\n")
+    items = [line.strip() for line in lines if line.strip()][1:]
+    assert items == [*(f"- {depth}" for depth in range(12)), "- last"]
+    assert max(len(line) - len(line.lstrip()) for line in lines) == 2 * 7
+
+
+def test_words_of_quotes_too_deep_stay_apart(read: Read) -> None:
+    page = "<blockquote>" * 12 + "a</blockquote><blockquote>b"
+    assert "a b" in read("a.html", f"<p>start</p>{page}").sections[0].text

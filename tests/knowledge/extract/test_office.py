@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from io import BytesIO
+from xml.etree.ElementTree import fromstring
 from zipfile import ZipFile
 
 import pytest
 
 from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract import odf
 from penstock_apps.knowledge.extract.archive import Archive
 from penstock_apps.knowledge.extract.tree import Blocks
 from tests.knowledge.extract.conftest import FILES, Read
@@ -243,3 +245,8 @@ def test_links_between_parts_without_end_are_refused(read: Read) -> None:
     with pytest.raises(Unreadable, match="more than 5,000 links") as refused:
         read("a.pptx", slides_with_shared_parts(10, 1000), references=5_000)
     assert refused.value.reason == "too_large"
+
+
+def test_items_of_lists_are_indented_within_bounds() -> None:
+    lists = "<list><list-item>" * 100 + "<p>x</p>" + "</list-item></list>" * 100
+    assert [*odf.blocks_of(fromstring(f"<d>{lists}</d>"))] == ["  " * 8 + "- x"]

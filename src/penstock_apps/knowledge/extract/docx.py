@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 
 from penstock_apps.knowledge.extract.archive import Archive, properties
 from penstock_apps.knowledge.extract.chart import charts
+from penstock_apps.knowledge.extract.items import item
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
 from penstock_apps.knowledge.extract.tree import outermost
@@ -102,7 +103,7 @@ def styled(text: str, element: Element, levels: dict[str, int]) -> str:
         return f"\n{'#' * min(level, DEEPEST)} {' '.join(text.split())}\n"
     if element.find("pPr/numPr") is not None or style.startswith("List"):
         depth = value(element.find("pPr/numPr/ilvl")) or "0"
-        return f"{'  ' * min(int(depth), 8)}- {text}"
+        return item(text, int(depth))
     return f"\n{text}\n"
 
 

@@ -11,6 +11,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.extract import markup
 from penstock_apps.knowledge.extract.encoding import declared_in, decode
+from penstock_apps.knowledge.extract.items import DEEPEST
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -30,6 +31,10 @@ MAIN = "main, [role=main]"
 # "Note" above a box heads that box, not all that follows it.
 BOXES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
 BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
+
+# Lists and quotes, whose lines are indented; those that are deeper than this are no deeper.
+INDENTING_TAGS = frozenset({"ul", "ol", "blockquote"})
+INDENTING = ", ".join(sorted(INDENTING_TAGS))
 
 HEADING = re.compile(r"^(#{2,6}) +(\S.*)$", re.MULTILINE)
 MARKS = re.compile(r"[\\*`]")
@@ -132,8 +137,32 @@ def markdown(part: LexborHTMLParser | LexborNode) -> str:
         for cell in part.css(f"[{span}]"):
             if not SPAN.fullmatch(cell.attributes.get(span) or ""):
                 del cell.attrs[span]
+    for node in too_deep(part):
+        # Else its first and last word would be one with those around it.
+        node.insert_before(" ")
+        node.insert_after(" ")
+        node.unwrap()
     # Where a paragraph's lines end in the source means nothing; it would only change its hash.
     return convert("".join(unwrapped(part.html or "")), OPTIONS).content or ""
+
+
+def too_deep(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
+    """The lists and quotes that stand in too many others: each indents all lines within it."""
+    found = []
+    depths: dict[int, int] = {}
+    for node in part.css(INDENTING):
+        # Each element is climbed once, however many lists are within it.
+        climbed, above = [node], node.parent
+        while above is not None and above.mem_id not in depths:
+            climbed.append(above)
+            above = above.parent
+        depth = 0 if above is None else depths[above.mem_id]
+        for element in reversed(climbed):
+            depth += element.tag in INDENTING_TAGS
+            depths[element.mem_id] = depth
+        if depth > DEEPEST:
+            found.append(node)
+    return found
 
 
 def unwrapped(source: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from penstock_apps.knowledge.extract.archive import Archive, locked, told
+from penstock_apps.knowledge.extract.items import item
 from penstock_apps.knowledge.extract.kinds import MIMETYPES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.pptx import too_many
@@ -79,7 +80,7 @@ def blocks_of(parent: Element, depth: int = -1) -> Iterator[str]:
 
 def paragraph(element: Element, depth: int) -> Iterator[str]:
     if said := text(element):
-        yield f"{'  ' * depth}- {said}" if depth >= 0 else f"\n{said}\n"
+        yield item(said, depth) if depth >= 0 else f"\n{said}\n"
     for box in outermost(element, "text-box"):
         yield from blocks_of(box)
 
