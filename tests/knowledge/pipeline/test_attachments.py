@@ -68,7 +68,13 @@ async def test_attachments_are_documents_that_name_their_mail(
 
 
 async def test_an_attachment_that_is_not_read_says_why(scene: Scene, library: Library) -> None:
-    attached = {"a.exe": b"MZ\x00\x01", "plan.pdf": b"%PDF-1.4 broken", "empty.txt": b""}
+    attached = {
+        "a.exe": b"MZ\x00\x01",
+        "plan.pdf": b"%PDF-1.4 broken",
+        "empty.txt": b"",
+        "blank.txt": b"\xef\xbb\xbf \n",
+        "x.bin": b"\x00\x01\x02",
+    }
     receipt = await scene.bring(library, {"a.eml": mail(attached).as_bytes()})
     documents = await held(library, receipt.source)
     assert {path: (each.state, each.reason) for path, each in documents.items()} == {
@@ -76,6 +82,8 @@ async def test_an_attachment_that_is_not_read_says_why(scene: Scene, library: Li
         "a.eml/a.exe": ("skipped", "unsupported"),
         "a.eml/plan.pdf": ("failed", "broken"),
         "a.eml/empty.txt": ("skipped", "empty"),
+        "a.eml/blank.txt": ("skipped", "empty"),
+        "a.eml/x.bin": ("skipped", "unsupported"),
     }
 
 
@@ -87,13 +95,14 @@ async def test_names_that_cannot_be_stored_do_not_fail_their_mail(
         b"Content-Disposition: attachment; filename*=utf-8''nul%00x.txt",
         b"Content-Type: text/plain; charset*=utf-8''a%00b\n"
         b"Content-Disposition: attachment; filename=c.txt",
+        b"Content-Disposition: attachment; filename*=utf-16''%00%d8a%00",
     ]
     bodies = b"".join(b"--x\n%b\n\nWeirs hold water.\n" % part for part in parts)
     content = b"Content-Type: multipart/mixed; boundary=x\n\n%b--x--\n" % bodies
     receipt = await scene.bring(library, {"a.eml": content})
     documents = await held(library, receipt.source)
     states = {path: each.state for path, each in documents.items()}
-    paths = ["a.eml", "a.eml/ab.txt", "a.eml/nulx.txt", "a.eml/c.txt"]
+    paths = ["a.eml", "a.eml/ab.txt", "a.eml/nulx.txt", "a.eml/c.txt", "a.eml/unnamed"]
     assert states == dict.fromkeys(paths, "completed")
 
 
