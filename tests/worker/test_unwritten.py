@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -326,6 +327,38 @@ async def test_an_error_that_passes_is_told_if_it_lasts(
             assert (await app.get(job)).attempt == 1
         await until(lambda: not crew_of(worker).completer.is_refused, what="claims to go on")
     assert "lock timeout" in errors()[-1]
+
+
+@asynccontextmanager
+async def locked_history(connection: asyncpg.Connection) -> AsyncIterator[str]:
+    """Each settle fails with a lock timeout; gives back what is told."""
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE penstock.job_history IN SHARE MODE")
+        yield "lock timeout"
+
+
+async def test_each_unwritten_outcome_counts_once(
+    app: Penstock, slow: Slow, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is put off while others of its batch are still tried."""
+    monkeypatch.setattr(completer, "PASSING_TRIES", 1)
+    worker = worker_of(app, {"default": 40}, lease=600, unwritten_retry=600)
+    async with worker, database.connect() as other:
+        jobs = await slow.running(app, worker, *map(str, range(20)))
+        outcomes = crew_of(worker).completer
+        async with locked_history(other):
+            tries = asked(app, "settle")
+            slow.go_on.set()
+            await until(lambda: outcomes.unsettled, what="the first outcome")
+
+            def is_counted_once() -> bool:
+                unwritten = outcomes.jobs()
+                assert len(unwritten) == len(set(unwritten)) == outcomes.unsettled
+                return len(tries) > 100 and len(unwritten) == 20
+
+            await until(is_counted_once, what="many tries")
+        for job in jobs:
+            await app.wait(job, timeout=30)
 
 
 async def test_a_drain_ends_although_outcomes_cannot_be_written(

@@ -112,7 +112,9 @@ class Completer:
         self._waiting: list[Settlement] = []
         self._busy: list[Settlement] = []
         self._kept: list[Refused] = []
+        # The batch of the flush under way, and which of its rows are written, answered or put off.
         self._in_flight: list[Settlement] = []
+        self._landed: set[tuple[int, UUID]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._busy_timer: asyncio.TimerHandle | None = None
         self._kept_timer: asyncio.TimerHandle | None = None
@@ -142,7 +144,8 @@ class Completer:
 
     @property
     def unsettled(self) -> int:
-        return len(self._waiting) + len(self._busy) + len(self._kept) + len(self._in_flight)
+        in_flight = len(self._in_flight) - len(self._landed)
+        return len(self._waiting) + len(self._busy) + len(self._kept) + in_flight
 
     @property
     def is_refused(self) -> bool:
@@ -166,7 +169,8 @@ class Completer:
 
     def _all(self) -> list[Settlement]:
         kept = (one.settlement for one in self._kept)
-        return [*self._waiting, *self._busy, *kept, *self._in_flight]
+        in_flight = (one for one in self._in_flight if key(one) not in self._landed)
+        return [*self._waiting, *self._busy, *kept, *in_flight]
 
     def submit(self, settlement: Settlement) -> None:
         """Hand over an outcome; it is written as soon as the flush before it is done."""
@@ -242,6 +246,7 @@ class Completer:
         if begun := self.given_up():
             await self._store.lose_unwritten(self._pool, begun, self._why)
         self._waiting, self._busy, self._kept, self._in_flight = [], [], [], []
+        self._landed.clear()
 
     def given_up(self) -> list[Settlement]:
         """After the close: the outcomes of attempts that had begun, and that are not written."""
@@ -396,6 +401,8 @@ class Completer:
         written, self._written = self._written, set()
         refused = [one for one in refused if not (one.is_alone and await self._lose(one))]
         self._refusals |= {one.settlement.id: True for one in refused if one.is_alone}
+        self._in_flight = []
+        self._landed.clear()
 
         def needs_proof(one: Refused) -> bool:
             """Others are written: if it is refused once more now, it is refused alone."""
@@ -426,6 +433,7 @@ class Completer:
             logger.info("The job %d could not be taken back: %s", bad.id, why)
             return False
         if lost:
+            self._landed.add(key(bad))
             self._is_over_for([bad])
             logger.error("The outcome of job %d is refused, it counts as lost: %s", bad.id, error)
         return bool(lost)
@@ -544,14 +552,19 @@ class Completer:
         answers = {(job, token): answer for job, token, answer in unsettled}
         settled = []
         for settlement in batch if answers else ():
-            answer = answers.get((settlement.id, settlement.token))
+            answer = answers.get(key(settlement))
             if answer is None:
                 settled.append(settlement)
             elif answer == "busy":
                 self._put_off(settlement, RowLocked())
             else:
+                self._landed.add(key(settlement))
                 self._is_over_for([settlement])
                 _pass_on(self._refused, settlement, answer)
+        if not answers and len(batch) == len(self._in_flight):
+            self._in_flight = []
+        else:
+            self._landed.update(map(key, settled if answers else batch))
         self._note_written(settled if answers else batch)
         _pass_on(self._settled, settled if answers else batch)
 
@@ -577,6 +590,7 @@ class Completer:
         if time.monotonic() - since >= self._tell_after:
             self._refused_rows.append(Refused(settlement, error, False))
             return
+        self._landed.add(key(settlement))
         self._busy.append(settlement)
         if self._busy_timer is None:
             loop = asyncio.get_running_loop()
@@ -587,6 +601,11 @@ class Completer:
         again, self._busy = self._busy, []
         for settlement in again:
             self.submit(settlement)
+
+
+def key(row: Settlement) -> tuple[int, UUID]:
+    """What tells an outcome from all others: one job may have several attempts."""
+    return row.id, row.token
 
 
 def _pass_on(call: Callable[..., None], *news: Any) -> None:
