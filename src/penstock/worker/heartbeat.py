@@ -34,7 +34,12 @@ LOOK_LATE = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Renews one lease until it is told to stop or the lease is lost."""
+    """Renews one lease until it is told to stop or the lease is lost.
+
+    It calls `renewed` after the first beat, and after one that followed a failed beat; `refused`
+    after a beat that the database will go on refusing; and `lapsed` with the error of the last
+    beat, if it failed.
+    """
 
     def __init__(
         self,
@@ -46,7 +51,9 @@ class Heartbeat(threading.Thread):
         told: dict[str, Any],
         info: Callable[[], dict[str, Any]],
         signalled: Callable[[Signals], None],
-        lapsed: Callable[[], None],
+        renewed: Callable[[], None],
+        refused: Callable[[Exception], None],
+        lapsed: Callable[[Exception | None], None],
         exiting: Callable[[], object],
     ) -> None:
         super().__init__(name="penstock heartbeat", daemon=True)
@@ -58,6 +65,8 @@ class Heartbeat(threading.Thread):
         self._told = told
         self._info = info
         self._signalled = signalled
+        self._on_renewed = renewed
+        self._on_refused = refused
         self._lapsed = lapsed
         self._exiting = exiting
         self._worker_loop = asyncio.get_running_loop()
@@ -69,6 +78,9 @@ class Heartbeat(threading.Thread):
         self._reported: str | None = None
         self._given_up = False
         self._failed_beats = 0
+        # Why the last beat failed.
+        self._failure: Exception | None = None
+        self._is_proven = False
         self._is_silent = False
         # When we asked, not when we heard: the database began to count in between.
         self._renewed = float("inf")
@@ -177,12 +189,11 @@ class Heartbeat(threading.Thread):
             while not self._stopping:
                 began = time.monotonic()
                 connection = await self._beat(connection)
-                if self._is_over(connection is not None):
+                if self._is_over():
                     return
-                pause = self._liveness.heartbeat if connection else LOOK
-                await self._rest(min(began + pause, self._deadline))
+                await self._rest(min(began + self._pause(), self._deadline))
                 if self._given_up:
-                    self._post(self._lapsed)
+                    self._post(lambda: self._lapsed(None))
                     return
         finally:
             if connection is not None:
@@ -206,12 +217,7 @@ class Heartbeat(threading.Thread):
                     None if info == self._told else info,
                 )
         except Exception as error:
-            if failures.is_lost(error):
-                self._note_silence(error, time.monotonic() - sent)
-            elif not failures.is_unavailable(error) and repr(error) != self._reported:
-                # Once per error, not once per try. What keeps all services waiting is said by them.
-                self._reported = repr(error)
-                logger.exception("The heartbeat failed and is tried again.")
+            self._note_failure(error, time.monotonic() - sent)
             if connection is not None:
                 connection.terminate()
             return None
@@ -224,6 +230,9 @@ class Heartbeat(threading.Thread):
             self._renewed = float("-inf")
             return connection
         self._renewed, self._told, self._reported = sent, info, None
+        if not self._is_proven:
+            self._is_proven = True
+            self._post(self._on_renewed)
         if signals:
             self._post(lambda: self._signalled(signals))
         return connection
@@ -238,7 +247,16 @@ class Heartbeat(threading.Thread):
         longest = min(self._liveness.heartbeat, self._liveness.lease / 4, self._deadline - now)
         return max(longest, self._margin / 2)
 
-    def _is_over(self, connected: bool) -> bool:
+    def _pause(self) -> float:
+        """How long after a beat the next is due; a database that answers is asked less often."""
+        if self._failure is None:
+            return self._liveness.heartbeat
+        if failures.is_unavailable(self._failure):
+            return LOOK
+        backoff = LOOK * 2.0 ** min(self._failed_beats, 16)
+        return max(LOOK, min(backoff, self._liveness.heartbeat))
+
+    def _is_over(self) -> bool:
         """Whether the lease is lost, or so near its end that it must be taken for lost."""
         if time.monotonic() < self._deadline:
             return False
@@ -247,14 +265,34 @@ class Heartbeat(threading.Thread):
         logger.warning(
             "Lease %d is lost (%s); its jobs are stopped here.",
             self._lease,
-            "it expired" if connected else "the database could not be reached in time",
+            self._why_lost(),
         )
-        self._post(self._lapsed)
+        failure = self._failure
+        self._post(lambda: self._lapsed(failure))
         return True
 
-    def _note_silence(self, error: BaseException, seconds: float) -> None:
-        """Say once that the database does not answer; one broken connection is no news yet."""
+    def _why_lost(self) -> str:
+        if self._failure is None:
+            return "it expired"
+        if failures.is_lost(self._failure):
+            return "the database could not be reached in time"
+        return f"its last heartbeat failed: {failures.cause(self._failure)}"
+
+    def _note_failure(self, error: Exception, seconds: float) -> None:
+        """Tell of a beat that failed: once per error, not once per try."""
+        self._failure, self._is_proven = error, False
         self._failed_beats += 1
+        if failures.is_lost(error):
+            self._note_silence(error, seconds)
+        elif failures.is_lasting(error):
+            self._post(lambda: self._on_refused(error))
+        elif not failures.is_unavailable(error) and repr(error) != self._reported:
+            # What keeps all services waiting is said by them.
+            self._reported = repr(error)
+            logger.exception("The heartbeat failed and is tried again.")
+
+    def _note_silence(self, error: Exception, seconds: float) -> None:
+        """Say once that the database does not answer; one broken connection is no news yet."""
         is_news = isinstance(error, TimeoutError) or self._failed_beats > 1
         if self._is_silent or not is_news:
             return
@@ -268,7 +306,7 @@ class Heartbeat(threading.Thread):
         )
 
     def _note_answer(self) -> None:
-        self._failed_beats = 0
+        self._failed_beats, self._failure = 0, None
         if self._is_silent:
             self._is_silent = False
             logger.warning("The database answers the heartbeat again.")

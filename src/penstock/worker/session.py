@@ -13,7 +13,7 @@ from penstock.config import Liveness
 from penstock.errors import StartTimeout
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Settlement, Store, close_idle, connect
+from penstock.store import Pool, Settlement, Store, close_idle, connect, failures
 from penstock.worker.heartbeat import Heartbeat, Signals
 from penstock.worker.room import is_full
 
@@ -51,6 +51,12 @@ class Session(Service):
         self._last_heartbeat: Heartbeat | None = None
         self._held = asyncio.Event()
         self._claims = asyncio.Lock()
+        # Cleared once a heartbeat was refused, or the lease lapsed because they failed: the next
+        # lease may end in the same way, so nothing is claimed until a heartbeat succeeds.
+        self._is_renewed = asyncio.Event()
+        self._is_renewed.set()
+        # Why the database refuses heartbeats.
+        self._refusal: Exception | None = None
         self.lease: int | None = None
         # Why the last try to take a lease failed.
         self.trouble: Exception | None = None
@@ -82,7 +88,9 @@ class Session(Service):
             told=info,
             info=self._info,
             signalled=lambda signals: self.on_signals(signals),
-            lapsed=lambda: self.lapse(lease),
+            renewed=lambda: self._note_renewal(lease),
+            refused=lambda error: self._note_refusal(lease, error),
+            lapsed=lambda failure: self._note_lapse(lease, failure),
             exiting=lambda: self.on_exit(),
         )
         try:
@@ -102,10 +110,17 @@ class Session(Service):
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[int]:
-        """The lease to claim with. A reconciliation and a claim exclude each other."""
-        await self._held.wait()
-        async with self._claims:
-            yield await self.held()
+        """The lease to claim with, once there is one that the database renews.
+
+        A reconciliation and a claim exclude each other.
+        """
+        while True:
+            await self._held.wait()
+            await self._is_renewed.wait()
+            async with self._claims:
+                if self.lease is not None and self._is_renewed.is_set():
+                    yield self.lease
+                    return
 
     @property
     def is_claiming(self) -> bool:
@@ -152,6 +167,41 @@ class Session(Service):
         self.on_lapse(gone)
         self.wake()
 
+    def _note_renewal(self, lease: int) -> None:
+        """A heartbeat succeeded: the lease will live."""
+        if lease != self.lease:
+            return
+        self._is_renewed.set()
+        if self._refusal is not None:
+            self._refusal = None
+            logger.warning("The database accepts heartbeats again; jobs are claimed again.")
+
+    def _note_refusal(self, lease: int, error: Exception) -> None:
+        """Stop claiming, and say once why: each job would be cut off when the lease ends."""
+        if lease != self.lease:
+            return
+        self._is_renewed.clear()
+        before, self._refusal = self._refusal, error
+        if before is None or failures.sqlstate(before) != failures.sqlstate(error):
+            logger.error(
+                "The database refuses the heartbeat of lease %d (%s): %s%s Mend what this names. "
+                "Until a heartbeat succeeds, this worker claims no jobs; those that run are "
+                "stopped when the lease ends.",
+                lease,
+                failures.sqlstate(error),
+                failures.with_hint(error),
+                self._where(error),
+            )
+
+    def _where(self, error: Exception) -> str:
+        function = failures.function_of_theirs(error, self._store.schema)
+        return "" if function is None else f" It was raised in your function {function}."
+
+    def _note_lapse(self, lease: int, failure: Exception | None) -> None:
+        if failure is not None and lease == self.lease:
+            self._is_renewed.clear()
+        self.lapse(lease)
+
     def beat_soon(self, lease: int) -> None:
         """There is a signal for a lease; fetch it if the lease is ours."""
         if lease == self.lease and self._heartbeat is not None:
@@ -162,6 +212,7 @@ class Session(Service):
         await self.stop()
         heartbeat, self._heartbeat = self._heartbeat, None
         lease, self.lease = self.lease, None
+        self._held.clear()
         released = 0
         self._last_heartbeat = heartbeat
         if heartbeat is not None:

@@ -1,0 +1,111 @@
+"""A database that refuses heartbeats: no job is claimed whose lease would not live."""
+
+import asyncio
+import logging
+
+import asyncpg
+import pytest
+
+from penstock import Context, Penstock
+from penstock.events import LeaseLapsed, LeaseTaken
+from tests.fixtures.until import until
+from tests.fixtures.worker import asked, crew_of, gathered, reaches, worker_of
+
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'leases are closed' USING ERRCODE = '{state}'; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON penstock.lease
+    FOR EACH ROW EXECUTE FUNCTION public.refuse();
+"""
+ACCEPT = "DROP FUNCTION public.refuse CASCADE"
+ALLOWED_TO = "penstock.heartbeat_v1 {} PUBLIC, CURRENT_USER"
+REVOKE = f"REVOKE EXECUTE ON FUNCTION {ALLOWED_TO.format('FROM')}"
+GRANT = f"GRANT EXECUTE ON FUNCTION {ALLOWED_TO.format('TO')}"
+
+LASTING, PASSING = "P0001", "40001"
+SAID = "The database refuses the heartbeat of lease"
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.getMessage().startswith(SAID)]
+
+
+@pytest.mark.parametrize(
+    ("harm", "mend", "state"),
+    [(REFUSE.format(state=LASTING), ACCEPT, LASTING), (REVOKE, GRANT, "42501")],
+    ids=["trigger", "right"],
+)
+async def test_a_worker_whose_heartbeat_is_refused_claims_nothing_until_one_succeeds(
+    app: Penstock,
+    connection: asyncpg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    harm: str,
+    mend: str,
+    state: str,
+) -> None:
+    """A job that runs goes on: it has until the end of its lease."""
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        await go_on.wait()
+        return ctx.attempt
+
+    @app.task
+    async def note(ctx: Context) -> int:
+        return ctx.attempt
+
+    worker = worker_of(app)
+    beats = asked(app, "heartbeat")
+    async with worker:
+        running = await app.enqueue(slow)
+        await reaches(app, running, "running")
+        lease = crew_of(worker).session.lease
+        await connection.execute(harm)
+        await until(lambda: said(caplog), what="the refusal to be told")
+        waiting = await app.enqueue(note)
+        await until(lambda: crew_of(worker).states["default"].marks, what="the job to be known")
+        beats_before = len(beats)
+        await until(lambda: len(beats) > beats_before + 1, what="two more beats")
+        assert (await app.get(waiting)).state == "ready"
+        assert (await app.get(running)).state == "running"
+
+        await connection.execute(mend)
+        assert await app.wait(waiting, timeout=30) == 1
+        go_on.set()
+        assert await app.wait(running, timeout=30) == 1
+        assert crew_of(worker).session.lease == lease
+    [record] = said(caplog)
+    assert record.levelno == logging.ERROR
+    assert f"({state})" in record.getMessage()
+    assert ("in your function public.refuse." in record.getMessage()) == (state == LASTING)
+    assert "accepts heartbeats again" in caplog.text
+
+
+@pytest.mark.parametrize("state", [LASTING, PASSING])
+async def test_a_lease_is_proven_by_a_heartbeat_after_one_that_could_not_be_renewed(
+    app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture, state: str
+) -> None:
+    """Whatever the error is: no job is cut off again and again until it fails as lost."""
+    lapsed, taken = gathered(app, LeaseLapsed), gathered(app, LeaseTaken)
+    go_on = asyncio.Event()
+
+    @app.task
+    async def slow(ctx: Context) -> int:
+        await go_on.wait()
+        return ctx.attempt
+
+    async with worker_of(app, lease=5.0):
+        job = await app.enqueue(slow)
+        await reaches(app, job, "running")
+        await connection.execute(REFUSE.format(state=state))
+        await until(lambda: len(taken) > 2, timeout=60, what="two leases to end")
+        # The second ran nothing, though the job was ready.
+        assert [event.running for event in lapsed[:2]] == [1, 0]
+        await connection.execute(ACCEPT)
+        go_on.set()
+        assert await app.wait(job, timeout=30) == 2
+    assert (await app.get(job)).losses == 0
+    assert "its last heartbeat failed: leases are closed" in caplog.text
+    assert "could not be reached" not in caplog.text
+    assert len(said(caplog)) == (1 if state == LASTING else 0)
