@@ -13,11 +13,11 @@ from penstock import Context, Request
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
 from penstock_apps.knowledge.pipeline.bringing import Stale
 from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
 from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
-from penstock_apps.knowledge.upload.shown import shown_name
 from penstock_apps.knowledge.workshop import Workshop
 
 LONGEST_NAME = 150
