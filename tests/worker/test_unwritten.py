@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -329,12 +329,66 @@ async def test_an_error_that_passes_is_told_if_it_lasts(
     assert "lock timeout" in errors()[-1]
 
 
+SLOW_SETTLE = """
+CREATE TABLE public.gate ();
+INSERT INTO public.gate DEFAULT VALUES;
+GRANT SELECT ON public.gate TO PUBLIC;
+CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    WHILE EXISTS (SELECT FROM public.gate) LOOP
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER wait BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW EXECUTE FUNCTION public.wait();
+"""
+
+
 @asynccontextmanager
 async def locked_history(connection: asyncpg.Connection) -> AsyncIterator[str]:
     """Each settle fails with a lock timeout; gives back what is told."""
     async with connection.transaction():
         await connection.execute("LOCK TABLE penstock.job_history IN SHARE MODE")
         yield "lock timeout"
+
+
+@asynccontextmanager
+async def settle_that_lasts(connection: asyncpg.Connection) -> AsyncIterator[str]:
+    await connection.execute(SLOW_SETTLE)
+    yield "still running"
+    await connection.execute("DELETE FROM public.gate")
+
+
+@pytest.mark.parametrize("held_up", [locked_history, settle_that_lasts])
+async def test_outcomes_that_wait_for_long_are_told_while_they_are_still_being_written(
+    app: Penstock,
+    slow: Slow,
+    database: Database,
+    connection: asyncpg.Connection,
+    errors: Callable[[], list[str]],
+    held_up: Callable[[asyncpg.Connection], AbstractAsyncContextManager[str]],
+) -> None:
+    """One line, also where many outcomes are tried in parts for long."""
+    names = [str(number) for number in range(20)]
+    worker = worker_of(app, {"default": 40}, lease=60, unwritten_retry=3)
+    async with worker, database.connect() as other:
+        completer = crew_of(worker).completer
+        jobs = await slow.running(app, worker, *names)
+        async with held_up(other) as why:
+            slow.go_on.set()
+            told = await until(lambda: unwritten(connection), what="the lease to say so")
+            assert why in told["message"]
+            assert (told["jobs"], told["is_claiming"]) == (20, False)
+            assert sorted(told["ids"]) == sorted(job.id for job in jobs)
+            assert completer.is_refused
+        for name, job in zip(names, jobs, strict=True):
+            assert await app.wait(job, timeout=60) == name
+            assert (await app.get(job)).attempt == 1
+        await until(lambda: is_over(connection), what="the lease to say that it is over")
+        assert await app.wait(await app.enqueue(slow.task, "later"), timeout=30) == "later"
+    [message] = errors()
+    assert why in message
 
 
 async def test_each_unwritten_outcome_counts_once(
@@ -359,6 +413,17 @@ async def test_each_unwritten_outcome_counts_once(
             await until(is_counted_once, what="many tries")
         for job in jobs:
             await app.wait(job, timeout=30)
+
+
+async def test_a_drain_ends_although_the_history_stays_locked(
+    app: Penstock, slow: Slow, database: Database
+) -> None:
+    slow.go_on.set()
+    await app.enqueue_many(slow.task.prepare(str(number)) for number in range(20))
+    async with database.connect() as other, locked_history(other):
+        async with asyncio.timeout(60):
+            tally = await worker_of(app, {"default": 40}, unwritten_retry=1, leave=5).drain()
+    assert (tally.completed, tally.unwritten) == (0, 20)
 
 
 async def test_a_drain_ends_although_outcomes_cannot_be_written(

@@ -33,6 +33,7 @@ from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Answer, Pool, Settlement, Store, failures
 from penstock.wording import counted
+from penstock.worker.overdue import Overdue, key
 
 logger = logging.getLogger("penstock.settle")
 
@@ -79,6 +80,13 @@ class RowLocked(Exception):
         super().__init__("a transaction that stays open has locked the job's row")
 
 
+class StillWriting(Exception):
+    """A settle takes long, and has not failed."""
+
+    def __init__(self) -> None:
+        super().__init__("the statement that writes them is still running")
+
+
 class Completer:
     """Outcomes on their way to the database."""
 
@@ -102,8 +110,9 @@ class Completer:
         self._health = health
         self._partitions_ahead = partitions_ahead
         self._retry_most = retry_most
-        # An error that may pass is logged at ERROR once it has lasted for this long.
+        # What keeps outcomes from being written is logged at ERROR once they have waited so long.
         self._tell_after = min(tell_after, retry_most)
+        self._overdue = Overdue(self._tell_after, self._all, self._tell_overdue)
         self._before = before
         self._settled = settled
         self._refused = refused
@@ -129,6 +138,9 @@ class Completer:
         self._since: dict[int, float] = {}
         self._refusals: dict[int, bool] = {}
         self._last_written: dict[str, float] = {}
+        # Why the last settle failed; and the last one of each row that was put off.
+        self._trouble: Exception | None = None
+        self._troubles: dict[int, Exception] = {}
         self._unwritten_since = 0.0
         # Which errors that may pass have been logged: their codes, and that the database is away.
         self._warned: set[str] = set()
@@ -184,6 +196,7 @@ class Completer:
     def _flush_soon(self) -> None:
         if self._flushing is None:
             self._empty.clear()
+            self._overdue.watch()
             self._flushing = asyncio.create_task(self._flush(), name="penstock settle")
 
     async def drained(self) -> None:
@@ -202,6 +215,7 @@ class Completer:
         except TimeoutError:
             pass
         self._closed = True
+        self._overdue.stop()
         for timer in (self._busy_timer, self._kept_timer):
             if timer is not None:
                 timer.cancel()
@@ -260,7 +274,6 @@ class Completer:
                 await self._before()
                 await self._settle(batch)
                 await self._end_of_flush()
-                self._in_flight = []
                 self._flushed()
         finally:
             self._flushing = None
@@ -269,7 +282,7 @@ class Completer:
 
     async def _settle(self, batch: list[Settlement]) -> None:
         """Settle a batch, whatever it takes: wait for the database, halve around a bad row."""
-        backoff, tries, began = BACKOFF_FIRST, 0, time.monotonic()
+        backoff, tries = BACKOFF_FIRST, 0
         while True:
             if self._is_in_vain(batch):
                 self._untried += batch
@@ -279,19 +292,19 @@ class Completer:
                 unsettled = await self._store.settle(self._pool, batch) if batch else []
             except Exception as error:
                 failures.raise_if_cancelled(error)
+                self._trouble = error
                 tries += 1
                 trouble = await self._heeded(error)
-                if not self._may_wait(trouble, tries):
+                if not _may_wait(trouble, tries):
                     await self._halve(batch, trouble)
                     return
                 is_unavailable = failures.is_unavailable(error)
-                if is_unavailable and time.monotonic() - began >= self._tell_after:
-                    self._say_unavailable(batch, error, began)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, BACKOFF_LAST)
                 continue
             self._health.back("settle")
             self._is_outage_told = False
+            self._trouble = None
             self._tell(batch, unsettled)
             return
 
@@ -326,14 +339,6 @@ class Completer:
         if code not in self._warned:
             self._warned.add(code)
             logger.warning("Outcomes cannot be written yet: %s; trying again.", cause)
-
-    @staticmethod
-    def _may_wait(trouble: Exception, tries: int) -> bool:
-        """Whether to try the same batch again."""
-        if failures.is_unavailable(trouble) and not failures.is_out_of_memory(trouble):
-            return True
-        may_pass = failures.is_passing(trouble) or failures.is_partition_missing(trouble)
-        return may_pass and tries < PASSING_TRIES
 
     async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
         """What is left to write: not those that their handler's own transaction has completed."""
@@ -480,24 +485,64 @@ class Completer:
         last = self._last_written.get(_state(one.settlement), 0.0)
         return not isinstance(one.error, RowLocked) and last <= self._since[job]
 
-    def _say_unavailable(self, batch: list[Settlement], error: Exception, began: float) -> None:
-        """The database is away for long, or refuses what others can write, as with a full disk."""
-        if failures.is_lost(error):
-            if not self._is_outage_told:
-                self._is_outage_told = True
-                logger.error(
-                    "The outcomes of %s have not been written for %.0f s: %s. This worker keeps "
-                    "them and tries again.",
-                    counted(len(batch), "job"),
-                    time.monotonic() - began,
-                    failures.cause(error),
-                )
+    def _tell_overdue(self) -> None:
+        """Some outcomes have waited for long, and are not kept."""
+        # What is kept has been judged when it was refused.
+        rows = [one for one in self._all() if one.id not in self._refusals]
+        late = self._overdue.among(rows)
+        if not late:
             return
-        for one in batch:
-            self._since.setdefault(one.id, began)
-        self._say(batch, error, False)
+        oldest = max(late, key=self._overdue.age)
+        error = self._troubles.get(oldest.id) or self._trouble or StillWriting()
+        if failures.is_lost(error):
+            self._tell_outage(self.unsettled, error, self._overdue.age(oldest))
+            return
+        now = time.monotonic()
+        for one in late:
+            self._since.setdefault(one.id, now - self._overdue.age(one))
+        self._say_overdue(rows, late, error)
         if not self._closing:
             self._empty.set()
+
+    def _say_overdue(
+        self, rows: Sequence[Settlement], late: Sequence[Settlement], error: Exception
+    ) -> None:
+        states = self._states_held_up(late)
+        held_up = [one for one in rows if _state(one) in states and not self._is_locked(one)]
+        others = [one for one in late if _state(one) not in states or self._is_locked(one)]
+        kept = [one for one in self._all() if one.id in self._refusals]
+        counts = Counter(map(_state, held_up))
+        is_claiming = (
+            not _takes_no_writes(error)
+            and not (self.is_refused and kept)
+            and all(count < REFUSED_TO_STOP_AT for count in counts.values())
+        )
+        self._say([*kept, *held_up, *others], error, is_claiming)
+
+    def _tell_outage(self, jobs: int, error: Exception, seconds: float) -> None:
+        if not (self._is_outage_told or self.unwritten is not None):
+            self._is_outage_told = True
+            logger.error(
+                "The outcomes of %s have not been written for %.0f s: %s. This worker keeps "
+                "them and tries again.",
+                counted(jobs, "job"),
+                seconds,
+                failures.cause(error),
+            )
+
+    def _states_held_up(self, late: Sequence[Settlement]) -> set[str]:
+        """The states of which no outcome has been written since overdue ones began to wait."""
+        now = time.monotonic()
+        return {
+            _state(one)
+            for one in late
+            if not self._is_locked(one)
+            and self._last_written.get(_state(one), 0.0) <= now - self._overdue.age(one)
+        }
+
+    def _is_locked(self, row: Settlement) -> bool:
+        """Whether its own job's row is locked, which concerns no other."""
+        return isinstance(self._troubles.get(row.id), RowLocked)
 
     def _say(self, rows: Sequence[Settlement], error: Exception, is_claiming: bool) -> None:
         """Say which outcomes cannot be written: once, and once more when no other can be."""
@@ -518,7 +563,7 @@ class Completer:
     def _name(
         self, rows: Sequence[Settlement], error: str, message: str, is_claiming: bool
     ) -> None:
-        self.unwritten = Unwritten(
+        told = Unwritten(
             len(rows),
             error,
             message,
@@ -526,7 +571,9 @@ class Completer:
             # If this worker is lost, a rescue counts a loss for each of these.
             tuple(str(one.id) for one in filter(_has_run, rows))[:IDS_TOLD],
         )
-        self._unwritten_changed()
+        if told != self.unwritten:
+            self.unwritten = told
+            self._unwritten_changed()
 
     def _retry_kept(self) -> None:
         if self._kept_timer is not None:
@@ -540,7 +587,7 @@ class Completer:
     def _over(self) -> None:
         self._kept_pause = KEPT_RETRY_FIRST * self._retry_most
         self.wants_probe = False
-        if self.unwritten is not None:
+        if self.unwritten is not None and not self._overdue.among(self._all()):
             self.unwritten = None
             self._unwritten_changed()
             seconds = time.monotonic() - self._unwritten_since
@@ -571,8 +618,8 @@ class Completer:
     def _note_written(self, settled: Sequence[Settlement]) -> None:
         states = set(map(_state, settled))
         self._written |= states
+        self._last_written |= dict.fromkeys(states, time.monotonic())
         if self._since:
-            self._last_written |= dict.fromkeys(states, time.monotonic())
             self._is_over_for(settled)
         if self._warned and not self._since:
             self._warned.clear()
@@ -581,10 +628,12 @@ class Completer:
         for one in settlements:
             self._since.pop(one.id, None)
             self._refusals.pop(one.id, None)
+            self._troubles.pop(one.id, None)
 
     def _put_off(self, settlement: Settlement, error: Exception) -> None:
         """Ask again in a moment; the others go on. What lasts is kept, and told."""
         since = self._since.setdefault(settlement.id, time.monotonic())
+        self._troubles[settlement.id] = error
         if not (isinstance(error, RowLocked) or failures.is_unavailable(error)):
             self._warn(error)
         if time.monotonic() - since >= self._tell_after:
@@ -603,17 +652,23 @@ class Completer:
             self.submit(settlement)
 
 
-def key(row: Settlement) -> tuple[int, UUID]:
-    """What tells an outcome from all others: one job may have several attempts."""
-    return row.id, row.token
-
-
 def _pass_on(call: Callable[..., None], *news: Any) -> None:
     """Tell others what became of outcomes. Whoever follows jobs may fail; the next are written."""
     try:
         call(*news)
     except Exception:
         logger.exception("What follows the writing of outcomes has failed.")
+
+
+def _takes_no_writes(error: Exception) -> bool:
+    """Whether a smaller batch would fare no better until the database has changed."""
+    return failures.is_unavailable(error) and not failures.is_out_of_memory(error)
+
+
+def _may_wait(trouble: Exception, tries: int) -> bool:
+    """Whether to try the same batch again."""
+    may_pass = failures.is_passing(trouble) or failures.is_partition_missing(trouble)
+    return _takes_no_writes(trouble) or (may_pass and tries < PASSING_TRIES)
 
 
 def _has_run(settlement: Settlement) -> bool:
