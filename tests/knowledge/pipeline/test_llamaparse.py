@@ -52,6 +52,21 @@ async def test_a_document_is_sent_once_and_its_pages_are_found(
     assert service.count("/result/json") == 1
 
 
+async def test_text_of_its_answer_can_be_stored(
+    service: LlamaParse, scene: Scene, library: Library
+) -> None:
+    document = await bring(scene, library, text="Weirs\0 hold water.\fGates let it go.")
+    assert (document.state, document.pages) == ("completed", 2)
+
+
+async def test_reason_of_its_answer_can_be_stored(
+    service: LlamaParse, scene: Scene, library: Library
+) -> None:
+    service.error = "no\0 pages"
+    document = await bring(scene, library)
+    assert document.error == "LlamaParse could not read the file: no pages."
+
+
 async def test_an_attempt_after_it_pays_for_nothing_again(
     service: LlamaParse, scene: Scene, library: Library, recipe: Recipe, models: Models
 ) -> None:

@@ -13,8 +13,7 @@ from penstock_apps.knowledge.extract import ocr
 from penstock_apps.knowledge.extract.encoding import marked
 from penstock_apps.knowledge.extract.kinds import named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
-from penstock_apps.knowledge.extract.tidy import tidied
-from penstock_apps.knowledge.shown import TURNING
+from penstock_apps.knowledge.extract.tidy import line, tidied
 from penstock_apps.knowledge.text import Extracted, Section
 
 Read = Callable[[Path, str, Limits], Extracted]
@@ -163,11 +162,6 @@ def too_much_text(limits: Limits) -> Unreadable:
         f"The file holds more than {limits.characters:,} characters of text, the most "
         "that is read. Split it into smaller files.",
     )
-
-
-def line(value: str | None) -> str | None:
-    """A title or a name on one line, of a length that can be shown."""
-    return " ".join(TURNING.sub("", tidied(value or "")).split())[:500] or None
 
 
 def megabytes(size: int) -> str:

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from unicodedata import combining, normalize
 
+from penstock_apps.knowledge.shown import TURNING
+
 # What Postgres refuses (NUL), and what nobody sees.
 INVISIBLE = "\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff"
 # Halves of characters: they cannot be encoded.
@@ -46,3 +48,8 @@ def tidied(text: str) -> str:
     if "\n\n\n" in text:
         text = EMPTY_LINES.sub("\n\n", text)
     return text.strip("\n").rstrip()
+
+
+def line(value: str | None) -> str | None:
+    """A title or a name on one line, of a length that can be shown."""
+    return " ".join(TURNING.sub("", tidied(value or "")).split())[:500] or None

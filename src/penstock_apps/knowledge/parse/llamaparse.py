@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from penstock import Retryable, asked_wait
 from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract.tidy import line, tidied
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.text import Section
 
@@ -95,7 +96,7 @@ class LlamaParse:
         """The end of an operation, or None if it is not over."""
         found = await self._ask(Operation, "GET", f"/job/{operation}")
         if found.status in FAILED:
-            told = found.error_message or found.error_code or found.status.lower()
+            told = line(found.error_message or found.error_code) or found.status.lower()
             raise Unreadable("broken", f"LlamaParse could not read the file: {told.rstrip('.')}.")
         return found.status if found.status in OVER else None
 
@@ -103,7 +104,9 @@ class LlamaParse:
         """The text of each page, as Markdown."""
         found = await self._ask(Pages, "GET", f"/job/{operation}/result/json")
         return [
-            Section(text, page.page) for page in found.pages if (text := page.md or page.text or "")
+            Section(text, page.page)
+            for page in found.pages
+            if (text := tidied(page.md or page.text or ""))
         ]
 
     async def _ask(self, answer: type[Answer], method: str, path: str, **given: Any) -> Answer:
