@@ -100,6 +100,11 @@ class Health:
                 logger.warning("The database answers again after %.1f s.", seconds)
                 self._events.emit(DatabaseBack(seconds))
 
+    def try_again(self) -> None:
+        """End the pauses of those that wait for the database: it may have just answered."""
+        self._reached.set()
+        self._reached.clear()
+
     async def heed(self, error: BaseException) -> None:
         """Do what helps against an error, if anything does.
 

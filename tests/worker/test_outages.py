@@ -199,6 +199,56 @@ async def test_outcomes_wait_while_the_database_is_read_only(
     assert len(told) == 2, told
 
 
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'the history is closed'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
+    FOR EACH ROW EXECUTE FUNCTION public.refuse();
+"""
+
+
+async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
+    app: Penstock, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After an outage that was longer than the lease, where this worker is the first to rescue."""
+    go_on = asyncio.Event()
+    runs: list[int] = []
+
+    @app.task
+    async def slow(number: int) -> int:
+        runs.append(number)
+        await go_on.wait()
+        return number
+
+    worker = worker_of(app, {"default": 20}, lease=5, heartbeat=0.5, unwritten_retry=3600)
+    async with worker:
+        jobs = await app.enqueue_many(slow.prepare(number) for number in range(10))
+        await until(lambda: len(runs) == 10, what="all to run")
+        completer, session = crew_of(worker).completer, crew_of(worker).session
+        async with connected(database.direct_url) as connection:
+            await connection.execute(REFUSE)
+            go_on.set()
+            await until(lambda: len(completer._kept) == 10, what="the outcomes to be kept")
+            # They would be tried again in some minutes.
+            await connection.execute("DROP TRIGGER refuse ON penstock.job_history")
+        await make_read_only(database, True)
+        async with connected(database.admin_url) as admin:
+
+            async def is_over() -> bool:
+                return not await admin.fetchval(
+                    "SELECT count(*) FROM penstock.lease WHERE expires_at > clock_timestamp()"
+                )
+
+            await until(is_over, what="the lease to be over")
+        await until(lambda: session.lease is None, what="the worker to notice")
+        await make_read_only(database, False)
+        for number, job in enumerate(jobs):
+            assert await app.wait(job, timeout=60) == number
+            assert (await app.get(job)).attempt == 1
+    assert sorted(runs) == list(range(10))
+    assert "Took back" not in caplog.text
+
+
 async def make_read_only(database: Database, is_read_only: bool, *, cut: bool = True) -> None:
     setting = "SET default_transaction_read_only = on" if is_read_only else "RESET ALL"
     async with connected(database.admin_url) as admin:

@@ -159,6 +159,27 @@ async def is_over(connection: asyncpg.Connection) -> bool:
     return await unwritten(connection) is None
 
 
+async def test_it_is_not_said_that_outcomes_are_written_which_are_refused(
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other workers have taken their jobs back meanwhile."""
+    worker = worker_of(app, {"default": 9}, unwritten_retry=3)
+    async with worker:
+        completer = crew_of(worker).completer
+        await slow.running(app, worker, "one", "two", "three")
+        await connection.execute(REFUSE_ALL)
+        slow.go_on.set()
+        await until(lambda: completer.unsettled == 3 and completer.is_refused, what="the refusal")
+        rescue = "SELECT FROM penstock.rescue_v1(p_now => now() + interval '1 year')"
+        await until(lambda: has_run(connection, rescue), what="a rescue")
+        drop = "DROP TRIGGER refuse ON penstock.job_history"
+        await until(lambda: has_run(connection, drop), what="it to be mended")
+        await until(lambda: completer.unwritten is None, what="the end to be told")
+    assert "not ours" in caplog.text
+    assert "written again" not in caplog.text
+    assert "none of them was written" in caplog.text
+
+
 async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:

@@ -36,6 +36,7 @@ class Maintenance:
         upkeep: Upkeep,
         *,
         look_most: Callable[[], float],
+        before_rescue: Callable[[], Awaitable[None]],
     ) -> None:
         self.elector, self.director = (
             Elector(
@@ -82,10 +83,11 @@ class Maintenance:
         ]
         self.elector.on_win = partial(_wake, self._led)
         self.director.on_win = partial(_wake, self._directed)
+        self.rescuer = Rescuer(pool, store, health, events, upkeep.rescue, before=before_rescue)
         self.services: list[Service] = [
             self.elector,
             self.director,
-            Rescuer(pool, store, health, events, upkeep.rescue),
+            self.rescuer,
             *self._led,
             *self._directed,
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.events import Events, JobsRescued
 from penstock.lifecycle import Budget, Health, Service
@@ -20,15 +20,25 @@ class Rescuer(Service):
     name = "rescue"
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, events: Events, every: float
+        self,
+        pool: Pool,
+        store: Store,
+        health: Health,
+        events: Events,
+        every: float,
+        *,
+        before: Callable[[], Awaitable[None]],
     ) -> None:
+        """`before` writes what this worker can still write of the jobs that it lost itself."""
         super().__init__(health)
+        self._before = before
         self._pool = pool
         self._store = store
         self._events = events
         self._budget = Budget(every)
 
     async def tick(self) -> float:
+        await self._before()
         with self._budget:
             found = await self._store.rescue(self._pool, LIMIT)
         rescued = taken_back(found, self.health)

@@ -39,6 +39,8 @@ logger = logging.getLogger("penstock.settle")
 
 BATCH = 1000
 BUSY_AGAIN = 0.05
+# After a lapse of the lease, how often a settle that pauses is told to try again.
+LAPSED_AGAIN = 0.25
 PASSING_TRIES = 5
 # Once this many rows of a state are refused and none is written, the others are not tried, and the
 # worker claims no more jobs.
@@ -47,6 +49,11 @@ REFUSED_TO_STOP_AT = 3
 KEPT_RETRY_FIRST = 1 / 32
 MESSAGE_LIMIT = 300
 IDS_TOLD = 1000
+WRITTEN_AGAIN = "Outcomes are written again after %.1f s."
+NONE_LEFT = (
+    "After %.1f s no outcome is left that cannot be written: none of them was written, since their "
+    "jobs are no longer this worker's."
+)
 
 OnSettled = Callable[[Sequence[Settlement]], None]
 OnRefused = Callable[[Settlement, Answer], None]
@@ -145,6 +152,11 @@ class Completer:
         # Which errors that may pass have been logged: their codes, and that the database is away.
         self._warned: set[str] = set()
         self._is_outage_told = False
+        # The lease has been lost; then the outcomes that were unwritten when the next was taken.
+        self._is_lapse_new = False
+        self._lapsed: set[tuple[int, UUID]] = set()
+        # Whether one of those that were told to be unwritten has been written.
+        self._is_late_written = False
         self._closing = False
         self._closed = False
         self._empty = asyncio.Event()
@@ -183,6 +195,36 @@ class Completer:
         kept = (one.settlement for one in self._kept)
         in_flight = (one for one in self._in_flight if key(one) not in self._landed)
         return [*self._waiting, *self._busy, *kept, *in_flight]
+
+    def note_lapse(self) -> None:
+        """The lease is lost: others may take back the jobs of unwritten outcomes."""
+        self._is_lapse_new = True
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether there may be unwritten outcomes of jobs under a lease that was lost."""
+        return self._is_lapse_new or bool(self._lapsed)
+
+    async def try_lapsed(self, seconds: float) -> None:
+        """Try at once to write the outcomes of jobs under a lease that was lost.
+
+        Ends once each is written or refused, or after these seconds.
+        """
+        unwritten = set(map(key, self._all()))
+        self._lapsed = unwritten if self._is_lapse_new else self._lapsed & unwritten
+        self._is_lapse_new = False
+        if not self._lapsed or self._closing:
+            return
+        self._retry_kept()
+        end = time.monotonic() + seconds
+        while self._is_trying(self._lapsed) and time.monotonic() < end:
+            self._health.try_again()
+            await asyncio.sleep(LAPSED_AGAIN)
+
+    def _is_trying(self, outcomes: set[tuple[int, UUID]]) -> bool:
+        """Whether some are unwritten, and not kept until later."""
+        kept = {key(one.settlement) for one in self._kept}
+        return any(key(one) in outcomes - kept for one in self._all())
 
     def submit(self, settlement: Settlement) -> None:
         """Hand over an outcome; it is written as soon as the flush before it is done."""
@@ -548,6 +590,7 @@ class Completer:
         """Say which outcomes cannot be written: once, and once more when no other can be."""
         if self.unwritten is None:
             self._unwritten_since = time.monotonic()
+            self._is_late_written = False
         if self.unwritten is None or (self.unwritten.is_claiming and not is_claiming):
             logger.error(
                 "The outcomes of %s cannot be written (%s): %s This worker keeps them, tries again "
@@ -591,7 +634,8 @@ class Completer:
             self.unwritten = None
             self._unwritten_changed()
             seconds = time.monotonic() - self._unwritten_since
-            logger.warning("Outcomes are written again after %.1f s.", seconds)
+            logger.warning(WRITTEN_AGAIN if self._is_late_written else NONE_LEFT, seconds)
+            self._is_late_written = False
 
     def _tell(
         self, batch: Sequence[Settlement], unsettled: Sequence[tuple[int, UUID, Answer]]
@@ -620,6 +664,7 @@ class Completer:
         self._written |= states
         self._last_written |= dict.fromkeys(states, time.monotonic())
         if self._since:
+            self._is_late_written |= any(one.id in self._since for one in settled)
             self._is_over_for(settled)
         if self._warned and not self._since:
             self._warned.clear()

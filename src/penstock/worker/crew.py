@@ -52,6 +52,9 @@ from penstock.worker.tenants import Tenants
 
 logger = logging.getLogger("penstock.worker")
 
+# How long a rescue waits for outcomes of jobs under a lease that this worker has lost.
+WRITTEN_BEFORE_RESCUE_S = 5.0
+
 
 class Crew:
     """Everything that works while a worker runs: made at its start, gone with its stop.
@@ -194,6 +197,7 @@ class Crew:
             timetable,
             upkeep,
             look_most=self._look_most,
+            before_rescue=self._write_lapsed,
         )
         self.claimers = {
             queue: Claimer(
@@ -392,6 +396,14 @@ class Crew:
         self.limiter.holdings.forget()
         self.dispatcher.forget()
         self.rulebook.read_soon()
+        self.completer.note_lapse()
+        self.maintenance.rescuer.wake()
+
+    async def _write_lapsed(self) -> None:
+        """Write what ended under a lease that was lost, before a rescue has it run again."""
+        if self.completer.has_lapsed:
+            await self.session.held()
+            await self.completer.try_lapsed(WRITTEN_BEFORE_RESCUE_S)
 
     # Outcomes
 
