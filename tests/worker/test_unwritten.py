@@ -474,7 +474,7 @@ async def test_a_drain_works_off_the_others_although_one_outcome_cannot_be_writt
 
 
 async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do_not(
-    app: Penstock, slow: Slow, connection: asyncpg.Connection
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     worker = worker_of(app, finish=0.01, unwritten_retry=3600)
     async with worker:
@@ -489,6 +489,7 @@ async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do
     assert ended.errors[-1].kind == "unwritten"
     assert (held.state, held.losses) == ("ready", 0)
     assert not await connection.fetchval("SELECT count(*) FROM penstock.lease")
+    assert "Losses counted: 1." in errors()[-1]
 
 
 async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
@@ -508,7 +509,7 @@ async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
 
 
 async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_counted(
-    app: Penstock, slow: Slow, connection: asyncpg.Connection
+    app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     """It runs out, and the rescue counts them: the worker had told of them."""
     worker = worker_of(app, unwritten_retry=3600)
@@ -517,6 +518,7 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
         await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'lose_unwritten_v1')}")
         slow.go_on.set()
         await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+    assert "No loss could be counted" in errors()[-1]
     assert (await app.get(job)).state == "running"
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
     await end_leases(connection)

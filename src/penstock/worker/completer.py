@@ -50,6 +50,7 @@ KEPT_RETRY_FIRST = 1 / 32
 MESSAGE_LIMIT = 300
 IDS_TOLD = 1000
 WRITTEN_AGAIN = "Outcomes are written again after %.1f s."
+NO_LOSS = " No loss could be counted now: the lease runs out, and a rescue counts a loss for each."
 NONE_LEFT = (
     "After %.1f s no outcome is left that cannot be written: none of them was written, since their "
     "jobs are no longer this worker's."
@@ -291,16 +292,20 @@ class Completer:
 
     async def give_up(self) -> None:
         """After the close: jobs whose outcomes could not be written have run, and count a loss."""
-        rest = self._all()
+        rest, begun = self._all(), self.given_up()
         if not rest:
             return
-        logger.error(
-            "Outcomes that could not be written: %d. Their jobs will be run again, with a loss "
-            "counted for those that had begun.",
-            len(rest),
-        )
-        if begun := self.given_up():
-            await self._store.lose_unwritten(self._pool, begun, self._why)
+        counts = NO_LOSS if begun else ""
+        try:
+            if begun:
+                lost = await self._store.lose_unwritten(self._pool, begun, self._why)
+                counts = f" Losses counted: {len(lost)}."
+        finally:
+            logger.error(
+                "Outcomes that could not be written: %d. Their jobs will be run again.%s",
+                len(rest),
+                counts,
+            )
         self._waiting, self._busy, self._kept, self._in_flight = [], [], [], []
         self._landed.clear()
 
