@@ -36,9 +36,8 @@ LOOK_LATE = 1.0
 class Heartbeat(threading.Thread):
     """Renews one lease until it is told to stop or the lease is lost.
 
-    It calls `renewed` after the first beat, and after one that followed a failed beat; `refused`
-    after a beat that the database will go on refusing; and `lapsed` with the error of the last
-    beat, if it failed.
+    It calls `renewed` after the first beat, and after one that followed a failed beat, and
+    `refused` after a beat that the database will go on refusing.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Heartbeat(threading.Thread):
         signalled: Callable[[Signals], None],
         renewed: Callable[[], None],
         refused: Callable[[Exception], None],
-        lapsed: Callable[[Exception | None], None],
+        lapsed: Callable[[], None],
         exiting: Callable[[], object],
     ) -> None:
         super().__init__(name="penstock heartbeat", daemon=True)
@@ -78,8 +77,8 @@ class Heartbeat(threading.Thread):
         self._reported: str | None = None
         self._given_up = False
         self._failed_beats = 0
-        # Why the last beat failed.
-        self._failure: Exception | None = None
+        # Why the beats since the last renewal failed.
+        self.failure: Exception | None = None
         self._is_proven = False
         self._is_silent = False
         # When we asked, not when we heard: the database began to count in between.
@@ -193,7 +192,7 @@ class Heartbeat(threading.Thread):
                     return
                 await self._rest(min(began + self._pause(), self._deadline))
                 if self._given_up:
-                    self._post(lambda: self._lapsed(None))
+                    self._post(self._lapsed)
                     return
         finally:
             if connection is not None:
@@ -229,7 +228,8 @@ class Heartbeat(threading.Thread):
         if not alive:
             self._renewed = float("-inf")
             return connection
-        self._renewed, self._told, self._reported = sent, info, None
+        self._renewed, self._told = sent, info
+        self._reported = self.failure = None
         if not self._is_proven:
             self._is_proven = True
             self._post(self._on_renewed)
@@ -249,9 +249,9 @@ class Heartbeat(threading.Thread):
 
     def _pause(self) -> float:
         """How long after a beat the next is due; a database that answers is asked less often."""
-        if self._failure is None:
+        if self.failure is None:
             return self._liveness.heartbeat
-        if failures.is_unavailable(self._failure):
+        if failures.is_unavailable(self.failure):
             return LOOK
         backoff = LOOK * 2.0 ** min(self._failed_beats, 16)
         return max(LOOK, min(backoff, self._liveness.heartbeat))
@@ -267,20 +267,19 @@ class Heartbeat(threading.Thread):
             self._lease,
             self._why_lost(),
         )
-        failure = self._failure
-        self._post(lambda: self._lapsed(failure))
+        self._post(self._lapsed)
         return True
 
     def _why_lost(self) -> str:
-        if self._failure is None:
+        if self.failure is None:
             return "it expired"
-        if failures.is_lost(self._failure):
+        if failures.is_lost(self.failure):
             return "the database could not be reached in time"
-        return f"its last heartbeat failed: {failures.cause(self._failure)}"
+        return f"its last heartbeat failed: {failures.cause(self.failure)}"
 
     def _note_failure(self, error: Exception, seconds: float) -> None:
         """Tell of a beat that failed: once per error, not once per try."""
-        self._failure, self._is_proven = error, False
+        self.failure, self._is_proven = error, False
         self._failed_beats += 1
         if failures.is_lost(error):
             self._note_silence(error, seconds)
@@ -306,7 +305,7 @@ class Heartbeat(threading.Thread):
         )
 
     def _note_answer(self) -> None:
-        self._failed_beats, self._failure = 0, None
+        self._failed_beats = 0
         if self._is_silent:
             self._is_silent = False
             logger.warning("The database answers the heartbeat again.")

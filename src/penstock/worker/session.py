@@ -90,7 +90,7 @@ class Session(Service):
             signalled=lambda signals: self.on_signals(signals),
             renewed=lambda: self._note_renewal(lease),
             refused=lambda error: self._note_refusal(lease, error),
-            lapsed=lambda failure: self._note_lapse(lease, failure),
+            lapsed=lambda: self.lapse(lease),
             exiting=lambda: self.on_exit(),
         )
         try:
@@ -163,6 +163,8 @@ class Session(Service):
         self._held.clear()
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
+            if heartbeat.failure is not None:
+                self._is_renewed.clear()
             heartbeat.cease()
         self.on_lapse(gone)
         self.wake()
@@ -196,11 +198,6 @@ class Session(Service):
     def _where(self, error: Exception) -> str:
         function = failures.function_of_theirs(error, self._store.schema)
         return "" if function is None else f" It was raised in your function {function}."
-
-    def _note_lapse(self, lease: int, failure: Exception | None) -> None:
-        if failure is not None and lease == self.lease:
-            self._is_renewed.clear()
-        self.lapse(lease)
 
     def beat_soon(self, lease: int) -> None:
         """There is a signal for a lease; fetch it if the lease is ours."""
