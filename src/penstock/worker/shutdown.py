@@ -22,6 +22,9 @@ from penstock.worker.whereabouts import where
 
 logger = logging.getLogger("penstock.worker")
 
+# However short the time to leave is, a statement under way has this long to end: PgBouncer before
+# 1.21 may crash when statements are broken off.
+STATEMENTS_END_S = 0.25
 # The share of the time to leave that claims under way may take, at most.
 CLAIMS_ENDED = 0.25
 # The parts of leaving share its time: each must be over after this share of it.
@@ -58,7 +61,7 @@ class Shutdown:
         crew.begin_nothing()
         self._allow(stopping.limit(has_pools=self._pools.is_used))
         claims = (*crew.scanners.values(), *crew.claimers.values())
-        await at_most(CLAIMS_ENDED * stopping.leave, _stopped(claims))
+        await at_most(max(CLAIMS_ENDED * stopping.leave, STATEMENTS_END_S), _stopped(claims))
         crew.dispatcher.give_back()
         await self._settle_pools()
         await self._finish_jobs("finish", stopping.finish)
@@ -119,8 +122,8 @@ class Shutdown:
         )
         await asyncio.gather(
             self._part("outcomes", LEASE_GIVEN_BACK, self._write_outcomes()),
-            self._part("services", OUTCOMES_WRITTEN, _stopped(idle)),
-            self._part("maintenance", OUTCOMES_WRITTEN, crew.maintenance.stop()),
+            self._part("services", OUTCOMES_WRITTEN, _stopped(idle), STATEMENTS_END_S),
+            self._part("maintenance", OUTCOMES_WRITTEN, crew.maintenance.stop(), STATEMENTS_END_S),
         )
         await self._give_up_lease()
         await asyncio.gather(
@@ -160,16 +163,21 @@ class Shutdown:
         end = self._end - (1.0 - share) * self._stopping.leave
         return max(end - time.monotonic(), 0.0)
 
-    async def _ends(self, share: float, work: Coroutine[Any, Any, object]) -> bool:
-        """Whether work ends within a share of the time to leave. Its cancellation may take a moment
-        more, but not longer than the whole time."""
-        seconds = self._left(share)
-        return await at_most(seconds, work, cancel=min(CANCEL, self._left() - seconds))
+    async def _ends(
+        self, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
+    ) -> bool:
+        """Whether work ends within a share of the time to leave, or the least that it needs. Its
+        cancellation may take a moment more, but not longer than the whole time."""
+        seconds = max(self._left(share), least)
+        cancel = max(0.0, min(CANCEL, self._left() - seconds))
+        return await at_most(seconds, work, cancel=cancel)
 
-    async def _part(self, name: str, share: float, work: Coroutine[Any, Any, object]) -> bool:
+    async def _part(
+        self, name: str, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
+    ) -> bool:
         """Do a part of leaving; whether it has ended in time. The others do not depend on it."""
         try:
-            has_ended = await self._ends(share, work)
+            has_ended = await self._ends(share, work, least)
         except Exception:
             logger.exception("The worker's %s could not be closed.", name)
             return False
