@@ -1,15 +1,20 @@
-"""Documents that come by the name of a package of Debian's, unpacked in a folder of their own."""
+"""Documents that come by the name of a package of Debian's, unpacked in a folder of their own.
+
+`python -m benchmarks.knowledge.corpora PACKAGE` fetches one and says where its files are.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.comparison.environment import FOLDER
 
 CORPORA = FOLDER / "corpora"
+INSTALLED = Path("/usr/share")
 
 
 class CannotHave(Exception):
@@ -28,6 +33,16 @@ def folder_of(package: str) -> Path:
         _run(["dpkg-deb", "-x", archive.name, "files"], new)
         archive.unlink()
         new.rename(place)
+    return _files(place)
+
+
+def present(package: str) -> Path | None:
+    """A package's documentation if it was fetched or is installed; nothing is fetched."""
+    places = (place / "doc" / package for place in (_files(CORPORA / package), INSTALLED))
+    return next((place for place in places if place.exists()), None)
+
+
+def _files(place: Path) -> Path:
     return place / "files" / "usr" / "share"
 
 
@@ -57,3 +72,10 @@ def _run(command: Sequence[str], folder: Path) -> None:
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise CannotHave(f"{command[0]} failed: {' '.join(last)}")
+
+
+if __name__ == "__main__":
+    try:
+        print(folder_of(sys.argv[1]))
+    except CannotHave as reason:
+        raise SystemExit(str(reason)) from None
