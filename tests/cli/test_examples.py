@@ -1,8 +1,13 @@
-"""Every example that a command's help ends with really works."""
+"""The examples that a command's help ends with: one of each command is run, the others are read.
+
+To run them is to start some seventy processes. What options come to has tests of its own; that they
+are there, and that their values are good, the parser of the command says.
+"""
 
 import json
 import os
 import re
+import shlex
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -25,17 +30,18 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
 
-def examples(command: Any) -> Iterator[str]:
-    """Those of a command and of all below it."""
-    yield from getattr(command.callback, "examples", ())
+def examples(command: Any) -> Iterator[tuple[str, ...]]:
+    """Those of a command, and of each below it."""
+    yield getattr(command.callback, "examples", ())
     for each in getattr(command, "commands", {}).values():
         yield from examples(each)
 
 
-ALL = tuple(examples(typer.main.get_command(app)))
+COMMAND = typer.main.get_command(app)
+ALL = tuple(line for lines in examples(COMMAND) for line in lines)
 STAYING = tuple(line for line in ALL if line.startswith("penstock work ") and "--drain" not in line)
 SERVING = tuple(line for line in ALL if line.startswith(("penstock serve", "penstock up")))
-# They measure, or play for half a minute, and have tests of their own.
+# They measure, or play for half a minute: with other numbers, they have tests of their own.
 LONG = tuple(line for line in ALL if line.startswith(("penstock bench", "penstock demo")))
 EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
 # tests/knowledge/cli runs them, where there are vectors.
@@ -51,9 +57,27 @@ LOOKS = re.compile(
     r"^penstock (audit|workers|stats|top|doctor|completion|dead summary)\b"
     r"|^penstock \w+ (list|show)\b|--dry-run|--status|--sql"
 )
+
+
+def shown_by(lines: tuple[str, ...]) -> Iterator[str]:
+    """The one to run of a command's examples, for each way to run some.
+
+    One that changes something rather than one that looks, and the one that says most.
+    """
+    some = [line for line in lines if line in SHORT]
+    some = [line for line in some if not LOOKS.search(line)] or some
+    for kind in (some, STAYING, SERVING):
+        if here := [line for line in lines if line in kind]:
+            yield max(here, key=len)
+
+
+RUN = tuple(line for lines in examples(COMMAND) for line in shown_by(lines))
+READ = tuple(line for line in ALL if line not in (*RUN, *EMBEDDED, *KNOWLEDGE))
+# `echo … | penstock enqueue -`, `penstock migrate --sql > penstock.sql`
+ARGUMENTS = re.compile(r"(?:^|\| )penstock ([^|<>]*)")
 HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")
-# Job 42 has failed: it has no result, and cannot be cancelled any more.
-CODES = {"penstock jobs show 42 --follow --timeout 30s": 5, "penstock jobs cancel 42": 4}
+# Job 42 has failed: it has no result.
+CODES = {"penstock jobs show 42 --follow --timeout 30s": 5}
 
 JUST_READY = "UPDATE penstock.job SET ready_at = clock_timestamp() WHERE state = 'ready'"
 
@@ -140,14 +164,24 @@ def looking(shown: Database, tmp_path: Path) -> Commands:
     return _commands(tmp_path, shown)
 
 
-@pytest.mark.parametrize("line", [line for line in SHORT if not LOOKS.search(line)])
+@pytest.mark.parametrize("line", READ)
+def test_an_example_can_be_read(line: str) -> None:
+    arguments = ARGUMENTS.search(line)
+    assert arguments
+    command, words = COMMAND, shlex.split(arguments[1])
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    assert not hasattr(command, "commands"), f"There is no such command: {words}"
+    with command.make_context(command.name, words):
+        pass
+
+
+@pytest.mark.parametrize("line", [line for line in RUN if line in SHORT and not LOOKS.search(line)])
 def test_an_example_works(line: str, prepared: Commands) -> None:
-    if "--wait" in line:
-        prepared.start("work", "shop")
     _works(line, prepared)
 
 
-@pytest.mark.parametrize("line", [line for line in SHORT if LOOKS.search(line)])
+@pytest.mark.parametrize("line", [line for line in RUN if line in SHORT and LOOKS.search(line)])
 def test_an_example_that_looks_works(line: str, looking: Commands) -> None:
     _works(line, looking)
 
@@ -162,7 +196,7 @@ def _expected(line: str) -> tuple[int, ...]:
     return (0, 3) if line.startswith("penstock doctor") else (CODES.get(line, 0),)
 
 
-@pytest.mark.parametrize("line", STAYING)
+@pytest.mark.parametrize("line", [line for line in RUN if line in STAYING])
 async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, shop: Shop) -> None:
     await shop.app.set_queue("imports", fair=True)
     worker = penstock.start(*line.split()[1:])
@@ -174,7 +208,7 @@ async def test_a_worker_of_the_examples_works(line: str, penstock: Commands, sho
     assert worker.end() == 0
 
 
-@pytest.mark.parametrize("line", SERVING)
+@pytest.mark.parametrize("line", [line for line in RUN if line in SERVING])
 async def test_a_service_of_the_examples_answers(line: str, penstock: Commands) -> None:
     # Of a port that is given twice the last one counts.
     service = penstock.start(*line.split()[1:], "--port", "0", "--json")
