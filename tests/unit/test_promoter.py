@@ -1,0 +1,40 @@
+"""When the promoter of scheduled jobs looks, and from where."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.events import Events
+from penstock.lifecycle import Health
+from penstock.maintenance.promoter import Promoter
+
+NEWS = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class ToldMeanwhile:
+    """A database that finds nothing due, and tells of a job in the middle of the first look."""
+
+    def __init__(self) -> None:
+        self.marks: list[datetime | None] = []
+        self.promoter = Promoter(
+            None,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            Health(Events()),
+            leads=lambda: True,
+            most=lambda: 3600.0,
+        )
+
+    async def promote(self, pool: Any, mark: datetime | None, limit: int) -> tuple[Any, ...]:
+        self.marks.append(mark)
+        if len(self.marks) == 1:
+            self.promoter.due(NEWS)
+        return 0, datetime.now(UTC), None
+
+
+async def test_news_that_arrives_while_the_promoter_looks_is_not_forgotten() -> None:
+    """It is of a job that committed behind the mark of the look."""
+    told = ToldMeanwhile()
+    await told.promoter.tick()
+    assert told.promoter.is_woken
+    await told.promoter.tick()
+    # From there, or from the beginning if it is time for that.
+    assert told.marks[1] in (None, NEWS)
