@@ -10,7 +10,7 @@ from tests.fixtures.address import with_database
 from tests.fixtures.database import Database
 from tests.fixtures.pgbouncer import pgbouncer
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import listening, worker_of, worker_state
 
 NEVER = 3600.0
 
@@ -33,7 +33,7 @@ async def test_ready_and_due_jobs_are_found_by_looking_for_them(
             for delay in (0, 0.1, 0):
                 job = await app.enqueue(note.options(delay=delay))
                 assert await app.wait(job, timeout=30) == "done"
-            assert not crew_of(worker).listener.is_listening
+            assert not worker_state(worker).listening
 
 
 async def test_a_cancel_arrives_with_the_next_heartbeat(app: Penstock) -> None:
@@ -66,7 +66,7 @@ async def test_in_session_mode_a_worker_is_told_at_once(database: Database) -> N
 
         worker = worker_of(app, poll=NEVER, rescan=NEVER, promote_most=NEVER)
         async with worker:
-            await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+            await listening(worker)
             for delay in (0, 0.1):
                 job = await app.enqueue(note.options(delay=delay))
                 assert await app.wait(job, timeout=30) == "done"

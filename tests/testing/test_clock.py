@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.testing import advance, advance_to, drain
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import worker_of
+from tests.fixtures.worker import queue_state, worker_of
 
 MOMENTS = """
 SELECT c.table_name || '.' || c.column_name AS name
@@ -181,7 +181,7 @@ async def test_a_worker_that_runs_is_told(app: Penstock) -> None:
     # So slow that without being told it would look again only after the test's patience.
     async with worker_of(app, poll=60, rescan=60, promote_most=60) as worker:
         await app.enqueue(remind.options(delay=3600))
-        await until(lambda: worker.states["default"].marks._scanned)
+        await until(lambda: queue_state(worker).is_scanned)
         await advance(app, hours=1)
         async with asyncio.timeout(30):
             await ran.wait()

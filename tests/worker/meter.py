@@ -7,7 +7,7 @@ from typing import Any
 from penstock import Context, Penstock
 from penstock.worker import Worker
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of
+from tests.fixtures.worker import worker_state
 
 
 class Meter:
@@ -90,12 +90,10 @@ class Meter:
 async def expect_nothing_counted(*workers: Worker) -> None:
     """Nothing runs and nothing is at hand: no limit of a worker may count anything."""
     for worker in workers:
-        allowances = crew_of(worker).limiter.holdings._allowances
 
-        def counts(allowances: Any = allowances) -> dict[str, tuple[int, int, int]]:
-            return {
-                key: (one.slots.used, one.at_hand, one.claiming) for key, one in allowances.items()
-            }
+        def counts(worker: Worker = worker) -> dict[str, tuple[int, int, int]]:
+            limits = worker_state(worker).limits
+            return {key: (one.used, one.at_hand, one.claiming) for key, one in limits.items()}
 
         def is_clear(counts: Any = counts) -> bool:
             return all(numbers == (0, 0, 0) for numbers in counts().values())

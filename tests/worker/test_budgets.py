@@ -28,7 +28,7 @@ from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.model_api import ModelApi
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, end_leases, reaches, worker_of
+from tests.fixtures.worker import end_leases, pool_of, reaches, worker_of, worker_state
 
 HARDLY = 1e-6  # a rate at which nothing comes in
 
@@ -438,8 +438,7 @@ async def test_jobs_at_hand_of_a_closed_key_are_given_back(
     async with worker_of(app, {"default": 1}) as worker:
         await app.enqueue_many([answer.prepare(number) for number in range(2000)])
         await until(lambda: is_closed(connection), what="the key to be closed")
-        dispatcher = crew_of(worker).dispatcher
-        await until(lambda: not dispatcher.jobs(), what="what was at hand to be given back")
+        await until(lambda: not worker_state(worker).jobs, what="what was at hand to be given back")
 
     states = await connection.fetch("SELECT DISTINCT state FROM penstock.job")
     assert [row["state"] for row in states] == ["ready"]
@@ -517,13 +516,13 @@ async def test_what_budgets_are_owed_while_the_database_is_away_is_paid_when_it_
             await begun.wait()
             assert await level(connection) == pytest.approx(30, abs=0.1)
             proxy.refuse()
-            await until(lambda: not worker._pool.get_size(), what="all connections to break")
+            await until(lambda: not pool_of(worker).get_size(), what="all connections to break")
             go_on.set()
             await ended.wait()
-            owed = crew_of(worker).owed.debts
+            owed = worker_state(worker).debts
             proxy.heal()
             assert await app.wait(job, timeout=60) is None
-            await until(lambda: not crew_of(worker).owed.debts, what="the debts to be paid")
+            await until(lambda: not worker_state(worker).debts, what="the debts to be paid")
         assert owed
     assert await level(connection) == pytest.approx(90, abs=0.1)
     assert await is_closed(connection, "closed")
@@ -568,7 +567,7 @@ async def nothing() -> None: ...
 
 
 async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> None:
-    pool = await app._link.pool()
+    pool = await app.pool()
     budgets = Budgets(pool, app.store, Owed(pool, Health(Events())))
     waits = [budgets.put_off("openai", 1e9).delay for _ in range(1000)]
     assert 300.0 <= min(waits) < max(waits) <= 300.0 * (1 + SPREAD)
@@ -576,7 +575,7 @@ async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> N
 
 
 async def test_a_worker_knows_what_share_is_spent_in_the_end(app: Penstock) -> None:
-    pool = await app._link.pool()
+    pool = await app.pool()
     budgets = Budgets(pool, app.store, Owed(pool, Health(Events())))
     await app.set_limit("openai", rate=1, burst=10)
     elapsed = Elapsed()

@@ -11,7 +11,16 @@ from penstock import Context, Penstock
 from penstock.events import SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, cut_connections, gathered, reaches, worker_of
+from tests.fixtures.worker import (
+    cut_connections,
+    drop_cancels,
+    drop_notifications,
+    expect_quick_jobs,
+    gathered,
+    queue_state,
+    reaches,
+    worker_of,
+)
 
 
 @pytest.mark.told
@@ -58,7 +67,7 @@ async def test_a_sync_handler_finds_its_flag_set(app: Penstock) -> None:
 async def test_without_notifications_the_next_heartbeat_brings_it(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
+    drop_notifications(monkeypatch)
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -92,7 +101,7 @@ async def test_the_late_outcome_of_a_cancelled_job_is_no_fault(
     async with worker:
         enqueued = await app.enqueue(slow)
         await reaches(app, enqueued, "running")
-        crew_of(worker).listener.on_signal = lambda lease: None
+        drop_cancels(worker)
         await app.cancel(enqueued)
         with caplog.at_level(logging.WARNING, "penstock"):
             go_on.set()
@@ -119,11 +128,11 @@ async def test_a_job_cancelled_before_it_got_a_slot_never_runs(app: Penstock) ->
         first = await app.enqueue(slow, "first")
         await started.wait()
         # As if the jobs before had been quick: the worker holds more than it has slots for.
-        worker.states["default"].slots._rate = 1000.0
+        expect_quick_jobs(worker)
         second = await app.enqueue(slow, "second")
         await reaches(app, second, "running")
         await app.cancel(second)
-        await until(lambda: not worker.states["default"].hand, what="the worker to be told")
+        await until(lambda: not queue_state(worker).fetched, what="the worker to be told")
         go_on.set()
         await app.wait(first, timeout=30)
         third = await app.enqueue(slow, "third")

@@ -11,7 +11,14 @@ from penstock.events import JobsClaimed
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import counted, crew_of, gathered, worker_of
+from tests.fixtures.worker import (
+    counted,
+    drop_notifications,
+    gathered,
+    queue_state,
+    worker_of,
+    worker_state,
+)
 
 
 @pytest.fixture
@@ -52,10 +59,7 @@ async def test_a_higher_priority_overtakes_a_backlog_that_is_being_worked_off(
         jobs = await app.enqueue_many(slow.prepare(f"low {n}") for n in range(10))
         await first.wait()
         urgent = await app.enqueue(slow.options(priority=50), "urgent")
-        marks = worker.states["default"].marks
-        await until(
-            lambda: 50 in [line.priority for line in marks.lines("")], what="the news to arrive"
-        )
+        await until(lambda: ("", 50) in queue_state(worker).lines, what="the news to arrive")
         go_on.set()
         await app.wait(urgent, timeout=30)
         await app.wait(jobs[-1], timeout=30)
@@ -151,11 +155,11 @@ async def test_strangers_under_a_workers_lease_are_released_now_and_then(
     await app.pause("default")
     enqueued = await app.enqueue(note, "found")
     async with worker:
-        await until(lambda: crew_of(worker).session.lease, what="a lease")
+        await until(lambda: worker_state(worker).lease, what="a lease")
         await connection.execute(
             "UPDATE penstock.job SET state = 'running', lease = $1, token = gen_random_uuid(), "
             "attempt = 1, attempted_at = clock_timestamp()",
-            crew_of(worker).session.lease,
+            worker_state(worker).lease,
         )
         await app.resume("default")
         assert await app.wait(enqueued, timeout=30) == "found"
@@ -218,22 +222,12 @@ async def test_without_a_notification_it_is_found_by_the_next_look(
         assert await app.wait(late, timeout=30) == "late"
 
 
-@pytest.mark.told
-async def test_a_look_around_takes_a_twentieth_of_the_time_at_most(app: Penstock) -> None:
-    worker = worker_of(app, rescan=0.1)
-    async with worker:
-        pause = crew_of(worker)._scan_pause
-        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
-        assert pause(0.0) == pytest.approx(0.1)
-        assert pause(1.0) == pytest.approx(20.0)
-
-
 # Without notifications
 
 
 async def test_looking_alone_suffices(app: Penstock, note, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a pooler that loses notifications everything is found, a poll later."""
-    monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
+    drop_notifications(monkeypatch)
     async with worker_of(app, poll=0.05, rescan=3600):
         for _ in range(3):
             await app.wait(await app.enqueue(note), timeout=30)

@@ -14,7 +14,7 @@ from tests.fixtures.database import Database
 from tests.fixtures.pgbouncer import is_between
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, worker_of
+from tests.fixtures.worker import gathered, listening, worker_of
 
 READ_WRITE = {"target_session_attrs": "read-write"}
 
@@ -47,8 +47,7 @@ async def test_a_running_job_keeps_its_lease_while_all_connections_move_to_anoth
             assert await app.wait(job, timeout=60) == "done"
             await renewed(connection)
             if not is_between():
-                listener = crew_of(worker).listener
-                await until(lambda: listener.is_listening, what="the listener")
+                await listening(worker)
         assert len(leases) == 1
 
 

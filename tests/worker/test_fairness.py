@@ -8,7 +8,18 @@ import pytest
 
 from penstock import Penstock, Worker
 from tests.fixtures.until import until
-from tests.fixtures.worker import GROUPS, counted, crew_of, worker_of
+from tests.fixtures.worker import (
+    GROUPS,
+    between_claims,
+    counted,
+    drop_notifications,
+    listening,
+    news_of_lanes,
+    nothing_to_claim,
+    queue_state,
+    rules_known,
+    worker_of,
+)
 from tests.worker.meter import Meter
 
 pytestmark = pytest.mark.usefixtures("led_elsewhere")
@@ -30,9 +41,8 @@ def of(meter: Meter, tenant: str, count: int = 1, **options: Any) -> list[Any]:
 
 async def known(worker: Worker, lane: str) -> None:
     """Wait until a worker knows of a lane, and of nothing more to claim for now."""
-    turns = worker.states["default"].marks.turns
-    await until(lambda: lane in turns, what=f"the lane {lane}")
-    await crew_of(worker).claimers["default"].settled()
+    await until(lambda: lane in queue_state(worker).turns, what=f"the lane {lane}")
+    await nothing_to_claim(worker)
 
 
 # The promise
@@ -62,18 +72,11 @@ async def test_also_while_quick_jobs_are_fetched_ahead(fair: Penstock) -> None:
     meter = Meter(fair)
     await fair.enqueue_many(of(meter, "big", 8000))
     async with worker_of(fair, {"default": 10}, **DEAF) as worker:
-        state, listener = worker.states["default"], crew_of(worker).listener
-        await until(lambda: listener.is_listening, what="the listener")
+        await listening(worker)
         # How many had begun when the worker was told: how long that takes is not the question.
         begun: dict[str | None, int] = {}
-        on_ready = listener.on_ready
-
-        def told(queue: str, lane: str | None, *more: Any) -> None:
-            begun.setdefault(lane, len(meter.order))
-            on_ready(queue, lane, *more)
-
-        listener.on_ready = told
-        await until(lambda: len(state.hand) > 30, what="many to be at hand")
+        news_of_lanes(worker, lambda lane: begun.setdefault(lane, len(meter.order)))
+        await until(lambda: len(queue_state(worker).fetched) > 30, what="many to be at hand")
         for small in ("one", "two", "three"):
             [job] = await fair.enqueue_many(of(meter, small))
             await fair.wait(job, timeout=30)
@@ -87,19 +90,18 @@ async def test_also_when_what_was_fetched_ahead_turns_out_slow(fair: Penstock) -
     meter = Meter(fair)
     await fair.enqueue_many(of(meter, "big", 4000))
     async with worker_of(fair, {"default": 10}, **DEAF) as worker:
-        hand = worker.states["default"].hand
-        await until(lambda: len(hand) > 30, what="many to be at hand")
+        await until(lambda: len(queue_state(worker).fetched) > 30, what="many to be at hand")
         meter.hold()
         await until(lambda: meter.running == 10 and meter.is_held, what="all slots to be held")
         for small in ("one", "two", "three", "four", "five"):
             await fair.enqueue_many(of(meter, small))
             await known(worker, small)
-            assert small in hand
+            assert small in queue_state(worker).fetched_lanes
             begun = len(meter.order)
             meter.let_go()
             await meter.begun(begun + 1)
             assert meter.order[-1] == small
-        assert len(hand) > 20
+        assert len(queue_state(worker).fetched) > 20
         meter.let_all_go()
 
 
@@ -109,7 +111,7 @@ async def test_a_thousand_lanes_each_get_their_turn_within_one_round(fair: Penst
     meter = Meter(fair)
     tenants = [f"tenant {number}" for number in range(1000)]
     async with worker_of(fair, {"default": 20}, **DEAF) as worker:
-        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        await listening(worker)
         await fair.enqueue_many(job for tenant in tenants for job in of(meter, tenant, 2))
         await meter.ended(2000)
     assert set(meter.order[:1000]) == set(tenants)
@@ -133,7 +135,7 @@ async def test_two_workers_take_turns_too(fair: Penstock) -> None:
 async def test_lanes_are_found_also_where_nobody_is_told(
     fair: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
+    drop_notifications(monkeypatch)
     monkeypatch.setattr("penstock.worker.rulebook.LOOK", 0.05)
     monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(fair, gated=True)
@@ -146,8 +148,7 @@ async def test_lanes_are_found_also_where_nobody_is_told(
         await meter.begun(3)
         assert meter.order == ["big", "big", "small"]
         await fair.set_lane("default", "small", weight=2)
-        book = crew_of(worker).rulebook
-        await until(lambda: book.rules.lanes, what="the new rules")
+        await rules_known(fair, worker)
         meter.let_all_go()
 
 
@@ -166,11 +167,10 @@ async def test_turns_are_by_weight_and_a_weight_may_change(fair: Penstock, slots
         shares = Counter(meter.order[:stretch])
         assert shares["gold"] == pytest.approx(stretch * 0.75, abs=20)
         await fair.set_lane("default", "gold", weight=1)
-        book = crew_of(worker).rulebook
-        await until(lambda: all(lane.weight == 1 for lane in book.rules.lanes), what="the rules")
+        await rules_known(fair, worker)
         # What is at hand, or on its way, was claimed by the old weight.
-        async with crew_of(worker).session.undisturbed():
-            begun = len(meter.order) + len(worker.states["default"].hand)
+        async with between_claims(worker):
+            begun = len(meter.order) + len(queue_state(worker).fetched)
         await meter.begun(begun + stretch)
         shares = Counter(meter.order[begun : begun + stretch])
         assert shares["gold"] == pytest.approx(stretch * 0.5, abs=20)

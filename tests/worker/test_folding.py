@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from typing import Any
 
 import asyncpg
+import pytest
 
 from penstock import Penstock
+from penstock.store.batches import Batches, Folded
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import worker_of
 
 COUNT_CHANGES = """
 CREATE TABLE penstock.change (at timestamptz NOT NULL DEFAULT clock_timestamp());
@@ -51,9 +54,16 @@ async def test_many_workers_change_a_batch_ten_times_a_second_at_most(
 
 
 async def test_a_batch_that_was_held_is_folded_by_who_was_refused(
-    app: Penstock, connection: asyncpg.Connection
+    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No leader has to find it."""
+    folds, fold = list[Folded](), Batches.fold
+
+    async def noted(batches: Batches, *args: Any) -> Folded:
+        folds.append(await fold(batches, *args))
+        return folds[-1]
+
+    monkeypatch.setattr(Batches, "fold", noted)
 
     @app.task
     async def note() -> None: ...
@@ -67,7 +77,6 @@ async def test_a_batch_that_was_held_is_folded_by_who_was_refused(
     await connection.execute("SELECT FROM penstock.batch FOR UPDATE")
     async with worker_of(app) as worker:
         await until(lambda: worker.tally.completed, what="the job's end")
-        folder = crew_of(worker).maintenance.folder
-        await until(lambda: folder._patience > 0.2, what="the fold to be refused")
+        await until(lambda: sum(fold.passed for fold in folds) > 1, what="the fold to be refused")
         await holding.rollback()
         await batch.wait(30)

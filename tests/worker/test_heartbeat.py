@@ -4,10 +4,7 @@ import asyncio
 import io
 import sys
 import threading
-import time
-from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -19,12 +16,17 @@ from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
-    LIVENESS,
     WorkerThread,
-    crew_of,
+    clock_of_heartbeats,
     gathered,
+    judge_stalls,
+    lease_of,
+    lose_lease,
+    next_heartbeat,
+    pool_of,
     reaches,
     worker_of,
+    worker_state,
 )
 
 
@@ -56,7 +58,7 @@ async def test_a_lease_is_renewed_while_the_worker_lives(
 ) -> None:
     worker = worker_of(app, heartbeat=0.1)
     async with worker:
-        lease = crew_of(worker).session.lease
+        lease = worker_state(worker).lease
         await renewed(connection, lease, 1)
     assert await expiry(connection, lease) is None
 
@@ -89,8 +91,8 @@ async def test_a_pool_that_is_used_up_does_not_cost_the_lease(
     async with worker:
         enqueued = await app.enqueue(slow)
         await reaches(app, enqueued, "running")
-        lease = crew_of(worker).session.lease
-        pool = worker._pool
+        lease = worker_state(worker).lease
+        pool = pool_of(worker)
         held = [await pool.acquire() for _ in range(pool.get_max_size())]
         try:
             await renewed(connection, lease, 5)
@@ -120,7 +122,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_its_job(
     async def block() -> int: ...
 
     with WorkerThread(database.url, register, heartbeat=0.1, stall_warning=0.2) as blocked:
-        lease = crew_of(blocked).session.lease
+        lease = lease_of(blocked)
         enqueued = await app.enqueue(block)
         try:
             await until(blocks.is_set, what="the handler to block")
@@ -168,15 +170,13 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
     async def after() -> str: ...
 
     with WorkerThread(database.url, register, queues=["default", "far"], heartbeat=0.1) as blocked:
-        session = crew_of(blocked).session
         enqueued = await app.enqueue(block)
         try:
             await until(blocks.is_set, what="the handler to block")
             # Only now: a machine that stands still is no handler that blocks.
-            assert session._heartbeat is not None
-            session._heartbeat._liveness = replace(LIVENESS, stall_warning=0.1, stall_limit=0.5)
+            judge_stalls(blocked, warning=0.1, limit=0.5)
             await until(lambda: "the lease is given up" in caplog.text, what="it to be noticed")
-            await run_out(connection, session.lease)
+            await run_out(connection, lease_of(blocked))
             async with worker_of(app, rescue=0.05):
                 assert await app.wait(enqueued, timeout=30) == "the other one"
         finally:
@@ -214,11 +214,11 @@ async def test_a_worker_whose_lease_is_gone_stops_its_jobs_and_takes_a_new_one(
     async with worker:
         enqueued = await app.enqueue(slow)
         await began.wait()
-        first = crew_of(worker).session.lease
+        first = worker_state(worker).lease
         await connection.execute(harm)
         await asyncio.wait_for(stopped.wait(), 30)
         assert await app.wait(enqueued, timeout=30) == 2
-        assert crew_of(worker).session.lease != first
+        assert worker_state(worker).lease != first
     assert [event.running for event in lapsed] == [1]
     assert len(taken) == 2
     assert (await app.get(enqueued)).attempt == 2
@@ -254,13 +254,13 @@ async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
 
     async def interrupted(*args: Any) -> list[Any]:
         claimed = await claim(*args)
-        if claimed and not attempts and crew_of(worker).session.lease == first:
-            crew_of(worker).session.lapse()
+        if claimed and not attempts and worker_state(worker).lease == first:
+            lose_lease(worker)
             await run_out(connection, first)
         return claimed
 
     async with worker:
-        first = crew_of(worker).session.lease
+        first = worker_state(worker).lease
         app.store.claim = interrupted
         assert await app.wait(await app.enqueue(note), timeout=30) == 2
     assert attempts == [2]
@@ -281,7 +281,7 @@ async def test_a_claim_under_the_lease_before_does_not_cost_the_worker_its_new_o
     async def late(on: Any, lease: int, *args: Any) -> list[Any]:
         if len(taken) == 1:
             await app.store.close_lease(on, lease)
-            crew_of(worker).session.lapse(lease)
+            lose_lease(worker, lease)
             await until(lambda: len(taken) == 2, what="a new lease")
         return await claim(on, lease, *args)
 
@@ -386,9 +386,7 @@ async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
 ) -> None:
     """A minute is let pass for both: what is left of it is long enough for a slow machine."""
     began, stopped = asyncio.Event(), list[datetime]()
-    passed = 0.0
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed)
-    monkeypatch.setattr("penstock.worker.heartbeat.time", clock)
+    let_pass = clock_of_heartbeats(monkeypatch)
 
     async with Penstock(proxy.url) as far:
 
@@ -406,13 +404,11 @@ async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
         async with worker:
             enqueued = await far.enqueue(slow)
             await began.wait()
-            lease, beats = crew_of(worker).session.lease, crew_of(worker).session._heartbeat
-            assert beats is not None
-            taken = beats._renewed
-            await until(lambda: beats._renewed > taken, what="the wait for the next beat")
+            lease = worker_state(worker).lease
+            await next_heartbeat(worker)
             proxy.swallow()
             try:
-                passed = 53.0
+                let_pass(53.0)
                 await connection.execute(
                     "UPDATE penstock.lease SET expires_at = expires_at - interval '53 s'"
                 )
@@ -422,7 +418,7 @@ async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
                 assert stopped[0] < end
                 await run_out(connection, lease)
             finally:
-                passed = 0.0
+                let_pass(0.0)
                 proxy.heal()
             assert await far.wait(enqueued, timeout=30) == 2
 

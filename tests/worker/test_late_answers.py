@@ -3,16 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from penstock import Context, Penstock
 from penstock.store.limits import Limits
-from penstock.worker import Worker
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import all_heard, cancels_heard, listening, worker_of, worker_state
 from tests.worker.meter import Meter
 from tests.worker.test_limits import rules_known
 
@@ -44,20 +42,6 @@ class Late:
 
     def go_on(self) -> None:
         self._go_on.set()
-
-
-async def all_heard(connection: asyncpg.Connection, worker: Worker) -> None:
-    """Wait until a worker has heard all that was told up to now."""
-    listener, mark, heard = crew_of(worker).listener, str(uuid4()), asyncio.Event()
-    on_waits = listener.on_waits
-    listener.on_waits = lambda key: heard.set() if key == mark else on_waits(key)
-    await connection.execute("SELECT pg_notify('penstock.waits', $1)", mark)
-    await asyncio.wait_for(heard.wait(), 30)
-    listener.on_waits = on_waits
-
-
-async def listening(worker: Worker) -> None:
-    await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
 
 
 async def test_slots_that_come_free_while_they_are_asked_for_are_asked_for_again(
@@ -109,11 +93,10 @@ async def test_starts_that_were_taken_before_a_key_was_closed_are_not_used(
         await late.given()
         await app.close_bucket("queue:default", 3600)
         await all_heard(connection, worker)
-        limiter = crew_of(worker).limiter
-        answers = limiter.answers
+        answers = worker_state(worker).limit_answers
         late.go_on()
-        await until(lambda: limiter.answers > answers, what="the answer")
-        assert limiter.holdings._allowances["queue:default"].tokens == 0
+        await until(lambda: worker_state(worker).limit_answers > answers, what="the answer")
+        assert worker_state(worker).limits["queue:default"].tokens == 0
         await app.open_bucket("queue:default")
         await meter.ended(5)
 
@@ -144,20 +127,18 @@ async def test_a_job_that_is_cancelled_before_the_answer_of_its_claim_does_not_r
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = Meter(app)
-    claim, told = app.store.claim, asyncio.Event()
+    claim, heard = app.store.claim, asyncio.Event()
 
     async def late(*args: Any) -> list[Any]:
         claimed: list[Any] = await claim(*args)
-        if claimed and not told.is_set():
+        if claimed and not heard.is_set():
             await app.cancel(str(claimed[0].id))
-            await asyncio.wait_for(told.wait(), 30)
+            await asyncio.wait_for(heard.wait(), 30)
         return claimed
 
     monkeypatch.setattr(app.store, "claim", late)
     async with worker_of(app, SLOTS) as worker:
-        session = crew_of(worker).session
-        on_signals = session.on_signals
-        session.on_signals = lambda signals: (on_signals(signals), signals and told.set())
+        cancels_heard(worker, heard)
         await app.enqueue_many([meter.task.prepare("cancelled"), meter.task.prepare("other")])
         await meter.ended(1)
     assert meter.order == ["other"]

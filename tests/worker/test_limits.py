@@ -17,7 +17,19 @@ from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, end_leases, worker_of
+from tests.fixtures.worker import (
+    LimitSeen,
+    claim_again,
+    drop_notifications,
+    end_leases,
+    expect_quick_jobs,
+    lease_held,
+    lose_lease,
+    queue_state,
+    rules_known,
+    worker_of,
+    worker_state,
+)
 from tests.worker.meter import Meter, expect_nothing_counted
 
 # How long one waits to be told is not the question here, nor is it worth the time.
@@ -26,11 +38,8 @@ pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere")]
 SLOTS = {"default": 20}
 
 
-async def rules_known(app: Penstock, *workers: Worker) -> None:
-    """Wait until workers have heard of the last change of a setting."""
-    version = await app.store.rules_version(await app._link.pool())
-    books = [crew_of(worker).rulebook for worker in workers]
-    await until(lambda: all(book.rules.version >= version for book in books), what="new rules")
+def limit(worker: Worker) -> LimitSeen:
+    return worker_state(worker).limits["queue:default"]
 
 
 async def granted(connection: asyncpg.Connection, key: str) -> list[int]:
@@ -124,7 +133,7 @@ async def test_a_limit_on_a_task_whose_jobs_stand_in_line_already_holds_up_no_ot
         await free.ended(30)
         await limited.begun(slots)
         assert limited.running == slots
-        await until(lambda: not crew_of(worker).mover.jobs(), what="the last to be moved")
+        await until(lambda: runs_all(worker), what="the last to be moved")
         lanes = "SELECT array_agg(DISTINCT lane) FROM penstock.job WHERE state = 'ready'"
         assert await connection.fetchval(lanes) == ["\x1ftask:limited"]
         limited.let_all_go()
@@ -136,6 +145,12 @@ async def test_a_limit_on_a_task_whose_jobs_stand_in_line_already_holds_up_no_ot
         "SELECT max(failures) AS failures, max(losses) AS losses FROM penstock.job_history"
     )
     assert tuple(counts) == (0, 0)
+
+
+def runs_all(worker: Worker) -> bool:
+    """Whether a worker has no other jobs than those that run."""
+    state = worker_state(worker)
+    return set(state.jobs) == set(state.running)
 
 
 async def test_it_holds_up_no_others_of_its_lane_while_other_lanes_are_busy(app: Penstock) -> None:
@@ -163,9 +178,8 @@ async def test_a_new_limit_counts_what_runs_already(app: Penstock) -> None:
         await app.enqueue_many(meter.task.prepare() for _ in range(3))
         meter.let_go(1)
         await meter.ended(1)
-        allowance = crew_of(worker).limiter.holdings._allowances["queue:default"]
-        await until(lambda: allowance.slots.limit == 2, what="the slots")
-        assert (meter.running, allowance.slots.used) == (2, 2)
+        await until(lambda: limit(worker).slots == 2, what="the slots")
+        assert (meter.running, limit(worker).used) == (2, 2)
         meter.let_go(1)
         await meter.begun(4)
         assert meter.running == 2
@@ -241,8 +255,7 @@ async def test_jobs_at_hand_that_may_not_start_any_more_hold_up_nothing_and_go_b
     await app.set_limit("openai", slots=4)
     await app.enqueue_many(limited.task.prepare() for _ in range(4000))
     async with worker_of(app, {"default": 5}) as worker:
-        hand = worker.states["default"].hand
-        await until(lambda: len(hand) > 10, what="some to be fetched ahead")
+        await until(lambda: len(queue_state(worker).fetched) > 10, what="some to be fetched ahead")
         await app.set_limit("openai", slots=0)
         await rules_known(app, worker)
         await app.enqueue_many(free.task.prepare() for _ in range(20))
@@ -287,7 +300,7 @@ async def waits(connection: asyncpg.Connection) -> bool:
 async def test_parts_are_equal_also_where_nobody_is_told(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.listener.Listener.start", lambda self: None)
+    drop_notifications(monkeypatch)
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=4)
     await app.enqueue_many(meter.task.prepare() for _ in range(4000))
@@ -306,8 +319,7 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
     async with worker_of(app, SLOTS) as worker:
         await app.enqueue_many(meter.task.prepare(str(n)) for n in range(50))
         await meter.ended(50)
-        limiter = crew_of(worker).limiter
-        await until(lambda: not limiter.holdings._allowances, what="the limits to be forgotten")
+        await until(lambda: not worker_state(worker).limits, what="the limits to be forgotten")
         left = 'SELECT count(*) FROM penstock."grant"'
         await until(lambda: is_zero(connection, left), what="all to be given back")
 
@@ -340,9 +352,9 @@ async def test_after_a_lost_lease_the_slots_are_asked_for_anew(
     async with worker_of(app, SLOTS, heartbeat=0.1) as worker:
         await app.enqueue_many(meter.task.prepare() for _ in range(10))
         await meter.begun(2)
-        lease = crew_of(worker).session.lease
+        lease = worker_state(worker).lease
         await end_leases(connection)
-        await until(lambda: crew_of(worker).session.lease not in (None, lease), what="a new lease")
+        await until(lambda: worker_state(worker).lease not in (None, lease), what="a new lease")
         await meter.begun(4)
         assert meter.running == 2
         assert await granted(connection, "queue:default") == [2]
@@ -361,13 +373,13 @@ async def test_a_lease_that_is_found_dead_when_slots_are_asked_for_is_replaced(
 ) -> None:
     meter = Meter(app)
     async with worker_of(app, SLOTS, heartbeat=5, lease=60) as worker:
-        lease = await crew_of(worker).session.held()
+        lease = await lease_held(worker)
         await end_leases(connection)
         await app.set_limit("queue:default", slots=2)
         await rules_known(app, worker)
         await app.enqueue(meter.task)
         await meter.ended(1)
-        assert crew_of(worker).session.lease != lease
+        assert worker_state(worker).lease != lease
 
 
 # A job at hand that is cancelled, a job that runs alone
@@ -378,16 +390,14 @@ async def test_a_job_that_is_cancelled_at_hand_is_no_longer_counted(app: Penstoc
     await app.set_limit("queue:default", slots=1)
     jobs = await app.enqueue_many(meter.task.prepare() for _ in range(6))
     async with worker_of(app, SLOTS) as worker:
-        allowance_of = crew_of(worker).limiter.holdings._allowances
         await meter.begun(1)
         # As if they were quick: one is fetched ahead.
-        allowance_of["queue:default"].slots._rate = 20.0
-        crew_of(worker).claimers["default"].wake()
-        hand = worker.states["default"].hand
-        await until(lambda: len(hand) == 1, what="one at hand")
-        [ahead] = [str(attempt.id) for attempt in hand]
-        await app.cancel(ahead)
-        await until(lambda: ahead not in [str(attempt.id) for attempt in hand], what="it to go")
+        expect_quick_jobs(worker, limit="queue:default")
+        claim_again(worker)
+        await until(lambda: len(queue_state(worker).fetched) == 1, what="one at hand")
+        [ahead] = queue_state(worker).fetched
+        await app.cancel(str(ahead))
+        await until(lambda: ahead not in queue_state(worker).fetched, what="it to go")
         meter.let_all_go()
         await meter.ended(len(jobs) - 1)
         await expect_nothing_counted(worker)
@@ -403,15 +413,14 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
     await connection.execute("UPDATE penstock.job SET suspect = true WHERE id = $1", int(lost.id))
     async with worker_of(app, SLOTS, isolation_wait=60) as worker:
         await meter.begun(1)
-        dispatcher = crew_of(worker).dispatcher
-        await until(lambda: dispatcher.is_reserved, what="the job to be set apart")
-        assert crew_of(worker).limiter.holdings._allowances["queue:default"].slots.used == 2
+        await until(lambda: worker_state(worker).exclusive, what="the job to be set apart")
+        assert limit(worker).used == 2
         if end == "cancel":
             await app.cancel(lost)
-            await until(lambda: not dispatcher.is_reserved, what="it to go")
+            await until(lambda: not worker_state(worker).exclusive, what="it to go")
         if end == "lapse":
-            lease = crew_of(worker).session.lease
-            crew_of(worker).session.lapse()
+            lease = worker_state(worker).lease
+            lose_lease(worker)
             await connection.execute(
                 "UPDATE penstock.lease SET expires_at = clock_timestamp() WHERE id = $1", lease
             )
@@ -470,8 +479,7 @@ async def test_tokens_that_are_not_used_at_once_go_back(
     async with worker_of(app, SLOTS) as worker:
         await app.enqueue(meter.task)
         await meter.ended(1)
-        allowance = crew_of(worker).limiter.holdings._allowances["queue:default"]
-        await until(lambda: allowance.tokens == 0, what="tokens to go back")
+        await until(lambda: limit(worker).tokens == 0, what="tokens to go back")
         await until(lambda: level_is(connection, 7), what="tokens to be back")
         await expect_nothing_counted(worker)
 

@@ -13,7 +13,7 @@ from penstock.worker import suspects
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import counted, crew_of, gathered, ghost, reaches, worker_of
+from tests.fixtures.worker import counted, gathered, ghost, reaches, worker_of, worker_state
 
 SUSPECT = "UPDATE penstock.job SET suspect = true"
 HOLD = "SELECT FROM penstock.job WHERE id = $1 FOR UPDATE"
@@ -125,7 +125,7 @@ async def test_neighbours_that_run_already_are_waited_for(
             await connection.execute(
                 "UPDATE penstock.job SET suspect = true WHERE id = $1", int(lost.id)
             )
-        await until(lambda: crew_of(worker).dispatcher.is_reserved, what="the lost job to wait")
+        await until(lambda: worker_state(worker).exclusive, what="the lost job to wait")
         after = await app.enqueue(work, "after")
         assert (await app.get(after)).state == "ready"
         go_on.set()
@@ -370,7 +370,7 @@ async def test_a_suspect_that_has_lost_its_job_does_not_begin(
     await connection.execute(SUSPECT)
     async with worker_of(app, **SIDE_BY_SIDE) as worker:
         await app.wait(job, timeout=30)
-        assert not crew_of(worker).dispatcher.running
+        assert not worker_state(worker).running
     assert attempts == [2]
 
 

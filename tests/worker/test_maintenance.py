@@ -13,11 +13,20 @@ from penstock.events import LeaderChanged
 from penstock.lifecycle import Health
 from penstock.maintenance.partitions import Partitions
 from tests.fixtures.until import until
-from tests.fixtures.worker import counted, crew_of, end_leases, gathered, ghost, reaches, worker_of
+from tests.fixtures.worker import (
+    counted,
+    end_leases,
+    gathered,
+    ghost,
+    listening,
+    reaches,
+    worker_of,
+    worker_state,
+)
 
 
 def leads(worker) -> bool:
-    return crew_of(worker).maintenance.leads()
+    return worker_state(worker).leads
 
 
 async def test_one_of_many_workers_leads(app: Penstock) -> None:
@@ -36,7 +45,7 @@ async def test_when_the_leader_stops_another_leads_at_once(app: Penstock) -> Non
     await first.start()
     await until(lambda: leads(first), what="the first to lead")
     async with worker_of(app, election=200, term=600) as second:
-        await until(lambda: crew_of(second).listener.is_listening, what="the listener")
+        await listening(second)
         assert not leads(second)
         await first.stop()
         await until(lambda: leads(second), what="the second to lead")
@@ -85,7 +94,7 @@ async def test_while_a_worker_of_the_version_before_leads_schedules_fire_all_the
         await until(lambda: app.schedule_fires("notes"), what="a tick")
         await reaches(app, waiting, "completed")
         assert not leads(worker)
-        assert crew_of(worker).maintenance.directs()
+        assert worker_state(worker).leads_orchestration
 
 
 async def test_a_change_of_leader_is_an_event(app: Penstock) -> None:
@@ -305,7 +314,7 @@ async def test_an_old_partition_that_is_being_read_goes_after_its_reader(
 ) -> None:
     await connection.execute(OLD_PARTITION)
     upkeep = Partitions(
-        await app._link.pool(), app.store, Health(app.events), lambda: True, every=1, ahead=7
+        await app.pool(), app.store, Health(app.events), lambda: True, every=1, ahead=7
     )
     async with connection.transaction(isolation="repeatable_read"):
         await connection.fetch("SELECT id FROM penstock.job_all")

@@ -23,7 +23,7 @@ from penstock import (
     Snooze,
 )
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, reaches, worker_of
+from tests.fixtures.worker import queue_state, reaches, worker_of, worker_state
 
 pytestmark = pytest.mark.usefixtures("led_elsewhere")
 
@@ -91,12 +91,14 @@ async def test_a_group_that_is_not_full_is_sent_when_its_linger_is_over(app: Pen
 async def test_a_group_is_filled_across_claims(app: Penstock) -> None:
     calls = Calls(app, Batch(size=3, linger=LONG))
     async with worker_of(app) as worker:
-        gathering = worker.states["default"].gathering
         for number in (1, 2):
             await app.enqueue(calls.task, number)
-            await until(lambda number=number: len(gathering) == number, what="it to be gathered")
-        assert crew_of(worker).dispatcher.jobs()
-        assert worker.states["default"].slots.used == 0
+            await until(
+                lambda number=number: len(queue_state(worker).gathered) == number,
+                what="it to be gathered",
+            )
+        assert worker_state(worker).jobs
+        assert queue_state(worker).used == 0
         job = await app.enqueue(calls.task, 3)
         assert await app.wait(job, timeout=20) == 6
     assert calls.made == [[1, 2, 3]]
@@ -238,7 +240,7 @@ async def test_full_calls_begin_while_slots_are_busy_as_soon_as_one_is_free(app:
     async with worker_of(app, {"default": 2}) as worker:
         await app.enqueue_many(held.prepare(n) for n in range(16))
         await until(lambda: sizes == [8, 8], what="two calls")
-        assert worker.states["default"].slots.used == 2
+        assert queue_state(worker).used == 2
         for number in range(8):
             await app.enqueue(held, number)
         gate.release()

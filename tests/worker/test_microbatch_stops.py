@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Batch, BatchContext, Fixed, Item, Penstock, task
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, ghost, reaches, worker_of
+from tests.fixtures.worker import ghost, queue_state, reaches, worker_of, worker_state
 from tests.worker.test_microbatch import LONG, Calls
 
 pytestmark = pytest.mark.usefixtures("led_elsewhere")
@@ -85,18 +85,17 @@ async def test_a_call_is_cancelled_when_all_its_items_are(app: Penstock) -> None
         for job in jobs:
             await app.cancel(job)
         await asyncio.wait_for(held.was_cancelled.wait(), 20)
-        await until(lambda: not worker.states["default"].slots.used, what="the slot to be free")
-        assert not crew_of(worker).dispatcher.running
+        await until(lambda: not queue_state(worker).used, what="the slot to be free")
+        assert not worker_state(worker).running
 
 
 async def test_an_item_that_is_cancelled_while_it_waits_is_forgotten(app: Penstock) -> None:
     calls = Calls(app, Batch(size=2, linger=LONG))
     async with worker_of(app) as worker:
-        gathering = worker.states["default"].gathering
         first = await app.enqueue(calls.task, 1)
-        await until(lambda: len(gathering) == 1, what="it to be gathered")
+        await until(lambda: len(queue_state(worker).gathered) == 1, what="it to be gathered")
         await app.cancel(first)
-        await until(lambda: not gathering, what="it to be forgotten")
+        await until(lambda: not queue_state(worker).gathered, what="it to be forgotten")
         jobs = await app.enqueue_many(calls.of(2, 3))
         assert await app.wait(jobs[1], timeout=20) == 6
     assert calls.made == [[2, 3]]
@@ -118,10 +117,10 @@ async def test_a_thread_whose_items_are_all_stopped_keeps_its_slot_until_it_retu
         jobs = await app.enqueue_many([stuck.prepare(1), stuck.prepare(2)])
         for job in jobs:
             assert (await reaches(app, job, "failed")).errors[0].kind == "timeout"
-        assert worker.states["default"].slots.free == 0
-        assert all(run.overdue for run in crew_of(worker).dispatcher.running.values())
+        assert queue_state(worker).free == 0
+        assert set(worker_state(worker).overdue) == {int(job.id) for job in jobs}
         release.set()
-        await until(lambda: worker.states["default"].slots.free == 1, what="the slot")
+        await until(lambda: queue_state(worker).free == 1, what="the slot")
     assert told == [True, True]
 
 
@@ -133,7 +132,7 @@ async def test_items_that_wait_are_given_back_at_once_by_a_stop(app: Penstock) -
     worker = worker_of(app)
     await worker.start()
     jobs = await app.enqueue_many(calls.of(1, 2))
-    await until(lambda: len(worker.states["default"].gathering) == 2, what="both")
+    await until(lambda: len(queue_state(worker).gathered) == 2, what="both")
     await worker.stop()
     for job in [await app.get(job) for job in jobs]:
         assert (job.state, job.failures, job.losses) == ("ready", 0, 0)
@@ -148,7 +147,7 @@ async def test_items_that_wait_and_are_given_back_have_used_no_starts(
     calls = Calls(app, Batch(size=9, linger=LONG), limits="openai")
     async with worker_of(app, lease=60, heartbeat=1) as worker:
         await app.enqueue_many(calls.of(1, 2, 3))
-        await until(lambda: len(worker.states["default"].gathering) == 3, what="items")
+        await until(lambda: len(queue_state(worker).gathered) == 3, what="items")
         assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 0
     assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 3
 
@@ -160,7 +159,7 @@ async def test_a_call_may_finish_before_the_worker_leaves(app: Penstock) -> None
     jobs = await app.enqueue_many(held.task.prepare(number) for number in range(2))
     await held.begun(2)
     stopping = asyncio.ensure_future(worker.stop())
-    await until(lambda: crew_of(worker).dispatcher.closed, what="the stop to begin")
+    await until(lambda: worker_state(worker).stopping, what="the stop to begin")
     held.go_on.set()
     await stopping
     assert [(await app.get(job)).state for job in jobs] == ["completed", "completed"]
@@ -194,7 +193,7 @@ async def test_a_worker_that_loses_its_lease_forgets_its_items(
     async with worker_of(app) as worker:
         await app.enqueue_many([held.task.prepare(1), held.task.prepare(2), *calls.of(1)])
         await held.begun(2)
-        await until(lambda: worker.states["default"].gathering, what="the third")
+        await until(lambda: queue_state(worker).gathered, what="the third")
         await connection.execute("DELETE FROM penstock.lease")
         await asyncio.wait_for(held.was_cancelled.wait(), 20)
         assert held.cancelled == [True, True]

@@ -122,7 +122,7 @@ async def test_an_error_after_complete_is_logged(
 ) -> None:
     @app.task
     async def bill(ctx: Context) -> None:
-        pool = await app._link.pool()
+        pool = await app.pool()
         async with pool.acquire() as connection, connection.transaction():
             await ctx.complete(connection)
         raise ValueError("too late")

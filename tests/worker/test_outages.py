@@ -13,7 +13,16 @@ from penstock.worker.completer import PASSING_TRIES
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, counted, crew_of, cut_connections, gathered, worker_of
+from tests.fixtures.worker import (
+    asked,
+    counted,
+    cut_connections,
+    gathered,
+    listening,
+    pool_of,
+    worker_of,
+    worker_state,
+)
 
 CUT_ALL_BUT_THIS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -35,7 +44,7 @@ async def test_a_worker_survives_the_loss_of_any_of_its_connections(
 
     worker = worker_of(app)
     async with worker:
-        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        await listening(worker)
         running = await app.enqueue(slow)
         await begun.wait()
         with caplog.at_level(logging.WARNING, "penstock"):
@@ -72,7 +81,7 @@ async def test_the_listener_looks_around_after_it_was_away(
 
     worker = worker_of(app, rescan=3600, poll=3600)
     async with worker:
-        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        await listening(worker)
         async with database.connect() as connection:
             quiet = app.inside(connection, notify=False)
             enqueued = await quiet.enqueue(note)
@@ -178,14 +187,14 @@ async def test_outcomes_wait_while_the_database_is_read_only(
     worker = worker_of(app, {"default": 20}, lease=600)
     async with worker:
         jobs = await app.enqueue_many(slow.prepare(number) for number in range(15))
-        await until(lambda: len(crew_of(worker).dispatcher.running) == 15, what="all to run")
+        await until(lambda: len(worker_state(worker).running) == 15, what="all to run")
         with caplog.at_level(logging.WARNING, "penstock"):
             beats = counted(app, "heartbeat")
             await make_read_only(database, True)
             go_on.set()
             tries = asked(app, "settle")
             await until(lambda: len(tries) > PASSING_TRIES, what="many tries")
-            assert crew_of(worker).completer.unsettled == 15
+            assert worker_state(worker).unsettled == 15
             # What was connected meanwhile stays read-only, but nothing else is ended here.
             await make_read_only(database, False, cut=database.url != database.direct_url)
             for job in jobs:
@@ -224,11 +233,10 @@ async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
     async with worker:
         jobs = await app.enqueue_many(slow.prepare(number) for number in range(10))
         await until(lambda: len(runs) == 10, what="all to run")
-        completer, session = crew_of(worker).completer, crew_of(worker).session
         async with connected(database.direct_url) as connection:
             await connection.execute(REFUSE)
             go_on.set()
-            await until(lambda: len(completer._kept) == 10, what="the outcomes to be kept")
+            await until(lambda: worker_state(worker).refused == 10, what="the outcomes to be kept")
             # They would be tried again in some minutes.
             await connection.execute("DROP TRIGGER refuse ON penstock.job_history")
         await make_read_only(database, True)
@@ -240,7 +248,7 @@ async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
                 )
 
             await until(is_over, what="the lease to be over")
-        await until(lambda: session.lease is None, what="the worker to notice")
+        await until(lambda: worker_state(worker).lease is None, what="the worker to notice")
         await make_read_only(database, False)
         for number, job in enumerate(jobs):
             assert await app.wait(job, timeout=60) == number
@@ -267,7 +275,7 @@ async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(
 
     worker = worker_of(app, lease=60, heartbeat=1)
     async with worker:
-        pool = worker._pool
+        pool = pool_of(worker)
         held = [await pool.acquire() for _ in range(pool.get_max_size())]
         enqueued = await app.enqueue(note)
         assert (await app.get(enqueued)).state == "ready"

@@ -9,7 +9,7 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import LeaseLapsed, LeaseTaken
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import asked, gathered, queue_state, reaches, worker_of, worker_state
 
 REFUSE = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -60,11 +60,11 @@ async def test_a_worker_whose_heartbeat_is_refused_claims_nothing_until_one_succ
     async with worker:
         running = await app.enqueue(slow)
         await reaches(app, running, "running")
-        lease = crew_of(worker).session.lease
+        lease = worker_state(worker).lease
         await connection.execute(harm)
         await until(lambda: said(caplog), what="the refusal to be told")
         waiting = await app.enqueue(note)
-        await until(lambda: crew_of(worker).states["default"].marks, what="the job to be known")
+        await until(lambda: queue_state(worker).lines, what="the job to be known")
         beats_before = len(beats)
         await until(lambda: len(beats) > beats_before + 1, what="two more beats")
         assert (await app.get(waiting)).state == "ready"
@@ -74,7 +74,7 @@ async def test_a_worker_whose_heartbeat_is_refused_claims_nothing_until_one_succ
         assert await app.wait(waiting, timeout=30) == 1
         go_on.set()
         assert await app.wait(running, timeout=30) == 1
-        assert crew_of(worker).session.lease == lease
+        assert worker_state(worker).lease == lease
     [record] = said(caplog)
     assert record.levelno == logging.ERROR
     assert f"({state})" in record.getMessage()

@@ -7,7 +7,7 @@ import asyncpg
 from penstock import Penstock
 from penstock.events import LeaseLapsed
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, ghost, worker_of
+from tests.fixtures.worker import gathered, ghost, lease_held, queue_state, worker_of, worker_state
 
 TABLES = ("job", "lease", "queue", "setting_version")
 SEQUENCES = """
@@ -69,8 +69,8 @@ async def test_worker_notices_that_its_lease_is_not_in_the_backup(
     await backup.take()
     lapsed = gathered(app, LeaseLapsed)
     async with worker_of(app, heartbeat=0.25, cancel=0.1, finish=0.1, rescue=3600) as worker:
-        await until(lambda: len(crew_of(worker).dispatcher.running) == 4, what="all to run")
-        first = crew_of(worker).session.lease
+        await until(lambda: len(worker_state(worker).running) == 4, what="all to run")
+        first = worker_state(worker).lease
 
         # At one go: from its first look on, the worker sees that another has a lease and the jobs.
         async with connection.transaction():
@@ -78,7 +78,7 @@ async def test_worker_notices_that_its_lease_is_not_in_the_backup(
             assert await ghost(connection, seconds=3600) == jobs
 
         await until(lambda: cancelled == 4 and lapsed, what="the worker to stop its jobs")
-        second = await crew_of(worker).session.held()
+        second = await lease_held(worker)
         assert lapsed[0].lease == first != second
     rows = await connection.fetch(
         "SELECT j.id, j.attempt, l.worker FROM penstock.job AS j "
@@ -94,16 +94,15 @@ async def test_rules_are_read_anew_although_their_version_has_come_again(
     await backup.take()
     await app.pause("default")
     async with worker_of(app, heartbeat=0.25, rescue=3600) as worker:
-        state = crew_of(worker).states["default"]
-        assert not state.is_open
+        assert not queue_state(worker).is_open
 
         async with connection.transaction():
             await backup.restore()
             # Further changes have raised the version to the one that the worker knows.
-            known = crew_of(worker).rulebook.rules.version
+            known = worker_state(worker).rules_version
             await connection.execute("UPDATE penstock.setting_version SET version = $1", known)
 
-        await until(lambda: state.is_open, what="the worker to read that the queue is open")
+        await until(lambda: queue_state(worker).is_open, what="the rules to be read")
 
 
 async def test_lease_ids_are_exact_in_json_and_never_come_again(

@@ -8,7 +8,7 @@ from penstock import DatabaseExhausted, Penstock
 from penstock.events import DatabaseBack, DatabaseGone
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, worker_of
+from tests.fixtures.worker import gathered, worker_of, worker_state
 
 WAITS = "waits for a connection"
 
@@ -75,7 +75,7 @@ async def test_a_worker_that_waits_for_room_holds_none_that_it_does_not_use(
         worker = worker_of(app)
         starting = asyncio.create_task(worker.start())
         # It gets one, and waits for that of its heartbeat.
-        await until(lambda: worker._crew and crew_of(worker).session.trouble, what="a connection")
+        await until(lambda: worker_state(worker).lease_error, what="a connection")
         assert not starting.done()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
         await starting
@@ -92,7 +92,7 @@ async def test_a_worker_takes_no_lease_that_its_heartbeat_could_not_renew(
         starting = asyncio.create_task(worker.start())
 
         def has_tried() -> bool:
-            return starting.done() or (worker._crew and crew_of(worker).session.trouble) is not None
+            return starting.done() or worker_state(worker).lease_error is not None
 
         await until(has_tried, what="the worker to try to take a lease")
         assert not starting.done()

@@ -12,7 +12,7 @@ import pytest
 from penstock import Context, Fire, Penstock
 from penstock.maintenance.firing import MOST_COUNTED
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import leading, listening, worker_of
 
 SHORT = 0.1
 
@@ -92,9 +92,8 @@ async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: P
     async def note() -> None: ...
 
     async with worker_of(app, promote_most=60, poll=60) as worker:
-        crew = crew_of(worker)
-        await until(lambda: crew.listener.is_listening, what="the listener")
-        await until(crew.maintenance.leads, what="the worker to lead")
+        await listening(worker)
+        await leading(worker)
         made = await app.set_schedule("notes", note, every=SHORT)
         assert (made.source, made.is_active) == ("runtime", True)
         await fired(app, "notes")
@@ -157,7 +156,7 @@ async def test_one_that_could_not_fire_does_so_once_it_is_mended(
     async def note() -> None: ...
 
     async with worker_of(app) as worker:
-        await until(lambda: crew_of(worker).listener.is_listening, what="the listener")
+        await listening(worker)
         await connection.execute(
             "INSERT INTO penstock.schedule (name, cron, timezone, request)"
             """ VALUES ('notes', '* * * * * *', 'Mars/Olympus', '{"task": "note"}')"""

@@ -14,7 +14,7 @@ from penstock.events import JobFinished, SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import asked, gathered, reaches, worker_of, worker_state
 
 
 @pytest.fixture
@@ -339,12 +339,13 @@ async def test_outcomes_wait_while_the_database_is_away(
         worker = worker_of(far, heartbeat=100, lease=600)
         async with worker:
             jobs = await far.enqueue_many(slow.prepare(number) for number in range(3))
-            await until(lambda: len(crew_of(worker).dispatcher.running) == 3, what="all to run")
+            await until(lambda: len(worker_state(worker).running) == 3, what="all to run")
             with caplog.at_level(logging.WARNING, "penstock"):
                 proxy.refuse()
                 go_on.set()
-                completer = crew_of(worker).completer
-                await until(lambda: completer.unsettled == 3, what="the outcomes to wait")
+                await until(
+                    lambda: worker_state(worker).unsettled == 3, what="the outcomes to wait"
+                )
                 proxy.heal()
                 for number, job in enumerate(jobs):
                     assert await far.wait(job, timeout=30) == number
@@ -368,7 +369,7 @@ async def test_outcomes_that_wait_for_long_for_a_database_that_is_away_are_told_
         worker = worker_of(far, heartbeat=100, lease=600, unwritten_retry=0.5)
         async with worker:
             job = await far.enqueue(slow)
-            await until(lambda: crew_of(worker).dispatcher.running, what="it to run")
+            await until(lambda: worker_state(worker).running, what="it to run")
             proxy.refuse()
             tries = asked(far, "settle")
             go_on.set()

@@ -37,7 +37,7 @@ def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def chore(app: Penstock, kind: type[C], **more: int) -> C:
     health = Health(app.events)
-    return kind(await app._link.pool(), app.store, health, lambda: True, EVERY, **more)
+    return kind(await app.pool(), app.store, health, lambda: True, EVERY, **more)
 
 
 async def test_waits_are_looked_after_less_often_while_there_are_none(

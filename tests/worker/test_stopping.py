@@ -14,7 +14,14 @@ from penstock.events import WorkerStopping
 from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import (
+    claim_again,
+    expect_quick_jobs,
+    gathered,
+    listening,
+    reaches,
+    worker_of,
+)
 
 
 async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> None:
@@ -136,7 +143,7 @@ async def test_a_released_job_is_taken_by_another_worker_at_once(app: Penstock) 
     enqueued = await app.enqueue(slow)
     await started.wait()
     async with worker_of(app, rescan=3600, poll=3600) as second:
-        await until(lambda: crew_of(second).listener.is_listening, what="the listener")
+        await listening(second)
         await first.stop()
         assert await app.wait(enqueued, timeout=30) == 2
 
@@ -153,7 +160,7 @@ async def test_fetched_jobs_are_given_back_at_once(app: Penstock) -> None:
     await worker.start()
     await app.enqueue(slow)
     await started.wait()
-    worker.states["default"].slots._rate = 1000.0
+    expect_quick_jobs(worker)
     ahead = await app.enqueue(slow)
     await reaches(app, ahead, "running")
     stopping = asyncio.ensure_future(worker.stop())
@@ -254,8 +261,7 @@ async def test_a_stop_ends_in_time_although_the_database_is_frozen(
         proxy.swallow()
         try:
             frozen.set()
-            for claimer in crew_of(worker).claimers.values():
-                claimer.wake()
+            claim_again(worker)
             elapsed = Elapsed()
             await worker.stop()
             assert elapsed.seconds < SOON

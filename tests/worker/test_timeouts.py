@@ -10,7 +10,7 @@ import pytest
 from penstock import Batch, Context, Fixed, Item, Penstock
 from penstock.events import JobsRescued, SettleRefused
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, gathered, reaches, worker_of
+from tests.fixtures.worker import gathered, queue_state, reaches, worker_of, worker_state
 
 
 async def test_an_async_handler_is_cancelled_at_its_timeout(app: Penstock) -> None:
@@ -65,11 +65,10 @@ async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it
         enqueued = await app.enqueue(stuck)
         job = await reaches(app, enqueued, "failed")
         assert job.errors[0].kind == "timeout"
-        [run] = crew_of(worker).dispatcher.running.values()
-        assert run.overdue
+        assert worker_state(worker).overdue == (int(enqueued.id),)
         assert "its thread keeps its slot" in caplog.text
         waiting = await app.enqueue(quick)
-        free = worker.states["default"].slots.free
+        free = queue_state(worker).free
         assert free == 0
         assert (await app.get(waiting)).state == "ready"
         release.set()
@@ -161,8 +160,8 @@ async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
     async with worker:
         enqueued = await app.enqueue(app.tasks.get(kind))
         await until(begun.is_set, what="the handler")
-        [run] = crew_of(worker).dispatcher.running.values()
-        assert run.timer is None
+        state = worker_state(worker)
+        assert (state.running, state.timed) == ((int(enqueued.id),), ())
         go_on.set()
         assert await app.wait(enqueued, timeout=30) == "done"
 

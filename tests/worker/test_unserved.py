@@ -7,7 +7,7 @@ import pytest
 from penstock import Penstock
 from penstock.maintenance.unserved import warning_of
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of, worker_of
+from tests.fixtures.worker import counted, leading, lease_held, worker_of
 
 LEADER = "penstock.leader"
 
@@ -29,15 +29,12 @@ async def test_the_leader_warns_of_a_queue_without_a_worker_and_says_what_to_do(
     await app.enqueue(send.options(queue="mail"))
     await app.pause("rest")
     await app.enqueue(send.options(queue="rest"))
-    async with worker_of(app, unserved=0.05) as worker:
+    looks = counted(app, "unserved")
+    async with worker_of(app, unserved=0.05):
         await until(lambda: warnings(caplog), what="the warning")
         # It goes on looking, and does not say so again.
-        chore = next(
-            each
-            for each in crew_of(worker).maintenance.services
-            if each.name == "look for queues without a worker"
-        )
-        await chore.work()
+        before = len(looks)
+        await until(lambda: len(looks) > before + 1, what="another look")
     [warning] = warnings(caplog)
     assert warning.startswith("No worker serves the queue mail, whose oldest job has been ready")
     assert "`penstock work APP --queue mail`" in warning
@@ -50,8 +47,8 @@ async def test_a_queue_that_any_worker_serves_is_none_of_them(
     async def send() -> None: ...
 
     async with worker_of(app, {"default": 1, "mail": 1}, unserved=0.05) as worker:
-        await until(lambda: crew_of(worker).maintenance.leads(), what="the worker to lead")
-        await crew_of(worker).session.held()
+        await leading(worker)
+        await lease_held(worker)
         job = await app.enqueue(send.options(queue="mail"))
         await app.wait(job, timeout=30)
         store, pool = app.store, await app.pool()

@@ -15,7 +15,15 @@ from penstock.worker import completer
 from penstock.worker.completer import REFUSED_TO_STOP_AT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, crew_of, end_leases, reaches, worker_of
+from tests.fixtures.worker import (
+    asked,
+    end_leases,
+    leading,
+    reaches,
+    retries_of_refused,
+    worker_of,
+    worker_state,
+)
 
 REFUSE_ALL = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -124,7 +132,7 @@ async def test_outcomes_are_kept_until_the_database_writes_them_again(
         jobs = await slow.running(app, worker, "one", "two", "three")
         await connection.execute(broken)
         slow.go_on.set()
-        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
         later = await app.enqueue(slow.task, "later")
         tries, looks = asked(app, "settle"), asked(app, "release")
         await until(lambda: tries and len(looks) > 3, what="another try, and reconciliations")
@@ -165,16 +173,18 @@ async def test_it_is_not_said_that_outcomes_are_written_which_are_refused(
     """Other workers have taken their jobs back meanwhile."""
     worker = worker_of(app, {"default": 9}, unwritten_retry=3)
     async with worker:
-        completer = crew_of(worker).completer
         await slow.running(app, worker, "one", "two", "three")
         await connection.execute(REFUSE_ALL)
         slow.go_on.set()
-        await until(lambda: completer.unsettled == 3 and completer.is_refused, what="the refusal")
+        await until(
+            lambda: (seen := worker_state(worker)).unsettled == 3 and seen.stops_claiming,
+            what="the refusal",
+        )
         rescue = "SELECT FROM penstock.rescue_v1(p_now => now() + interval '1 year')"
         await until(lambda: has_run(connection, rescue), what="a rescue")
         drop = "DROP TRIGGER refuse ON penstock.job_history"
         await until(lambda: has_run(connection, drop), what="it to be mended")
-        await until(lambda: completer.unwritten is None, what="the end to be told")
+        await until(lambda: worker_state(worker).unwritten is None, what="the end to be told")
     assert "not ours" in caplog.text
     assert "written again" not in caplog.text
     assert "none of them was written" in caplog.text
@@ -204,20 +214,11 @@ async def test_a_job_is_run_in_vain_once_for_each_time_that_the_kept_outcomes_ar
     slow.go_on.set()
     await app.enqueue_many(slow.task.prepare(str(number)) for number in range(200))
     async with worker_of(app, {"default": 1}, claim_most=1, unwritten_retry=0.3) as worker:
-        completer = crew_of(worker).completer
-        await until(lambda: completer.is_refused, what="the worker to give in")
-        in_vain, tries = len(slow.runs), 0
-        try_again = completer._retry_kept
-
-        def count() -> None:
-            nonlocal tries
-            tries += 1
-            try_again()
-
-        completer._retry_kept = count  # type: ignore[method-assign]
-        await until(lambda: tries >= 12, what="some tries")
+        await until(lambda: worker_state(worker).stops_claiming, what="the worker to give in")
+        in_vain, tries = len(slow.runs), retries_of_refused(worker)
+        await until(lambda: len(tries) >= 12, what="some tries")
         # What was claimed when the worker gave in has run, too.
-        assert 0 < len(slow.runs) - in_vain <= tries + REFUSED_TO_STOP_AT
+        assert 0 < len(slow.runs) - in_vain <= len(tries) + REFUSED_TO_STOP_AT
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -234,9 +235,8 @@ async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
         await connection.execute(REFUSE_COMPLETED)
         tries = asked(app, "settle")
         slow.go_on.set()
-        completer = crew_of(worker).completer
-        await until(lambda: completer.unwritten and len(tries) > 9, what="some tries")
-        assert completer.is_refused is (count >= REFUSED_TO_STOP_AT)
+        await until(lambda: worker_state(worker).unwritten and len(tries) > 9, what="some tries")
+        assert worker_state(worker).stops_claiming is (count >= REFUSED_TO_STOP_AT)
         assert all("the history is closed" in message for message in errors())
         assert {(await app.get(job)).state for job in jobs} == {"running"}
         drop = "DROP TRIGGER refuse ON penstock.job_history"
@@ -273,7 +273,7 @@ async def test_one_refused_outcome_keeps_no_other_job_from_being_claimed(
     worker = worker_of(app, {"default": 1}, unwritten_retry=3600)
     async with worker:
         bad = await app.enqueue(slow.task.options(tags=["bad"]), "bad")
-        await until(lambda: crew_of(worker).completer.unsettled, what="the refusal")
+        await until(lambda: worker_state(worker).unsettled, what="the refusal")
         good = await app.enqueue(slow.task.options(priority=-1), "good")
         assert await app.wait(good, timeout=30) == "good"
         await until(lambda: has_lost(app, bad), what="the refused one to count a loss")
@@ -342,11 +342,11 @@ async def test_an_error_that_passes_is_told_if_it_lasts(
         async with other.transaction():
             await other.execute("LOCK TABLE penstock.job_history IN SHARE MODE")
             slow.go_on.set()
-            await until(lambda: crew_of(worker).completer.is_refused, what="no more claims")
+            await until(lambda: worker_state(worker).stops_claiming, what="no more claims")
         for job in jobs:
             await app.wait(job, timeout=30)
             assert (await app.get(job)).attempt == 1
-        await until(lambda: not crew_of(worker).completer.is_refused, what="claims to go on")
+        await until(lambda: not worker_state(worker).stops_claiming, what="claims to go on")
     assert "lock timeout" in errors()[-1]
 
 
@@ -394,7 +394,6 @@ async def test_outcomes_that_wait_for_long_are_told_while_they_are_still_being_w
     names = [str(number) for number in range(20)]
     worker = worker_of(app, {"default": 40}, lease=60, unwritten_retry=3)
     async with worker, database.connect() as other:
-        completer = crew_of(worker).completer
         jobs = await slow.running(app, worker, *names)
         async with held_up(other) as why:
             slow.go_on.set()
@@ -402,7 +401,7 @@ async def test_outcomes_that_wait_for_long_are_told_while_they_are_still_being_w
             assert why in told["message"]
             assert (told["jobs"], told["is_claiming"]) == (20, False)
             assert sorted(told["ids"]) == sorted(job.id for job in jobs)
-            assert completer.is_refused
+            assert worker_state(worker).stops_claiming
         for name, job in zip(names, jobs, strict=True):
             assert await app.wait(job, timeout=60) == name
             assert (await app.get(job)).attempt == 1
@@ -420,15 +419,15 @@ async def test_each_unwritten_outcome_counts_once(
     worker = worker_of(app, {"default": 40}, lease=600, unwritten_retry=600)
     async with worker, database.connect() as other:
         jobs = await slow.running(app, worker, *map(str, range(20)))
-        outcomes = crew_of(worker).completer
         async with locked_history(other):
             tries = asked(app, "settle")
             slow.go_on.set()
-            await until(lambda: outcomes.unsettled, what="the first outcome")
+            await until(lambda: worker_state(worker).unsettled, what="the first outcome")
 
             def is_counted_once() -> bool:
-                unwritten = outcomes.jobs()
-                assert len(unwritten) == len(set(unwritten)) == outcomes.unsettled
+                seen = worker_state(worker)
+                unwritten = seen.unsettled_jobs
+                assert len(unwritten) == len(set(unwritten)) == seen.unsettled
                 return len(tries) > 100 and len(unwritten) == 20
 
             await until(is_counted_once, what="many tries")
@@ -481,7 +480,7 @@ async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do
         ended, held = await slow.running(app, worker, "ended", "held")
         await connection.execute(REVOKE)
         slow.go_on.set()
-        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
         before = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - before < 20
     ended, held = await app.get(ended), await app.get(held)
@@ -501,7 +500,7 @@ async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
     async with worker:
         await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'mark_begun_v1')}")
         job = await app.enqueue(slow.task, "never begun")
-        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     found = await app.get(job)
     assert (found.state, found.losses, found.failures) == ("ready", 0, 0)
     assert not slow.runs
@@ -517,7 +516,7 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
         [job] = await slow.running(app, worker, "ended")
         await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'lose_unwritten_v1')}")
         slow.go_on.set()
-        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     assert "No loss could be counted" in errors()[-1]
     assert (await app.get(job)).state == "running"
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
@@ -535,7 +534,7 @@ async def test_at_a_hard_end_unwritten_outcomes_are_told_and_count_a_loss(
         ended, held = await slow.running(app, worker, "ended", "held")
         await connection.execute(REVOKE)
         slow.go_on.set()
-        await until(lambda: crew_of(worker).completer.unwritten, what="the worker to give in")
+        await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
         await asyncio.to_thread(worker.last_words)
         assert "Outcomes that are not written when the process ends: 1." in errors()[-1]
         ended, held = await app.get(ended), await app.get(held)
@@ -554,8 +553,7 @@ async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
         async with connection.transaction():
             await connection.execute("SELECT FROM penstock.job FOR UPDATE")
             slow.go_on.set()
-            completer = crew_of(worker).completer
-            await until(lambda: completer.unsettled, what="an outcome to wait")
+            await until(lambda: worker_state(worker).unsettled, what="an outcome to wait")
             await asyncio.to_thread(worker.last_words)
 
             async def is_named() -> bool:
@@ -572,7 +570,7 @@ async def test_what_has_another_partition_settles_while_one_is_detached(
     worker = worker_of(app, {"default": 9}, partitions=3600, unwritten_retry=5)
     async with worker:
         completed, failing = await slow.running(app, worker, "completed", "failing")
-        await until(lambda: crew_of(worker).maintenance.leads(), what="the first look to be over")
+        await leading(worker)
         table = await detach_broken(connection)
         slow.go_on.set()
         await until(errors, what="the worker to say so")
@@ -593,7 +591,7 @@ async def test_a_stop_does_not_wait_for_a_partition_that_cannot_be_attached(
     worker = worker_of(app, leave=3600)
     async with worker:
         [job] = await slow.running(app, worker, "completed")
-        await until(lambda: crew_of(worker).maintenance.leads(), what="the first look to be over")
+        await leading(worker)
         table = await detach_broken(connection)
         slow.go_on.set()
         await until(errors, what="the worker to say so")
