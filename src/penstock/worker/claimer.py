@@ -145,7 +145,7 @@ class Scanner(Service):
         store: Store,
         health: Health,
         *,
-        pause: Callable[[float], float],
+        shortest: Callable[[], float],
         found: Callable[[], None],
     ) -> None:
         super().__init__(health)
@@ -153,7 +153,7 @@ class Scanner(Service):
         self._state = state
         self._pool = pool
         self._store = store
-        self._pause = pause
+        self._shortest = shortest
         self._found = found
         self._budget = Budget(0.0)
         self._start = ""
@@ -163,8 +163,9 @@ class Scanner(Service):
     async def tick(self) -> float:
         with self._budget:
             await self.scan()
-        self._rested = time.monotonic() + Budget.SHARE * self._budget.cost
-        return self._pause(self._budget.cost)
+        rest = Budget.SHARE * self._budget.cost
+        self._rested = time.monotonic() + rest
+        return max(self._shortest(), rest)
 
     def soon(self) -> None:
         """There are new jobs somewhere: look now, or when the last look is paid for."""

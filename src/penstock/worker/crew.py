@@ -19,7 +19,7 @@ from penstock.client.link import TRY_AGAIN
 from penstock.client.tracing import Tracing
 from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, Service
 from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
@@ -221,7 +221,7 @@ class Crew:
                 pool,
                 store,
                 health,
-                pause=self._scan_pause,
+                shortest=self._scan_every,
                 found=self.claimers[queue].wake,
             )
             for queue, state in states.items()
@@ -329,9 +329,8 @@ class Crew:
             self.dispatcher.release_fetched()
         await self.completer.drained()
 
-    def _scan_pause(self, took: float) -> float:
-        shortest = self._pace.rescan if self.listener.is_listening else self._pace.poll
-        return max(shortest, Budget.SHARE * took)
+    def _scan_every(self) -> float:
+        return self._pace.rescan if self.listener.is_listening else self._pace.poll
 
     def _look_most(self) -> float:
         most = self._upkeep.promote_most
