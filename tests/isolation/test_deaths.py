@@ -9,12 +9,11 @@ import pytest
 from penstock import Fixed, Job, Penstock
 from penstock.events import ChildDied
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered
+from tests.fixtures.worker import children_state, gathered
 from tests.isolation import jobs
 from tests.isolation.worker import (
     children_of,
     isolating,
-    isolation_of,
     open_files,
     reaches,
     signed,
@@ -105,11 +104,10 @@ async def test_child_that_dies_before_its_first_job_is_replaced_when_a_job_comes
     """Not at once: what ended it may end each of them."""
     async with isolating(app, children=1) as worker:
         await reaches(app, await app.enqueue(jobs.exits), "failed")
-        isolation = isolation_of(worker)
-        await until(lambda: isolation._idle, what="a new child")
+        await until(lambda: children_state(worker).idle, what="a new child")
         [fresh] = children_of(warden_of(worker))
         os.kill(fresh, signal.SIGKILL)
-        await until(lambda: isolation.count == 0, what="the new child to be gone")
+        await until(lambda: not children_state(worker).all, what="the new child to be gone")
         assert await app.wait(await app.enqueue(jobs.pid), timeout=30) != fresh
 
 
@@ -138,7 +136,6 @@ async def test_a_poisonous_job_that_is_redriven_begins_to_count_anew(app: Pensto
 async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
     async with isolating(app, children=4) as worker:
         await app.wait(await app.enqueue(jobs.pid), timeout=30)
-        isolation = isolation_of(worker)
         warden, files = warden_of(worker), open_files()
         warden_files = open_files(warden)
         dying = await app.enqueue_many(jobs.exits.prepare() for _ in range(24))
@@ -147,17 +144,15 @@ async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
             await reaches(app, job, "failed")
         for job in worn:
             await reaches(app, job, "completed")
-        await until(
-            lambda: (
-                not isolation._leaving and len(children_of(warden)) == len(isolation._children) <= 4
-            ),
-            what="those that leave, or died last, to be gone and forgotten",
-        )
+
+        def are_forgotten() -> bool:
+            seen = children_state(worker)
+            return not seen.leaving and len(children_of(warden)) == len(seen.all) <= 4
+
+        await until(are_forgotten, what="those that leave, or died last, to be gone and forgotten")
         assert warden_of(worker) == warden
-        living = len(isolation._children)
-        nursery = isolation._nursery
-        assert nursery is not None
-        assert len(nursery._rows) == living
+        living = len(children_state(worker).all)
+        assert children_state(worker).files == living
         # A living child costs one file here, and one there.
         assert open_files() - files <= living
         assert open_files(warden) - warden_files <= living

@@ -1,10 +1,7 @@
 """Who goes with whom: workers, wardens, children."""
 
-import asyncio
 import os
 import signal
-import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,20 +10,16 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.isolation.board import MOST
-from penstock.isolation.messages import Plan
-from penstock.isolation.nursery import Nursery
 from tests.chaos.process import Process
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
+from tests.fixtures.worker import children_state
 from tests.isolation import jobs
 from tests.isolation.worker import (
     children_of,
     gone,
     is_alive,
     isolating,
-    isolation_of,
-    open_files,
     signed,
     warden_of,
 )
@@ -162,33 +155,8 @@ async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
         os.kill(warden, signal.SIGSTOP)  # Nobody hears of the death before the job has come.
         os.kill(idle, signal.SIGKILL)
         job = await app.enqueue(jobs.poisoned_once)
-        await until(lambda: not isolation_of(worker)._idle, what="the job to be given")
+        await until(lambda: not children_state(worker).idle, what="the job to be given")
         os.kill(warden, signal.SIGCONT)
         assert await app.wait(job, timeout=30) != idle
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
-
-
-async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
-    plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
-    nursery = Nursery(plan, lambda *_: None, lambda *_: None, lambda: None)
-    nursery.start()
-    asyncio.get_running_loop().remove_reader(nursery._control)
-    with nursery.bear().channel:
-        other = await signed(tmp_path / "pid")
-        process, nursery._process = nursery._process, None
-        assert process is not None
-        nursery._control.close()
-        assert await asyncio.to_thread(process.wait, 60) == 0
-        await gone(other)
-
-
-async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
-    nursery = Nursery(Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None)
-    nursery._control, theirs = socket.socketpair()
-    theirs.close()
-    files = open_files()
-    with nursery._control, pytest.raises(BrokenPipeError):
-        nursery.bear()
-    assert open_files() == files - 1
-    assert (nursery._rows, len(nursery._free)) == ({}, MOST)

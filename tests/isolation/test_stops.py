@@ -1,7 +1,6 @@
 """Jobs in children are told to stop, and killed if they do not."""
 
 import asyncio
-import select
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import pytest
 from penstock import Penstock
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import STOPPING, crew_of
+from tests.fixtures.worker import STOPPING, children_state, stop_once_answered, worker_state
 from tests.isolation import inside, jobs
 from tests.isolation.worker import (
     gone,
     is_alive,
     isolating,
-    isolation_of,
     reaches,
     signed,
     warden_of,
@@ -68,9 +66,7 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
         second = await app.enqueue(jobs.pid)
         await reaches(app, second, "running")
         await app.cancel(second)
-        await until(
-            lambda: len(crew_of(worker).dispatcher.running) == 1, what="the second to be gone"
-        )
+        await until(lambda: len(worker_state(worker).running) == 1, what="the second to be gone")
         gate.touch()
         await app.wait(first, timeout=30)
 
@@ -139,13 +135,8 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
     async with isolating(app, children=1) as worker:
         job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
         pid = await signed(note)
-        [run] = crew_of(worker).dispatcher.running.values()
-        [child] = isolation_of(worker)._children.values()
         gate.touch()
-        # The loop stands still until its answer is there.
-        select.select([child._channel], [], [], 30)
-        run.stop("shutdown")
-        child._read()
+        stop_once_answered(worker)
         assert await app.wait(job, timeout=30) == pid
         assert await app.wait(await app.enqueue(jobs.pid), timeout=30) == pid
 
@@ -159,7 +150,7 @@ async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_
         with monkeypatch.context() as patch:
             patch.setattr("penstock.worker.isolation.BEGIN", 0.3)
             job = await app.enqueue(jobs.poisoned_once)
-            await until(lambda: not isolation_of(worker)._idle, what="the job to be given")
+            await until(lambda: not children_state(worker).idle, what="the job to be given")
         assert await app.wait(job, timeout=30) != blocked
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
@@ -173,9 +164,9 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
     await connection.execute("UPDATE penstock.job SET suspect = true")
     async with isolating(app, children=1) as worker:
         await reaches(app, job, "failed")
-        assert not isolation_of(worker)._idle
+        assert not children_state(worker).idle
         gate.touch()
-        await until(lambda: isolation_of(worker)._idle, what="the handler to end")
+        await until(lambda: children_state(worker).idle, what="the handler to end")
 
 
 async def test_a_job_whose_resource_opened_too_late_for_its_timeout_is_given_back(

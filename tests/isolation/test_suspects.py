@@ -15,8 +15,9 @@ from penstock.store import Attempt
 from tests.chaos.process import Process
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
+from tests.fixtures.worker import children_state
 from tests.isolation import jobs
-from tests.isolation.worker import isolating, isolation_of, reaches
+from tests.isolation.worker import isolating, reaches
 
 SUSPECT = "UPDATE penstock.job SET suspect = true"
 REFUSE_MARKS = """
@@ -51,7 +52,7 @@ async def test_what_waits_for_a_child_is_not_marked(
     await connection.execute(SUSPECT)
     async with isolating(app, children=1) as worker:
         await until(lambda: any(note.exists() for note in notes), 30, what="the first to begin")
-        await until(lambda: len(isolation_of(worker)._waiting) == 1, what="the other to wait")
+        await until(lambda: len(children_state(worker).waiting) == 1, what="the other to wait")
         marked = await connection.fetch(MARKED)
         begun = [job for job, note in zip(waiting, notes, strict=True) if note.exists()]
         assert [row["id"] for row in marked] == [int(job.id) for job in begun]
@@ -106,9 +107,9 @@ async def test_a_suspect_whose_child_dies_while_it_is_marked_gets_another(
             job = await app.inside(connection).enqueue(jobs.plain_pid)
             await connection.execute(SUSPECT)
         await asked.wait()
-        before = dict(isolation_of(worker)._children)
+        before = children_state(worker).all
         os.kill(first, signal.SIGKILL)
-        await until(lambda: isolation_of(worker)._children != before, what="the death")
+        await until(lambda: children_state(worker).all != before, what="the death")
         answer.set()
         assert await app.wait(job, timeout=30) != first
     found = await app.get(job)

@@ -6,10 +6,9 @@ from typing import Any
 
 from penstock import Penstock, Worker
 from penstock.client import Enqueued
-from penstock.worker.isolation import Isolation
 from tests.fixtures import worker
 from tests.fixtures.until import until
-from tests.fixtures.worker import GROUPS, UPKEEP, crew_of
+from tests.fixtures.worker import GROUPS, UPKEEP, children_state
 
 # Jobs that wait for a child are not past their timeout.
 SETTINGS = {**GROUPS, "upkeep": replace(UPKEEP, overtime_grace=60)}
@@ -20,16 +19,11 @@ def isolating(app: Penstock, *, children: int = 2, slots: int = 20, **settings: 
     return app.worker({"default": slots}, children=children, **{**SETTINGS, **settings})
 
 
-def isolation_of(worker: Worker) -> Isolation:
-    return crew_of(worker).isolation
-
-
 def warden_of(worker: Worker) -> int:
     """The process id of a worker's warden."""
-    nursery = isolation_of(worker)._nursery
-    assert nursery is not None
-    assert nursery._process is not None
-    return nursery._process.pid
+    supervisor = children_state(worker).supervisor
+    assert supervisor is not None
+    return supervisor
 
 
 def is_alive(pid: int) -> bool:

@@ -1,0 +1,38 @@
+"""What is left of children if their worker does not hear all, or cannot ask for all."""
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.isolation.board import MOST
+from penstock.isolation.messages import Plan
+from penstock.isolation.nursery import Nursery
+from tests.isolation.worker import gone, open_files, signed
+
+
+async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
+    plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
+    nursery = Nursery(plan, lambda *_: None, lambda *_: None, lambda: None)
+    nursery.start()
+    asyncio.get_running_loop().remove_reader(nursery._control)
+    with nursery.bear().channel:
+        other = await signed(tmp_path / "pid")
+        process, nursery._process = nursery._process, None
+        assert process is not None
+        nursery._control.close()
+        assert await asyncio.to_thread(process.wait, 60) == 0
+        await gone(other)
+
+
+async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
+    nursery = Nursery(Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None)
+    nursery._control, theirs = socket.socketpair()
+    theirs.close()
+    files = open_files()
+    with nursery._control, pytest.raises(BrokenPipeError):
+        nursery.bear()
+    assert open_files() == files - 1
+    assert (nursery._rows, len(nursery._free)) == ({}, MOST)
