@@ -6,12 +6,13 @@ from penstock import Penstock
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import Failpoint, RecordedStore
 from tests.chaos.tasks import Effects, register
+from tests.fixtures.worker import use_store
 
 
 def make_app(url: str, name: str, folder: Path, failpoint: Failpoint | None = None) -> Penstock:
     """An app whose log and effects carry the name of its process."""
     store = RecordedStore(Lines(folder / "log.jsonl", name), failpoint)
     app = Penstock(url)
-    app._link.store = store
+    use_store(app, store)
     register(app, Effects(Lines(folder / "effects.jsonl", name), store), folder / "gates")
     return app

@@ -91,9 +91,7 @@ async def main(settings: Settings) -> None:
             ),
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.ask_to_stop)
-        async with worker:
-            (folder / "ready" / settings.name).touch()
-            await worker._stop_asked.wait()
+        await worker.run((folder / "ready" / settings.name).touch)
 
 
 def _write_event(log: Lines, event: msgspec.Struct) -> None:

@@ -28,9 +28,7 @@ async def main(settings: Settings) -> None:
     async with Penstock(settings.url, include=[jobs]) as app:
         worker = isolating(app, children=settings.children, liveness=liveness)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.ask_to_stop)
-        async with worker:
-            is_ready(Path(settings.folder) / "ready", settings.name)
-            await worker._stop_asked.wait()
+        await worker.run(lambda: is_ready(Path(settings.folder) / "ready", settings.name))
 
 
 def is_ready(folder: Path, name: str) -> None:
