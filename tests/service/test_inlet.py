@@ -63,7 +63,7 @@ async def test_one_that_is_refused_does_not_hurt_the_others(app: Penstock, inlet
 
 async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: Inlet) -> None:
     [keyed] = wanted(app, 1, idempotency_key="k")
-    pool = await app._link.pool()
+    pool = await app.pool()
     async with pool.acquire() as connection, connection.transaction():
         first = await app.inside(connection).enqueue_many([keyed])
         waiting = asyncio.create_task(inlet.enqueue(keyed, None))

@@ -30,7 +30,7 @@ async def test_arguments_are_expected_by_their_names(app: Penstock, charge: Any)
 
 
 async def test_the_whole_queue_is_drained_not_a_transaction(app: Penstock) -> None:
-    async with (await app._link.pool()).acquire() as connection:
+    async with (await app.pool()).acquire() as connection:
         for tool in (drain, advance):
             with pytest.raises(TypeError, match="takes your app itself"):
                 await tool(app.inside(connection))  # type: ignore[arg-type]
