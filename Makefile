@@ -18,20 +18,15 @@ SIDE_BY_SIDE := -n 4 --dist loadfile
 
 DEBIAN_PG_BIN := /usr/lib/postgresql/15/bin
 # What depends on the server most: SQL and its plans. With ALL=1 also what uses that SQL.
+# What the marks any_server and any_pooler leave out is explained in pyproject.toml.
 SERVER_TESTS = $(wildcard tests/db tests/migrations tests/plans tests/rls $(if $(ALL),tests/worker tests/insights tests/doctor))
-# Random orders of calls to the same SQL, and what is said to people: the embedded server shows it.
-SAME_ON_EVERY_SERVER := sql_state_machine sql_fairness_machine sql_orchestration_machine migrate_command messages live
 DEBIAN_PGBOUNCER := /usr/sbin/pgbouncer
 DEBIAN_CHROMIUM := /usr/bin/chromium
 DEBIAN_TESSERACT := /usr/bin/tesseract
 DEBIAN_SPIN := /usr/bin/spin
 DEBIAN_GCC := /usr/bin/gcc
 # Who pools connections is noticed by workers. With ALL=1 also the SQL, a call at a time.
-PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db,$(foreach part,$(WITHOUT_CONNECTIONS),--ignore-glob='tests/worker/test_$(part)*.py'))
-# What happens to and between jobs inside a worker, whoever pools its connections; and what is one
-# call of a function, of which others are here.
-WITHOUT_CONNECTIONS := microbatch local_pool fairness turns hand visits odd_handlers retries timeouts windows \
-	budget limits draining events lease_info marks parking polls schema sleep step_ tokens unique workflows
+PGBOUNCER_TESTS = tests/pgbouncer tests/worker $(if $(ALL),tests/db)
 TYPING_TESTS = $(wildcard tests/typing)
 # django.tasks came with Django 6.0, which wants a newer Python than Penstock does.
 DJANGO_VENV := .venv-django
@@ -86,13 +81,13 @@ ifeq ($(SERVER_TESTS),)
 	@echo "There are no tests of the queue yet, so the run on PostgreSQL 15 is left out."
 else
 	@if scripts/install-debian postgresql-15 $(DEBIAN_PG_BIN)/initdb; \
-	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SIDE_BY_SIDE) $(SERVER_TESTS) $(if $(ALL),,$(foreach part,$(SAME_ON_EVERY_SERVER),--ignore-glob='*/test_$(part).py')); \
+	then PENSTOCK_TEST_PG_BIN=$(DEBIAN_PG_BIN) $(BIN)/pytest $(SIDE_BY_SIDE) $(if $(ALL),,-m "not any_server") $(SERVER_TESTS); \
 	else echo "LEFT OUT: the run on Debian's PostgreSQL 15 (see the reason above)."; fi
 endif
 
 test-pgbouncer: $(STAMP) ## Run the tests of workers behind PgBouncer in transaction mode, where it can be had; ALL=1: more
 	@if scripts/install-debian pgbouncer $(DEBIAN_PGBOUNCER); \
-	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(SIDE_BY_SIDE) $(PGBOUNCER_TESTS); \
+	then PENSTOCK_TEST_PGBOUNCER=$(DEBIAN_PGBOUNCER) $(BIN)/pytest $(SIDE_BY_SIDE) $(if $(ALL),,-m "not any_pooler") $(PGBOUNCER_TESTS); \
 	else echo "LEFT OUT: the run behind PgBouncer (see the reason above)."; fi
 
 test-django: ## Run Django's tests with its newest version, where there is a Python 3.12 for it

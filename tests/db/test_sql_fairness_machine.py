@@ -31,7 +31,7 @@ from tests.db.model import Outcome, Settlement
 from tests.db.play import LONG, PLAY, Play
 
 # A long game, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(3600 if LONG else 300)
+pytestmark = [pytest.mark.timeout(3600 if LONG else 300), pytest.mark.any_server]
 
 GAMES = settings(PLAY, max_examples=500 if LONG else 25, stateful_step_count=80 if LONG else 40)
 TTL = 60.0

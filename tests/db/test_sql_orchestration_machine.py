@@ -52,6 +52,8 @@ from tests.db.orchestration_sql import (
 )
 from tests.db.play import LONG, PLAY, Play
 
+pytestmark = pytest.mark.any_server
+
 GAMES = settings(PLAY, max_examples=500 if LONG else 12, stateful_step_count=60 if LONG else 30)
 TTL = 60.0
 

@@ -28,7 +28,7 @@ from tests.db.model import Model, Outcome, Settlement
 from tests.db.play import LONG, PLAY, Play
 
 # A long game, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(3600 if LONG else 300)
+pytestmark = [pytest.mark.timeout(3600 if LONG else 300), pytest.mark.any_server]
 
 TTL = 60.0
 # To find a fault takes more games than to find none.

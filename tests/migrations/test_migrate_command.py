@@ -15,6 +15,8 @@ from penstock.migrate import migrate as apply_all
 from penstock.sql import migrations
 from tests.fixtures.database import Database
 
+pytestmark = pytest.mark.any_server
+
 ALL = [name for _, name in migrations()]
 
 app = typer.Typer(cls=Commands)

@@ -7,6 +7,8 @@ from penstock import Penstock, task
 from tests.fixtures.live import Heard, hear, listened_to
 from tests.rls.conftest import Ground
 
+pytestmark = pytest.mark.any_server
+
 
 @task
 async def work() -> None: ...

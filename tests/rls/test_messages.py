@@ -13,6 +13,8 @@ from tests.cli.command import Commands
 from tests.fixtures.database import connected
 from tests.rls.conftest import APP_LOGIN, WORKER_LOGIN, Ground
 
+pytestmark = pytest.mark.any_server
+
 
 @task
 async def greet(name: str) -> str:

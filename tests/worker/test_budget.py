@@ -4,6 +4,8 @@ import pytest
 
 from penstock.lifecycle import Budget
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.fixture
 def look(monkeypatch: pytest.MonkeyPatch):

@@ -30,6 +30,11 @@ from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import end_leases, pool_of, reaches, worker_of, worker_state
 
+pytestmark = [
+    pytest.mark.any_pooler,
+    pytest.mark.direct("buckets are asked in tests/db; by polling alone it takes long"),
+]
+
 HARDLY = 1e-6  # a rate at which nothing comes in
 
 

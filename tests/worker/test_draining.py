@@ -15,6 +15,8 @@ from penstock.worker import drain
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.fixture
 def note(app: Penstock):

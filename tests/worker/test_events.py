@@ -9,6 +9,8 @@ from penstock.events import JobFinished, JobsClaimed, LeaseTaken
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_every_settled_attempt_is_an_event(app: Penstock) -> None:
     finished, claimed = gathered(app, JobFinished), gathered(app, JobsClaimed)

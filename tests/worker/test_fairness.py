@@ -22,7 +22,14 @@ from tests.fixtures.worker import (
 )
 from tests.worker.meter import Meter
 
-pytestmark = pytest.mark.usefixtures("led_elsewhere")
+pytestmark = [
+    pytest.mark.usefixtures("led_elsewhere"),
+    pytest.mark.any_pooler,
+    pytest.mark.direct(
+        "turns are taken in the worker; by polling alone it takes as long as all the others, and "
+        "the claim of turns is in tests/db"
+    ),
+]
 
 # Where nothing is looked for unasked, only what was told can be the reason.
 DEAF: dict[str, Any] = {"rescan": 3600, "poll": 3600}

@@ -7,6 +7,8 @@ import pytest
 
 from penstock.worker.hand import Hand
 
+pytestmark = pytest.mark.any_pooler
+
 
 def jobs(*lanes: str) -> list[Any]:
     """Claimed jobs, as far as a hand looks at them; `ab` is a job of a and one of b."""

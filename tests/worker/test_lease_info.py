@@ -14,6 +14,8 @@ from penstock import Penstock
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 class Model:
     """A thing that takes its time to open."""

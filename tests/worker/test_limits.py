@@ -33,7 +33,7 @@ from tests.fixtures.worker import (
 from tests.worker.meter import Meter, expect_nothing_counted
 
 # How long one waits to be told is not the question here, nor is it worth the time.
-pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere")]
+pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere"), pytest.mark.any_pooler]
 
 SLOTS = {"default": 20}
 

@@ -14,6 +14,8 @@ from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_a_worker_lets_pools_finish_before_its_jobs_have_to(app: Penstock) -> None:
     order: list[str] = []

@@ -4,8 +4,12 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from penstock.store import Line
 from penstock.worker.marks import Marks, Visit
+
+pytestmark = pytest.mark.any_pooler
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 

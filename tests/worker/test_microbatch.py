@@ -25,7 +25,7 @@ from penstock import (
 from tests.fixtures.until import until
 from tests.fixtures.worker import queue_state, reaches, worker_of, worker_state
 
-pytestmark = pytest.mark.usefixtures("led_elsewhere")
+pytestmark = [pytest.mark.usefixtures("led_elsewhere"), pytest.mark.any_pooler]
 
 # So long that a group which is sent was full, or it would not have been.
 LONG = 30.0

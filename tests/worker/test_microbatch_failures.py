@@ -11,6 +11,8 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
 from tests.worker.test_microbatch import LONG, Calls
 
+pytestmark = pytest.mark.any_pooler
+
 HARDLY = 1e-6  # a rate at which nothing comes in
 
 

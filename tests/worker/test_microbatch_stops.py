@@ -12,7 +12,7 @@ from tests.fixtures.until import until
 from tests.fixtures.worker import ghost, queue_state, reaches, worker_of, worker_state
 from tests.worker.test_microbatch import LONG, Calls
 
-pytestmark = pytest.mark.usefixtures("led_elsewhere")
+pytestmark = [pytest.mark.usefixtures("led_elsewhere"), pytest.mark.any_pooler]
 
 
 class Held:

@@ -9,7 +9,7 @@ import pytest
 from penstock import Cancel, Context, Discard, Penstock, Retry
 from tests.fixtures.worker import reaches, worker_of
 
-pytestmark = pytest.mark.usefixtures("led_elsewhere")
+pytestmark = [pytest.mark.usefixtures("led_elsewhere"), pytest.mark.any_pooler]
 
 
 async def test_an_exception_given_as_the_error_of_a_retry_is_its_text(app: Penstock) -> None:

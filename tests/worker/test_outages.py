@@ -30,6 +30,10 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
 """
 
 
+@pytest.mark.direct(
+    "the server cannot tell a worker's connections from PgBouncer's; "
+    "tests/pgbouncer/test_outages.py cuts those instead"
+)
 @pytest.mark.parametrize("kind", ["penstock worker", "penstock heartbeat", "penstock listener"])
 async def test_a_worker_survives_the_loss_of_any_of_its_connections(
     app: Penstock, database: Database, kind: str, caplog: pytest.LogCaptureFixture

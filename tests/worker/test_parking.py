@@ -15,6 +15,8 @@ from penstock.client import Enqueued
 from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:

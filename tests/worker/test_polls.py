@@ -21,6 +21,8 @@ from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_each_attempt_asks_once_until_there_is_an_answer(
     app: Penstock, connection: asyncpg.Connection

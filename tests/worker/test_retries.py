@@ -8,6 +8,8 @@ import pytest
 from penstock import Context, Exponential, Fixed, Listed, NotRetryable, Penstock, Retryable
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_a_failed_attempt_is_tried_again_until_it_works(app: Penstock) -> None:
     @app.task(retry=Fixed(0.01))

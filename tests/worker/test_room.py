@@ -10,6 +10,10 @@ from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of, worker_state
 
+pytestmark = pytest.mark.direct(
+    "PgBouncer keeps its connections to the server, so that a limit of new ones is not met"
+)
+
 WAITS = "waits for a connection"
 
 

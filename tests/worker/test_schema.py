@@ -8,6 +8,8 @@ from penstock import Penstock
 from tests.fixtures.database import Database
 from tests.fixtures.worker import worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.mark.told
 async def test_two_queues_in_one_database_know_nothing_of_each_other(

@@ -9,6 +9,8 @@ from penstock import Context, Penstock
 from penstock.errors import ConfigError
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 A_DAY_AGO = (
     "UPDATE penstock.step SET result = jsonb_build_object('until', now() - interval '1 day')"
 )

@@ -11,6 +11,8 @@ from penstock import Cache, Context, Penstock
 from penstock.errors import ConfigError
 from tests.fixtures.worker import worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 CALLS: list[str] = []
 
 

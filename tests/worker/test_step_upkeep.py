@@ -11,6 +11,8 @@ from penstock.maintenance import steps
 from penstock.maintenance.chore import Chore
 from penstock.maintenance.steps import CacheSweeper, EventSweeper, StepSweeper, Waker
 
+pytestmark = pytest.mark.any_pooler
+
 C = TypeVar("C", bound=Chore)
 
 EVERY = 60.0

@@ -12,6 +12,8 @@ from penstock.events import JobsRescued, SettleRefused
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, queue_state, reaches, worker_of, worker_state
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_an_async_handler_is_cancelled_at_its_timeout(app: Penstock) -> None:
     cancelled = asyncio.Event()

@@ -6,6 +6,8 @@ import pytest
 
 from penstock.worker.tokens import FRESH, Tokens
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.fixture
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> Any:

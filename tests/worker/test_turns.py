@@ -2,7 +2,11 @@
 
 from itertools import islice
 
+import pytest
+
 from penstock.worker.turns import Turns
+
+pytestmark = pytest.mark.any_pooler
 
 
 def of(*names: str) -> Turns:

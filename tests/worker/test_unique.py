@@ -12,6 +12,8 @@ from penstock.events import SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.worker import gathered, reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 @pytest.mark.told
 async def test_a_running_job_is_superseded_its_late_writes_are_refused_and_the_newer_runs(

@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from penstock.store import Line
 from penstock.worker import visits
 from penstock.worker.queue_state import QueueState
+
+pytestmark = pytest.mark.any_pooler
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 UNLIMITED: Any = SimpleNamespace(holdings=SimpleNamespace(is_on=False))

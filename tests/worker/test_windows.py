@@ -11,6 +11,8 @@ from penstock import Penstock, Windows
 from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 # Where nothing is looked for unasked, only what was told or is due can be the reason.
 DEAF = {"rescan": 3600, "poll": 3600}
 

@@ -8,6 +8,8 @@ from penstock import Context, Fixed, Penstock, Workflow
 from penstock.errors import ChildStarted, IdempotencyMismatch, WorkflowRefused
 from tests.fixtures.worker import worker_of
 
+pytestmark = pytest.mark.any_pooler
+
 
 async def test_a_handler_reads_what_its_parents_came_to(app: Penstock) -> None:
     @app.task(max_attempts=1)
