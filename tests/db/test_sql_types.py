@@ -1,10 +1,8 @@
 """What asyncpg must ask about a type before it can use it, a pool asks behind a pooler at once."""
 
-from importlib.resources import files
-
 import asyncpg
 
-from penstock.sql import statement
+from penstock.sql import named, statement
 
 KNOWN = {"text[]"}  # to asyncpg itself
 
@@ -19,8 +17,8 @@ async def made_types(connection: asyncpg.Connection, name: str) -> set[str]:
 async def test_no_statement_uses_a_type_that_was_not_learned(
     connection: asyncpg.Connection,
 ) -> None:
-    names = [entry.name for entry in (files("penstock.sql") / "statements").iterdir()]
+    names = named("penstock.sql")
     async with connection.transaction():
         learned = KNOWN | await made_types(connection, "learn_types")
-        used = {name: await made_types(connection, name.removesuffix(".sql")) for name in names}
+        used = {name: await made_types(connection, name) for name in names}
     assert {name: types - learned for name, types in used.items() if types - learned} == {}

@@ -1,7 +1,8 @@
-"""The queue's SQL: one statement or function a file, named by its verb, read once."""
+"""The queue's SQL: the statements of a subject in one file, one function a file; read once."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from penstock.sql.rights import WORKER_FUNCTIONS
 
 _INCLUDE = "\\ir "
+_NAME = "-- name: "
 
 
 def quote(name: str) -> str:
@@ -20,7 +22,24 @@ def quote(name: str) -> str:
 @cache
 def statement(name: str, schema: str) -> str:
     """The text of one statement in `statements/`, for a schema."""
-    return _bind((files(__package__) / "statements" / f"{name}.sql").read_text("utf-8"), schema)
+    return _bind(named(__package__)[name], schema)
+
+
+@cache
+def named(package: str) -> dict[str, str]:
+    """The statements of a package by their names, from its folder `statements/`."""
+    return read_named(files(package) / "statements")
+
+
+def read_named(folder: Traversable) -> dict[str, str]:
+    """The statements in the files of a folder by their names, each from its line `-- name: …`."""
+    texts: dict[str, str] = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        for name, text in _sections(file):
+            if name in texts:
+                raise ValueError(f"Two statements in {folder} are named {name}. Rename one.")
+            texts[name] = text
+    return texts
 
 
 def function(name: str, schema: str) -> str:
@@ -99,6 +118,16 @@ def expand(root: Traversable, name: str) -> str:
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _sections(file: Traversable) -> list[tuple[str, str]]:
+    head, *sections = re.split(f"^{_NAME}", file.read_text("utf-8"), flags=re.MULTILINE)
+    if head or not sections:
+        raise ValueError(f"{file} does not begin with a line `{_NAME}…`. Name its first statement.")
+    return [
+        (name.strip(), text.strip() + "\n")
+        for name, _, text in (section.partition("\n") for section in sections)
+    ]
 
 
 def _bind(text: str, schema: str) -> str:

@@ -1,3 +1,4 @@
+-- name: advance
 -- For tests: let time pass, by moving everything that the queue remembers so far into the past.
 -- $1 is how many seconds, or else $2 is the moment to come to; none pass if that is over already.
 --

@@ -1,3 +1,4 @@
+-- name: awaited_jobs
 -- The jobs that a job waits for, first those whose end it has not counted; state is missing for one that is gone.
 WITH awaited AS MATERIALIZED (
     SELECT d.parent, d.workflow, d.satisfied, d.on_failure FROM :"schema".dependency AS d WHERE d.child = $1::bigint

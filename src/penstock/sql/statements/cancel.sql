@@ -1,3 +1,4 @@
+-- name: cancel
 -- End jobs at once, and note who did ($3), if it is said.
 WITH done AS MATERIALIZED (
     SELECT c.id, c.answer FROM :"schema".cancel_v1($1::bigint[], $2::text) AS c

@@ -1,3 +1,4 @@
+-- name: cancel_workflow
 -- End all jobs of a workflow that have not ended: how many, which is noted: by whom ($3).
 WITH ended AS MATERIALIZED (
     SELECT :"schema".cancel_workflow_v1($1::bigint, $2::text) AS jobs

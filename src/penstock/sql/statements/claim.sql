@@ -1,3 +1,4 @@
+-- name: claim
 -- Claim ready jobs of a queue for a lease, line by line.
 SELECT id, token, task, args, args_version, attempt, failures, max_attempts, losses, timeout,
        lane, priority, tenant, ready_at, created_at, batch, suspect, extra

@@ -1,3 +1,4 @@
+-- name: close_batch
 -- Let no job be added to a batch any more; with $2 as one that is given up, for that reason.
 -- With $3 it is noted, and how many jobs were pending then: by whom ($4).
 WITH closed AS MATERIALIZED (

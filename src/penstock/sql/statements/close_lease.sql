@@ -1,2 +1,3 @@
+-- name: close_lease
 -- End a worker session; its unfinished jobs are ready again.
 SELECT :"schema".close_lease_v2($1);

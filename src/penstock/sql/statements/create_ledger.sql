@@ -1,3 +1,4 @@
+-- name: create_ledger
 -- The list of the migrations that were applied; it outlives even the first one's way back.
 CREATE TABLE IF NOT EXISTS :"schema".migration (
     number      integer     NOT NULL,

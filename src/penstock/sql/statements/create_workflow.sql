@@ -1,3 +1,4 @@
+-- name: create_workflow
 -- A workflow without jobs, which belongs to the tenant that is named, or to that of the transaction. Who started it ($4)
 -- is noted, if it is said.
 WITH made AS (

@@ -1,3 +1,4 @@
+-- name: cut_connections
 -- For tests: end the connections of one kind from the server's side.
 SELECT pg_terminate_backend(a.pid) AS cut
   FROM pg_stat_activity AS a

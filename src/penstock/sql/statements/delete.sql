@@ -1,3 +1,4 @@
+-- name: delete
 -- Erase jobs that do not run, and note who did ($2), if it is said.
 WITH done AS MATERIALIZED (
     SELECT e.id, e.answer FROM :"schema".delete_v3($1::bigint[]) AS e

@@ -1,3 +1,4 @@
+-- name: enqueue
 -- Enqueue many jobs; their ids in order, and which of them an idempotency key already had.
 -- Each parameter has its type here: drivers guess it differently, and callers change how theirs read jsonb.
 -- One row with arrays: to read a hundred thousand rows takes a client as long as to send the jobs.

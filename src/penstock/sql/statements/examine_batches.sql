@@ -1,3 +1,4 @@
+-- name: examine_batches
 -- Batches that do not come to their end: open and without a change for $1 seconds, or over for $2 and not finished.
 -- $3 is the most to look at.
 SELECT s.id, s.name, s.is_open, s.seconds

@@ -1,3 +1,4 @@
+-- name: examine_bloat
 -- Tables and indexes against what their rows should take. $1 is the schema, $2 the tables.
 --
 -- From the server's statistics and the sizes of the files, so no row is read. What a row should take is the

@@ -1,3 +1,4 @@
+-- name: examine_connections
 -- How many connections there are, and how many there may be: on the server, to this database, of this role.
 SELECT 'server' AS whose, '' AS name, (SELECT sum(d.numbackends) FROM pg_stat_database AS d)::integer AS used,
        current_setting('max_connections')::integer

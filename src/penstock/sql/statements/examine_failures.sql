@@ -1,3 +1,4 @@
+-- name: examine_failures
 -- What failed in the last hour, by task and error: the latest $1 failures at most.
 SELECT f.task, f.reason, f.error, count(*)::integer AS jobs, max(f.id) AS example,
        (array_agg(f.message ORDER BY f.id DESC))[1] AS message

@@ -1,3 +1,4 @@
+-- name: examine_functions
 -- Which functions does the schema not have, or with another body than it was made with?
 -- $1 is the schema, $2 the names, $3 the bodies.
 SELECT f.name, bool_and(p.oid IS NULL) AS missing

@@ -1,3 +1,4 @@
+-- name: examine_idle_grants
 -- Limits whose slots are waited for although no job runs with them. $1 is the most running jobs to look at: of
 -- more than that nothing is said.
 WITH run AS MATERIALIZED (

@@ -1,3 +1,4 @@
+-- name: examine_indexes
 -- Which indexes does the schema not have, or only half built? $1 is the schema, $2 the names.
 SELECT i.name, c.oid IS NULL AS missing
   FROM unnest($2::text[]) AS i (name)

@@ -1,3 +1,4 @@
+-- name: examine_lanes
 -- Every lane in which jobs wait, with what may hold it: a pause, closed windows, a limit that lets nothing run.
 -- $1 is how many lines to look at, of each queue and in all; $2 how far to count the jobs without a lane.
 -- A skip scan of the ready index finds queues and lines: one step a line, not one a job.

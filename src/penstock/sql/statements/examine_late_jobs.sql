@@ -1,3 +1,4 @@
+-- name: examine_late_jobs
 -- Jobs past their soft deadline, by queue. $1 is the most to look at: of those that wait from the oldest of each
 -- line on, of those that run, and of those that are due.
 WITH RECURSIVE name AS (

@@ -1,3 +1,4 @@
+-- name: examine_locks
 -- How many locks a statement over the whole history takes, a list of jobs for instance, and how many the server has
 -- room for. $1 is the schema. The planner locks each partition with all its indexes.
 WITH history AS (

@@ -1,3 +1,4 @@
+-- name: examine_lost_jobs
 -- Running jobs with no living lease behind them, by worker. $1 is the most to look at.
 -- Like the rescue it scans the gaps between the ids of living leases, not the entries of the living.
 WITH living AS (

@@ -1,3 +1,4 @@
+-- name: examine_overdue_jobs
 -- Scheduled jobs whose time has come and that nobody has made ready. $1 is the most to count.
 SELECT count(*)::integer AS jobs,
        extract(epoch FROM clock_timestamp() - min(o.run_at))::double precision AS seconds

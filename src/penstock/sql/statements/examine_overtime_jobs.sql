@@ -1,3 +1,4 @@
+-- name: examine_overtime_jobs
 -- Running jobs that should have been ended: past their timeout by more than a grace. $1 is the grace in
 -- seconds, $2 the most to look at.
 SELECT o.task, o.worker, count(*)::integer AS jobs, min(o.id) AS example, max(o.over) AS seconds

@@ -1,3 +1,4 @@
+-- name: examine_owner
 -- Who owns the history, and may we do what its owner may: make and drop its partitions?
 SELECT pg_get_userbyid(c.relowner)::text AS owner, current_user::text AS role,
        pg_has_role(c.relowner, 'USAGE') AS ours,

@@ -1,3 +1,4 @@
+-- name: examine_partitions
 -- The first day that has no history partition although settles will need it. $1 is the schema, $2 how many
 -- days to look ahead. A job that ends in `ahead` days and is kept for `days` goes on `day`; `apart` says that a table of
 -- that name exists and is not attached, and `parent` to which other table it belongs, if to any.

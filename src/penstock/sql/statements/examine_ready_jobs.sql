@@ -1,3 +1,4 @@
+-- name: examine_ready_jobs
 -- What waits to be claimed, by queue and task: of each queue the first jobs in line, at most $1.
 -- A skip scan of the ready index finds the queues: one step a queue, not one a job.
 WITH RECURSIVE line AS (

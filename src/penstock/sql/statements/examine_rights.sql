@@ -1,3 +1,4 @@
+-- name: examine_rights
 -- Which of these privileges does the role lack? $1 is the schema; $2 and $3 are tables, views or sequences
 -- and the privilege needed on each; $4 are functions. What does not exist is not reported: that is not a
 -- matter of rights. The catalogs are read by name, because to_regclass fails without the right to the schema.

@@ -1,3 +1,4 @@
+-- name: examine_schedules
 -- Schedules with something the matter: no living worker declares it or has its task, or its tick is long due.
 -- overdue is the seconds since then. Those that are paused are meant to rest. $1 is the most to tell of.
 WITH known AS MATERIALIZED (

@@ -1,3 +1,4 @@
+-- name: examine_snapshots
 -- Who keeps vacuum from removing dead rows of this database, the oldest first.
 --
 -- A session does as long as it has a snapshot or a transaction id of its own; one that is merely open does

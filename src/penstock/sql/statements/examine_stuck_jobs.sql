@@ -1,3 +1,4 @@
+-- name: examine_stuck_jobs
 -- Jobs that were put back because no worker could run them, by reason. $1 is the most to look at.
 -- They are tried again at least every ten minutes, so they are among those that are due by then.
 SELECT s.queue, s.task, s.reason, count(*)::integer AS jobs, min(s.id) AS example,

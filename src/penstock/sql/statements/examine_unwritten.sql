@@ -1,3 +1,4 @@
+-- name: examine_unwritten
 -- The outcomes because of which living workers claim nothing, since the database writes none: how many, and the class
 -- of the refusal. No row if there are none.
 SELECT sum((l.info #>> '{unwritten,jobs}')::integer)::integer AS jobs, min(l.info #>> '{unwritten,error}') AS error

@@ -1,3 +1,4 @@
+-- name: examine_waiting_jobs
 -- Some of the jobs that wait or are due within a day, with their arguments. $1 is the most to look at of
 -- either, $2 the most to show of each task, queue and version of arguments.
 SELECT w.id, w.task, w.queue, w.args, w.args_version, w.jobs

@@ -1,2 +1,3 @@
+-- name: expire
 -- End waiting jobs past their deadline.
 SELECT :"schema".expire_v1($1);

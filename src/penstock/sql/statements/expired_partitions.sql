@@ -1,3 +1,4 @@
+-- name: expired_partitions
 -- History partitions that nobody needs any more, and the statements that take one away, step by step.
 --
 -- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can

@@ -1,3 +1,4 @@
+-- name: find_dead
 -- The ids of dead letters by filter, those that failed first first, for whoever changes them: a page behind a moment
 -- and an id. What fails from the first page on is in none: its moment comes with each row, to be given for the next.
 SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS began

@@ -1,3 +1,4 @@
+-- name: find_lock_holders
 -- Who holds locks of a kind on the queue's tables that keeps others from changing them, the longest first: vacuums, index
 -- builds, migrations, sessions that have locked a table by hand. $1 is the schema.
 SELECT DISTINCT ON (a.xact_start, a.pid) a.pid, c.relname AS "table", coalesce(a.usename, a.backend_type, 'another role') AS who,

@@ -1,3 +1,4 @@
+-- name: find_text
 -- Of the newest jobs that agree with a filter, so many at most, those whose arguments hold a text; and how far that was.
 SELECT count(*) AS seen, min(s.id) AS last,
        coalesce(array_agg(s.id ORDER BY s.id DESC) FILTER (WHERE s.holds), '{}') AS ids

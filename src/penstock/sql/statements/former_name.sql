@@ -1,3 +1,4 @@
+-- name: former_name
 -- What the schema was named when its functions were made, if it was renamed since: they look for tables there.
 -- $1 is the schema, $2 some of the functions that Penstock made.
 SELECT f.name

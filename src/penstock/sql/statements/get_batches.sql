@@ -1,3 +1,4 @@
+-- name: get_batches
 -- Batches with their counts at this moment: those of the row, and the deltas that are not folded into it yet. One
 -- statement sees both as of one moment. The rate fades since the last fold, as the next one will let it, but not in the
 -- time in which nothing was pending.

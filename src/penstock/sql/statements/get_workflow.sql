@@ -1,3 +1,4 @@
+-- name: get_workflow
 -- One workflow and how far its jobs are. A failure is borne if all that waited for it went on in spite of it.
 SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
   FROM :"schema".workflow AS w, LATERAL (

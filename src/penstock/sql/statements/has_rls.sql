@@ -1,3 +1,4 @@
+-- name: has_rls
 -- Is row level security on? The table of jobs says it for the whole schema.
 SELECT c.relrowsecurity AS is_on
   FROM pg_class AS c

@@ -1,3 +1,4 @@
+-- name: list
 -- Jobs by filter, newest first, a page from a job on.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
        a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,

@@ -1,3 +1,4 @@
+-- name: list_batches
 -- The ids of batches by filter, newest first, a page from a batch on.
 SELECT b.id
   FROM :"schema".batch AS b

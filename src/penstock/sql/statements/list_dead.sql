@@ -1,3 +1,4 @@
+-- name: list_dead
 -- Dead letters by filter, those that failed last first: a page behind a moment and an id.
 SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h.subject, h.requested_by,
        h.tags, h.attempt, h.failures, h.losses, h.max_attempts, h.timeout, h.retry::text, h.args::text, h.args_version,

@@ -1,3 +1,4 @@
+-- name: list_events
 -- Events that are kept, newest first.
 SELECT e.id, e.tenant, e.name, e.payload::text, e.sent_at, e.expires_at
   FROM :"schema".event AS e

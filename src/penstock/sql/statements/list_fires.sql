@@ -1,3 +1,4 @@
+-- name: list_fires
 -- What came of a schedule's last ticks, the newest first; a page begins behind the tick $3.
 WITH fires AS MATERIALIZED (
     SELECT f.tick, f.kind, f.ticks, f.job, f.why, f.fired_at FROM :"schema".schedule_fire AS f

@@ -1,3 +1,4 @@
+-- name: list_of_batch
 -- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan
 -- is too: as a range of one, in the order of the index of batches.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,

@@ -1,3 +1,4 @@
+-- name: list_of_workflow
 -- Jobs of a workflow by filter, newest first, a page from a job on. Apart from the list of all, so that its plan is too.
 SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
        a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,

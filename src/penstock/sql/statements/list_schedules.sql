@@ -1,3 +1,4 @@
+-- name: list_schedules
 -- The schedules by their names, or the one that is named ($1); from the one behind $2 on. A schedule from code is
 -- active while a living worker declares it, one made at run time always.
 SELECT s.name, s.tenant, s.cron, s.every, s.timezone, s.jitter, s.overlap, s.catch_up, s.on_start, s.wins,

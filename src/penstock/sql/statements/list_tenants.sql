@@ -1,3 +1,4 @@
+-- name: list_tenants
 -- The tenants that somebody has set something for, from a name on; those of one plan, or all.
 SELECT tenant AS name, plan, late_after
   FROM :"schema".tenant_setting

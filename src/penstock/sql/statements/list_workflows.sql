@@ -1,3 +1,4 @@
+-- name: list_workflows
 -- Workflows and how far their jobs are, newest first, a page from one on; see get_workflow.
 WITH page AS MATERIALIZED (
     SELECT w.id, w.tenant, w.name, w.meta, w.created_at FROM :"schema".workflow AS w

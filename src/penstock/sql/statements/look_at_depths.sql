@@ -1,3 +1,4 @@
+-- name: look_at_depths
 -- How deep the queues are, for a gauge: so many in each state, and since when the oldest ready one waits.
 -- $1 is how far to count, the ready ones in each queue, the others over all queues together.
 -- Of the queues with ready jobs the first $2 by name are counted.

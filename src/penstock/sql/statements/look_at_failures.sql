@@ -1,3 +1,4 @@
+-- name: look_at_failures
 -- What failed last, newest first, each with its last error. $1 is how many.
 SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
        extract(epoch FROM statement_timestamp() - h.finished_at)::double precision AS seconds_ago,

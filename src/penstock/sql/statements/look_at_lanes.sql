@@ -1,3 +1,4 @@
+-- name: look_at_lanes
 -- The lanes of a queue that have ready or running jobs or settings, the largest first.
 -- $1 is the queue, $2 the lane to begin with, $3 how many lines to find, $4 how many lanes to show, $5 how far
 -- to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how

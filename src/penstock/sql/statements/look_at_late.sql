@@ -1,3 +1,4 @@
+-- name: look_at_late
 -- The jobs that are later than they should be, the latest first, and by how many seconds.
 -- $1 is how many, $2 how many of each line, of those that run and of those that are due to look at, $3 to $8
 -- are filters. A line is looked at from its oldest job on, and of the lines there are the first 10,000.

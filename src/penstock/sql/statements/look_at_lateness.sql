@@ -1,3 +1,4 @@
+-- name: look_at_lateness
 -- By how many seconds each of these jobs is later than it should be; those that are not are left out.
 SELECT j.id, d.late
   FROM :"schema".job AS j

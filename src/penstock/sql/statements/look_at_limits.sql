@@ -1,3 +1,4 @@
+-- name: look_at_limits
 -- Limits, and every key under them that workers hold or want slots of, or that has a bucket: those that hold up
 -- jobs first. $1 are the keys to look at, NULL for all; $2 how many; $3 how many lines of ready jobs to look
 -- through, and $4 how many jobs to count in them, if all are looked at: a worker does not ask for a limit of 0.

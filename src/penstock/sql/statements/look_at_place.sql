@@ -1,3 +1,4 @@
+-- name: look_at_place
 -- Where a live job is: under whose lease it runs, how far it is, and whether it is late. $1 is its id.
 SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_alive, p.done, p.total, p.message,
        d.late_after, d.late, statement_timestamp() AS at

@@ -1,3 +1,4 @@
+-- name: look_at_queues
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
 -- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind:

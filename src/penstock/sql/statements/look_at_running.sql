@@ -1,3 +1,4 @@
+-- name: look_at_running
 -- The jobs that have been running for longest, with their workers and how far they are.
 -- $1 is how many. Of more running jobs than $2 only some are looked at: nothing orders them by time.
 SELECT s.id, s.task, s.queue, s.tenant, s.attempt, s.attempted_at AS started_at, l.worker,

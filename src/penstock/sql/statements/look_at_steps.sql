@@ -1,3 +1,4 @@
+-- name: look_at_steps
 -- What a job has kept, in order: its steps, sleeps, events and polls; how large each result is.
 SELECT s.kind, s.name, s.created_at, octet_length(s.result::text) AS size,
        CASE WHEN s.kind <> 'step' THEN s.result::text END AS result

@@ -1,3 +1,4 @@
+-- name: look_at_throughput
 -- What ended in the last seconds, minutes, hours, by task: how many, how long they waited, how long they ran.
 --
 -- $1 is the schema, $2 the windows in seconds, $3 how many blocks to read at most.

@@ -1,3 +1,4 @@
+-- name: look_at_turn
 -- When it is a waiting job's turn: what holds its lane back, who takes turns with it, what is before it there.
 -- $1 is the job, $2 how far to count.
 SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open AS queue_open,

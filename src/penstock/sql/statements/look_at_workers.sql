@@ -1,3 +1,4 @@
+-- name: look_at_workers
 -- Every lease, those that have expired included: whose it is, how much runs under it, what it holds of limits,
 -- and who leads the maintenance.
 -- $1 is how far to count, $2 how many to show: those that live first. All are counted, the living ones apart. A page

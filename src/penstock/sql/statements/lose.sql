@@ -1,3 +1,4 @@
+-- name: lose
 -- For tests: take a job away from the attempt that runs it, as if its worker had been lost in it.
 SELECT l.id, l.lost
   FROM :"schema".job AS j

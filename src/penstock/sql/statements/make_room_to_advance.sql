@@ -1,3 +1,4 @@
+-- name: make_room_to_advance
 -- For tests: make the partitions into which the history comes when advance.sql lets the same time pass.
 -- Waits for whoever makes partitions now.
 WITH span AS (

@@ -1,3 +1,4 @@
+-- name: match_jobs
 -- The ids of jobs by filter, a page at a time, for whoever changes all of them.
 SELECT m.id, m.day, m.at, m.until
   FROM :"schema".match_jobs_v1(

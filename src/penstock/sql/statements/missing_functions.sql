@@ -1,3 +1,4 @@
+-- name: missing_functions
 -- Which of these functions does the schema not have?
 SELECT f.name
   FROM unnest($2::text[]) AS f (name)

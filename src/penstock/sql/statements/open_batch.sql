@@ -1,3 +1,4 @@
+-- name: open_batch
 -- Begin a batch: a place for jobs to belong to, open until it is closed. Who began it ($5) is noted, if it is said.
 WITH made AS (
     INSERT INTO :"schema".batch (tenant, name, callbacks, meta)

@@ -1,3 +1,4 @@
+-- name: open_bucket
 -- Open the bucket of a key that was closed for a while, and note who did this ($2), if it is said.
 WITH opened AS MATERIALIZED (
     SELECT :"schema".open_bucket_v1($1::text) AS was_closed

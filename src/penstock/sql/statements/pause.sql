@@ -1,3 +1,4 @@
+-- name: pause
 -- Let no worker claim from a queue any more, and note who did this ($2), if it is said.
 WITH paused AS (
     INSERT INTO :"schema".queue AS q (name, paused_at) VALUES ($1::text, statement_timestamp())

@@ -1,3 +1,4 @@
+-- name: pause_schedule
 -- Let a schedule fire no more, until it is resumed.
 WITH changed AS (
     UPDATE :"schema".schedule AS s SET paused_at = coalesce(s.paused_at, statement_timestamp()) WHERE s.name = $1::text

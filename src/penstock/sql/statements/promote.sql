@@ -1,2 +1,3 @@
+-- name: promote
 -- Make due jobs ready.
 SELECT promoted, mark, next_in FROM :"schema".promote_v1($1, $2);

@@ -1,3 +1,4 @@
+-- name: purge
 -- Erase dead letters, and note how many: by whom ($2), and as which ($3).
 WITH gone AS MATERIALIZED (
     SELECT p.id, p.answer FROM :"schema".purge_v1($1::bigint[]) AS p

@@ -1,3 +1,4 @@
+-- name: redrive
 -- Bring dead letters back, and note how many: by whom ($4), and as which ($5).
 WITH back AS MATERIALIZED (
     SELECT r.id, r.answer, r.due FROM :"schema".redrive_v1($1::bigint[], $2::double precision, $3::timestamptz) AS r

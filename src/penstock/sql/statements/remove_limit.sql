@@ -1,3 +1,4 @@
+-- name: remove_limit
 -- Take the limit of a key away, with what was left in its bucket.
 WITH removed AS (
     DELETE FROM :"schema".limit_setting AS l WHERE l.key = $1::text RETURNING l.key

@@ -1,3 +1,4 @@
+-- name: remove_plan
 -- Take a plan away, unless tenants have it: their number says so.
 WITH held AS (
     SELECT count(*) AS tenants FROM :"schema".tenant_setting AS t WHERE t.plan = $1::text

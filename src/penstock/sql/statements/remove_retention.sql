@@ -1,3 +1,4 @@
+-- name: remove_retention
 -- Take a rule away by which history is kept.
 WITH removed AS (
     DELETE FROM :"schema".retention AS r

@@ -1,3 +1,4 @@
+-- name: remove_schedule
 -- Remove a schedule and what is known of its ticks; its jobs stay.
 WITH removed AS (
     DELETE FROM :"schema".schedule AS s WHERE s.name = $1::text RETURNING s.name, s.tenant

@@ -1,3 +1,4 @@
+-- name: remove_tenant
 -- Forget what was set for a tenant; its jobs stay.
 WITH removed AS (
     DELETE FROM :"schema".tenant_setting AS t WHERE t.tenant = $1::text RETURNING t.tenant

@@ -1,3 +1,4 @@
+-- name: rename_functions
 -- The statements after which the functions of a renamed schema look for their tables in it.
 -- $1 is the schema, $2 its former name as it stands in a search_path, $3 that name always in quotes.
 SELECT format('ALTER FUNCTION %s SET search_path = %I%s', p.oid::regprocedure, $1::text,

@@ -1,3 +1,4 @@
+-- name: reset_schedule
 -- Make a schedule what the code says again. is_reset is false for one that no code has declared.
 WITH found AS (
     SELECT s.name, s.declared IS NOT NULL AS is_reset FROM :"schema".schedule AS s WHERE s.name = $1::text

@@ -1,3 +1,4 @@
+-- name: resume
 -- Let workers claim from a queue again, and have them look; who did this ($2) is noted, if it is said.
 WITH resumed AS (
     UPDATE :"schema".queue AS q SET paused_at = NULL, updated_at = statement_timestamp()

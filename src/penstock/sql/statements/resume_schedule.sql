@@ -1,3 +1,4 @@
+-- name: resume_schedule
 -- Let a schedule fire again, from its next tick on.
 WITH changed AS (
     UPDATE :"schema".schedule AS s SET paused_at = NULL WHERE s.name = $1::text

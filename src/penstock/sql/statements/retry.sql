@@ -1,3 +1,4 @@
+-- name: retry
 -- Run jobs again, and note who did ($2), if it is said. Of those that have ended only such as are in the states $3.
 WITH done AS MATERIALIZED (
     SELECT r.id, r.answer FROM :"schema".retry_v2($1::bigint[], p_states => $3::text[]) AS r

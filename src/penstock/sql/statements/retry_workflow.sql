@@ -1,3 +1,4 @@
+-- name: retry_workflow
 -- Run again what has failed or was cancelled in a workflow: how many jobs came back, which is noted: by whom ($2).
 WITH back AS MATERIALIZED (
     SELECT :"schema".retry_workflow_v1($1::bigint) AS jobs

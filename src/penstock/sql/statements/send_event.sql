@@ -1,3 +1,4 @@
+-- name: send_event
 -- Send an event; its id, and how many jobs it woke at once. Who sent it ($6) is noted, if it is said.
 WITH sent AS MATERIALIZED (
     SELECT s.id, s.woken

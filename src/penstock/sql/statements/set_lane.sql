@@ -1,3 +1,4 @@
+-- name: set_lane
 -- Change settings of a lane: those that are given ($3), while the rest stays. A time zone that Postgres does
 -- not know is an error.
 WITH changed AS (

@@ -1,3 +1,4 @@
+-- name: set_limit
 -- Change the limit of a key: what is given ($2), while the rest stays.
 -- A burst that nobody gave is what comes in a second, at least one, and follows the rate when that changes.
 -- Merged before the insert: a row with the changes alone would limit nothing, which a CHECK refuses.

@@ -1,3 +1,4 @@
+-- name: set_plan
 -- Change a plan: what is given ($2), while the rest stays.
 WITH changed AS (
     INSERT INTO :"schema".plan AS p (name, priority, weight, late_after)

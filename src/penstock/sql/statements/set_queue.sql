@@ -1,3 +1,4 @@
+-- name: set_queue
 -- Change settings of a queue: those that are given ($2), while the rest stays. A time zone that Postgres does
 -- not know is an error.
 WITH changed AS (

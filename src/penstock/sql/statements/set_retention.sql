@@ -1,3 +1,4 @@
+-- name: set_retention
 -- Keep the history of a state for so many days: of all jobs, of a queue, of a tenant or of both.
 WITH changed AS (
     INSERT INTO :"schema".retention AS r (state, days, queue, tenant)

@@ -1,3 +1,4 @@
+-- name: set_schedule
 -- Change a schedule: what is given ($2), while the rest stays. A new one needs a request and a cron or an interval:
 -- without them nothing is made, and nothing comes back. An existing one keeps the parts of its request in `keep`.
 WITH changed AS (

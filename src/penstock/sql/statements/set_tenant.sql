@@ -1,3 +1,4 @@
+-- name: set_tenant
 -- Change what holds for a tenant: what is given ($2), while the rest stays. No row if there is no such plan.
 WITH changed AS (
     INSERT INTO :"schema".tenant_setting AS t (tenant, plan, late_after)

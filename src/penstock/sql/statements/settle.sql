@@ -1,3 +1,4 @@
+-- name: settle
 -- Write outcomes; only what was not settled comes back.
 SELECT id, token, answer FROM :"schema".settle_v2(
            $1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::double precision[], $6::smallint[],

@@ -1,3 +1,4 @@
+-- name: sum_dead
 -- Dead letters by filter, counted by task, reason and type of error: of the latest $11 at most.
 SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS example,
        (array_agg(f.message ORDER BY f.finished_at DESC, f.id DESC))[1] AS message,

@@ -1,3 +1,4 @@
+-- name: tell_standing
 -- Who asks: the role, who owns the schema, and what row level security makes of the role.
 -- $1 is the schema, $2 the role of workers and $3 that of apps. It needs no right to the schema.
 SELECT current_user::text AS role, pg_get_userbyid(n.nspowner)::text AS owner,

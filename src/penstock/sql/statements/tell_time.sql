@@ -1,2 +1,3 @@
+-- name: tell_time
 -- What time is it there?
 SELECT clock_timestamp() AS now;

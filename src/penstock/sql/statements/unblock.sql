@@ -1,3 +1,4 @@
+-- name: unblock
 -- Let blocked jobs run now, without what they wait for, and note how many: by whom ($2).
 WITH freed AS MATERIALIZED (
     SELECT u.id, u.answer FROM :"schema".unblock_v1($1::bigint[]) AS u

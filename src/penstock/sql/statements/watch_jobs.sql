@@ -1,3 +1,4 @@
+-- name: watch_jobs
 -- Jobs as those see them who watch. `changed_at` is the newest of the times that a change of state leaves in the row: it
 -- never falls, since who moves a row keeps them, and is the same for all who look. How far a job is counts up
 -- `changes` meanwhile.

@@ -1,3 +1,4 @@
+-- name: watch_owners
 -- How the newest jobs of some tenants ($1) and of some who asked for them ($2) stand. With $3, those of that tenant
 -- alone. The newest are the last $4 that got an id: so the rows that are read are bounded for every role, under row
 -- level security too. What runs is counted by its index, up to $4.

@@ -1,3 +1,4 @@
+-- name: workflow_steps
 -- The jobs of a workflow with those that each waits for or has waited for.
 SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, a.attempted_at, a.finished_at,
        a.error, e.parents

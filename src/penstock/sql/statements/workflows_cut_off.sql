@@ -1,3 +1,4 @@
+-- name: workflows_cut_off
 -- Of jobs that came back alone: whose children were cancelled when they failed, by their workflows.
 SELECT d.workflow, count(DISTINCT d.parent) AS steps
   FROM :"schema".dependency AS d

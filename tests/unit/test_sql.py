@@ -1,0 +1,38 @@
+"""Statements that stand below their names in files of a folder."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.sql import read_named
+
+
+def written(folder: Path, **texts: str) -> Path:
+    for file, text in texts.items():
+        (folder / f"{file}.sql").write_text(text, "utf-8")
+    return folder
+
+
+def test_statements_are_found_by_name_whatever_file_they_stand_in(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        jobs="-- name: get\n-- A job.\nSELECT 1;\n\n-- name: list\nSELECT 2\n  WHERE true;\n",
+        queues="-- name: pause\nSELECT 3;\n",
+    )
+    assert read_named(folder) == {
+        "get": "-- A job.\nSELECT 1;\n",
+        "list": "SELECT 2\n  WHERE true;\n",
+        "pause": "SELECT 3;\n",
+    }
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path, jobs="-- name: get\nSELECT 1;\n", queues="-- name: get\nSELECT 2;\n")
+    with pytest.raises(ValueError, match=r"Two statements in .* are named get"):
+        read_named(folder)
+
+
+@pytest.mark.parametrize("text", ["", "SELECT 1;\n", "-- A job.\n-- name: get\nSELECT 1;\n"])
+def test_a_file_that_begins_without_a_name_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"jobs\.sql does not begin with a line `-- name: …`"):
+        read_named(written(tmp_path, jobs=text))
