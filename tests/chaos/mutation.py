@@ -9,6 +9,7 @@ SELECT pg_get_functiondef(oid) FROM pg_proc
  WHERE pronamespace = 'penstock'::regnamespace AND proname = $1
 """
 FENCE = r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b"
+OF_WHAT_GOES_BACK = r"(?=\s+RETURNING )"
 NOT_DURABLE = """
 CREATE OR REPLACE FUNCTION penstock.keep_durable_v1() RETURNS void LANGUAGE sql AS ''
 """
@@ -26,8 +27,8 @@ async def _change(url: str, function: str, *changes: tuple[str, str]) -> None:
 
 async def take_the_token_out_of_the_settle(url: str) -> None:
     """Let a settle find its job by the id alone, as some queues do."""
-    for function in ("finish_v2", "put_back_v1"):
-        await _change(url, function, (FENCE, ""))
+    await _change(url, "finish_v2", (FENCE, ""))
+    await _change(url, "put_back_v2", (FENCE + OF_WHAT_GOES_BACK, ""))
 
 
 async def judge_leases_by_a_fast_clock(url: str) -> None:

@@ -458,7 +458,7 @@ def test_no_order_of_events_confuses_keys_counts_or_who_waits_for_whom(stage: Pl
 FAULTS = [
     # Tokens
     ("finish_v2", " AND j.token IS NOT DISTINCT FROM g.token", ""),
-    ("put_back_v1", " AND j.token = g.token", ""),
+    ("put_back_v2", " AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # Unique keys
     ("release_keys_v1", "u.keep IS NULL AND", "u.keep < 0 AND"),
     ("hold_unique_v1", "PERFORM cancel_v1(v_older", "PERFORM cancel_v1('{}'"),

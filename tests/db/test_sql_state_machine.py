@@ -237,7 +237,7 @@ def test_no_order_of_events_loses_a_job_or_lets_a_superseded_attempt_write(play:
 
 FAULTS = {
     "finish_v2": (" AND j.token IS NOT DISTINCT FROM g.token", ""),
-    "put_back_v1": (" AND j.token = g.token", ""),
+    "put_back_v2": (" AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # A loss for what was only fetched.
     "lose_v1": ("p_has_begun OR (j.begun_token = j.token) IS TRUE", "true"),
 }

@@ -4,6 +4,7 @@ from penstock.migrate import migrate
 from tests.fixtures.database import Database, connected
 from tests.guards.catalogue import added, catalogue, text
 from tests.guards.kept import compare
+from tests.guards.renames import MERGED, merged, name_of, schema_of_today
 
 ENGINE, KNOWLEDGE = "penstock", "penstock_knowledge"
 
@@ -14,7 +15,12 @@ async def _catalogue(database: Database, schema: str) -> dict[str, list[str]]:
 
 
 async def test_the_engines_schema_is_as_it_was_kept(database: Database) -> None:
-    compare("engine.sql", text(await _catalogue(database, ENGINE)))
+    since = schema_of_today(merged())
+    compare("engine.sql", text(await _catalogue(database, ENGINE)), since)
+
+
+def test_each_merged_function_has_a_text_of_its_own() -> None:
+    assert {name_of(head) for head in merged()} == MERGED
 
 
 async def test_the_schema_of_knowledge_is_as_it_was_kept(knowledge_database: Database) -> None:
@@ -26,4 +32,5 @@ async def test_what_row_level_security_adds_is_as_it_was_kept(
 ) -> None:
     before = await _catalogue(database, ENGINE)
     await migrate(database.direct_url, rls=True)
-    compare("engine_rls.sql", added(before, await _catalogue(database, ENGINE)))
+    after = await _catalogue(database, ENGINE)
+    compare("engine_rls.sql", added(before, after), schema_of_today({}))

@@ -1,0 +1,72 @@
+"""What became of functions since the schema was kept: the only differences that its guards allow.
+
+The kept texts are from before. They are compared as if they had been kept with these changes: a new
+version took the first one's name, older versions went, and what wrapped its older version holds it.
+Whoever keeps the schema anew empties these tables, and the text of the merged functions.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+RENAMED: dict[str, str] = {}
+REMOVED: frozenset[str] = frozenset()
+# They are compared with a text of their own, in `kept/engine_merged.sql`.
+MERGED = frozenset({"close_lease_v2", "ensure_partitions_v2", "put_back_v2"})
+
+_PART = re.compile(r"(?m)^(?=== )")
+# In a list of differences three signs come before: what is new, what is gone, or neither.
+_ENTRY = {
+    "== functions": re.compile(r"(?m)^(?=(?:[-+ ] )?CREATE OR REPLACE FUNCTION )"),
+    "== rights to functions": re.compile(r"(?m)^(?=.)"),
+}
+_SIGN = re.compile(r"^[-+ ] ")
+_FUNCTION = re.compile(r"^(?:CREATE OR REPLACE FUNCTION )?\w+\.(\w+)\(")
+_NAME = re.compile(r"\b[a-z_]+_v\d+\b")
+
+
+def merged() -> dict[str, str]:
+    """The text of each function that was merged with its older version, by its first line."""
+    text = (Path(__file__).parent / "kept" / "engine_merged.sql").read_text("utf-8")
+    return {_head(entry): entry for entry in _ENTRY["== functions"].split(text) if entry}
+
+
+def renamed(kept: str) -> str:
+    """A kept text with the functions by their names of today."""
+    return _NAME.sub(lambda found: RENAMED.get(found[0], found[0]), kept)
+
+
+def schema_of_today(merged: dict[str, str]) -> Callable[[str], str]:
+    """A change of a kept schema to what it is today."""
+
+    def change(kept: str) -> str:
+        return "".join(_part_of_today(part, merged) for part in _PART.split(kept) if part)
+
+    return change
+
+
+def _part_of_today(part: str, merged: dict[str, str]) -> str:
+    head, _, body = part.partition("\n")
+    if head not in _ENTRY:
+        return part
+    entries = (entry for entry in _ENTRY[head].split(body) if entry)
+    left = (
+        renamed(merged.get(_head(entry), entry))
+        for entry in entries
+        if name_of(entry) not in REMOVED
+    )
+    return f"{head}\n{''.join(sorted(left, key=_unsigned))}"
+
+
+def name_of(entry: str) -> str:
+    """The function that a line of a kept schema, or the first of several, is about."""
+    found = _FUNCTION.match(_unsigned(entry))
+    return found[1] if found else ""
+
+
+def _head(entry: str) -> str:
+    return entry.partition("\n")[0]
+
+
+def _unsigned(entry: str) -> str:
+    return _SIGN.sub("", entry)
