@@ -140,7 +140,7 @@ async def _apply(connection: Any, schema: str, due: list[tuple[int, str]]) -> No
     # Types and operators of pgvector are found wherever it is.
     await connection.execute(f"SET LOCAL search_path = {quote(vector)}")
     for number, name in due:
-        await connection.execute(migration(name, schema, vector))
+        await connection.execute(migration(name, "up", schema, vector))
         await connection.execute(
             f"INSERT INTO {quote(schema)}.migration (number, name) VALUES ($1, $2)", number, name
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 from penstock.sql import Roles, expand, listed, quote
 
@@ -24,13 +25,14 @@ def migrations() -> tuple[tuple[int, str], ...]:
 @cache
 def functions() -> tuple[str, ...]:
     """The names of all functions."""
-    found = (entry.name for entry in (files(__package__) / "functions").iterdir())
+    folders = (files(__package__) / "functions").iterdir()
+    found = (entry.name for folder in folders for entry in folder.iterdir())
     return tuple(sorted(name.removesuffix(".sql") for name in found))
 
 
-def migration(name: str, schema: str, vector: str) -> str:
+def migration(name: str, direction: Literal["up", "down"], schema: str, vector: str) -> str:
     """The whole text of a migration; `vector` is the schema that pgvector was put into."""
-    text = expand(files(__package__), f"{name}.up.sql")
+    text = expand(files(__package__), f"{name}.{direction}.sql")
     return text.replace(':"schema"', quote(schema)).replace(':"vector"', quote(vector))
 
 

@@ -217,7 +217,7 @@ CREATE TABLE :"schema".vector (
 );
 CREATE INDEX vector_made ON :"schema".vector (made_at);
 
-\ir ../functions/count_documents_v1.sql
+\ir ../functions/counts/count_documents_v1.sql
 CREATE TRIGGER document_added AFTER INSERT ON :"schema".document
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
 CREATE TRIGGER document_changed AFTER UPDATE ON :"schema".document
@@ -225,15 +225,29 @@ CREATE TRIGGER document_changed AFTER UPDATE ON :"schema".document
 CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION :"schema".count_documents_v1();
 
-\ir ../functions/describe_index_v1.sql
-\ir ../functions/make_index_v1.sql
-\ir ../functions/drop_index_v1.sql
-\ir ../functions/begin_document_v1.sql
-\ir ../functions/missing_v1.sql
-\ir ../functions/ask_missing_v1.sql
-\ir ../functions/keep_vectors_v1.sql
-\ir ../functions/publish_v1.sql
-\ir ../functions/remove_documents_v1.sql
-\ir ../functions/remove_chunks_v1.sql
-\ir ../functions/sweep_chunks_v1.sql
-\ir ../functions/fold_tallies_v1.sql
+\ir ../functions/counts/fold_tallies_v1.sql
+
+\ir ../functions/documents/begin_document_v1.sql
+\ir ../functions/documents/publish_v1.sql
+\ir ../functions/documents/remove_documents_v1.sql
+
+\ir ../functions/chunks/missing_v1.sql
+\ir ../functions/chunks/ask_missing_v1.sql
+\ir ../functions/chunks/keep_vectors_v1.sql
+\ir ../functions/chunks/remove_chunks_v1.sql
+\ir ../functions/chunks/sweep_chunks_v1.sql
+
+\ir ../functions/index/describe_index_v1.sql
+\ir ../functions/index/make_index_v1.sql
+\ir ../functions/index/drop_index_v1.sql
+
+\ir ../functions/search/search_place.sql
+\ir ../functions/search/search_admits_v1.sql
+\ir ../functions/search/search_strict_v1.sql
+\ir ../functions/search/search_highlight_v1.sql
+\ir ../functions/search/search_allowed_v1.sql
+\ir ../functions/search/search_scope_v1.sql
+\ir ../functions/search/search_exact_v1.sql
+\ir ../functions/search/search_index_v1.sql
+\ir ../functions/search/search_words_v1.sql
+\ir ../functions/search/search_v1.sql

@@ -1,0 +1,36 @@
+"""The tables and functions of knowledge come with one migration, and go with its way back."""
+
+from penstock import Database as Address
+from penstock import Penstock
+from penstock_apps.knowledge.knowledge import Knowledge
+from penstock_apps.knowledge.sql import functions, migration, migrations
+from tests.fixtures.database import Database, connected
+from tests.guards.catalogue import catalogue
+
+SCHEMA = "penstock_knowledge"
+
+
+async def test_migrations_back_leave_nothing_and_can_be_applied_again(
+    knowledge_database: Database,
+) -> None:
+    async with connected(knowledge_database.admin_url) as admin:
+        before = await catalogue(admin, SCHEMA)
+        for _, name in reversed(migrations()):
+            await admin.execute(migration(name, "down", SCHEMA, "public"))
+        assert await admin.fetchval("SELECT to_regnamespace($1)", SCHEMA) is None
+
+        applied = await Knowledge(Penstock()).migrate(Address.of(knowledge_database.direct_url))
+        assert applied == [name for _, name in migrations()]
+        assert await catalogue(admin, SCHEMA) == before
+
+
+async def test_every_function_has_a_file_and_every_file_is_migrated(
+    knowledge_database: Database,
+) -> None:
+    async with connected(knowledge_database.admin_url) as admin:
+        rows = await admin.fetch(
+            "SELECT proname AS name FROM pg_proc WHERE pronamespace = $1::regnamespace UNION ALL"
+            " SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'v'",
+            SCHEMA,
+        )
+    assert sorted(row["name"] for row in rows) == list(functions())
