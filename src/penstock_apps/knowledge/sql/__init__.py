@@ -1,4 +1,4 @@
-"""The SQL of knowledge: one statement or function a file, named by its verb, read once."""
+"""The SQL of knowledge: the statements of a subject in one file, one function a file; read once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from penstock.sql import Roles, expand, listed, quote
+from penstock.sql import Roles, expand, listed, named, quote
 
 
 @cache
 def statement(name: str, schema: str) -> str:
     """The text of one statement in `statements/`, for a schema."""
-    text = (files(__package__) / "statements" / f"{name}.sql").read_text("utf-8")
-    return text.replace(':"schema"', quote(schema))
+    return named(__package__)[name].replace(':"schema"', quote(schema))
 
 
 @cache

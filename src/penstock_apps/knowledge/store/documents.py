@@ -327,7 +327,7 @@ class Documents:
 
 
 def work_from(row: Any) -> Work:
-    """The work that a row of `begin_document.sql` or `peek_document.sql` tells of."""
+    """The work that a row of `begin_document` or `peek_document` tells of."""
     return Work(
         path=row["path"],
         media_type=row["media_type"],

@@ -1,0 +1,26 @@
+-- name: find_missing
+-- Which of these texts the model has not seen yet.
+SELECT m AS hash FROM :"schema".missing_v1($1, $2, $3) AS m;
+
+-- name: ask_missing
+-- Which of these texts the model has not seen yet, and whether anything may be done for the tenant.
+SELECT a.missing, a.active FROM :"schema".ask_missing_v1($1, $2, $3) AS a;
+
+-- name: keep_vectors
+-- Vectors that are paid for, until they are published.
+SELECT :"schema".keep_vectors_v1($1, $2, $3, $4);
+
+-- name: publish
+-- Let a version of a document be found.
+SELECT p.answer, p.added, p.missing FROM :"schema".publish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS p;
+
+-- name: list_chunks
+-- The pieces of a document in the edition that is searched, in order, after a position ($3).
+SELECT p.position, p.page, c.id, c.heading, c.text, c.tokens
+  FROM :"schema".document AS d
+  JOIN :"schema".base AS b ON b.id = d.base
+  JOIN :"schema".passage AS p ON p.document = d.id AND p.edition = b.edition
+  JOIN :"schema".chunk AS c ON c.id = p.chunk
+ WHERE d.tenant = $1 AND d.id = $2 AND d.deleted_at IS NULL AND p.position > $3
+ ORDER BY p.position
+ LIMIT $4;

@@ -1,1 +1,0 @@
-SELECT :"schema".describe_index_v1($1, 'CONCURRENTLY')

@@ -1,0 +1,219 @@
+-- name: weigh_documents
+-- What paths with these contents would add to a source: how many documents, and how many bytes.
+SELECT count(*) FILTER (WHERE d.id IS NULL) AS documents,
+       coalesce(sum(g.bytes - coalesce(d.bytes, 0)) FILTER (WHERE d.digest IS DISTINCT FROM g.digest), 0)::bigint AS bytes,
+       coalesce(bool_or(d.digest IS DISTINCT FROM g.digest), false) AS changes
+  FROM unnest($3::text[], $4::bytea[], $5::bigint[]) AS g (path, digest, bytes)
+  LEFT JOIN :"schema".document AS d ON d.tenant = $1 AND d.source = $2 AND d.path = g.path AND d.deleted_at IS NULL;
+
+-- name: put_documents
+-- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
+-- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
+-- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
+-- those before stay.
+-- The source is locked: see lock_source. Attachments name their mail ($12), and stand where no document of others does:
+-- see find_taken. What is uploaded to the path of an attachment is attached no more: it stays when the mail goes.
+WITH given AS (
+    SELECT u.path, u.digest, u.bytes, u.media_type, u.url
+      FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
+), before AS (
+    SELECT d.path, d.bytes FROM :"schema".document AS d
+     WHERE d.source = $3 AND d.path = ANY ($5::text[]) AND d.deleted_at IS NULL ORDER BY d.path FOR UPDATE
+), put AS (
+    INSERT INTO :"schema".document AS d (tenant, base, source, batch, path, digest, bytes, media_type, url, tags, metadata, stored,
+                                          parent, depth, attached_to)
+    SELECT $1, $2, $3, $4, g.path, g.digest, g.bytes, g.media_type, g.url, $10::text[], $11::jsonb, g.digest IS NOT NULL, $12, $13, $14
+      FROM given AS g LEFT JOIN before AS b USING (path)   -- so that it is read before it is changed
+     ORDER BY g.path
+    ON CONFLICT (source, path) WHERE deleted_at IS NULL DO UPDATE
+       SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL,
+           digest = CASE WHEN excluded.url IS NULL THEN excluded.digest ELSE d.digest END,
+           bytes = CASE WHEN excluded.url IS NULL THEN excluded.bytes ELSE d.bytes END,
+           media_type = CASE WHEN excluded.url IS NULL THEN excluded.media_type ELSE d.media_type END, url = excluded.url,
+           tags = CASE WHEN excluded.tags = '{}' THEN d.tags ELSE excluded.tags END,
+           metadata = CASE WHEN excluded.metadata = '{}' THEN d.metadata ELSE excluded.metadata END,
+           parent = excluded.parent, depth = excluded.depth, attached_to = excluded.attached_to,
+           batch = excluded.batch, stored = excluded.stored, job = NULL,
+           updated_at = clock_timestamp(), ended_at = NULL
+     WHERE d.digest IS DISTINCT FROM excluded.digest OR excluded.digest IS NULL
+        OR d.state IN ('skipped', 'failed', 'cancelled')
+        OR d.parent IS DISTINCT FROM excluded.parent
+        OR (excluded.tags <> '{}' AND NOT (d.tags @> excluded.tags AND d.tags <@ excluded.tags))
+        OR (excluded.metadata <> '{}' AND d.metadata <> excluded.metadata)
+    RETURNING d.id, d.path, d.version, d.bytes
+), counted AS (
+    INSERT INTO :"schema".usage AS u (tenant, slot, documents, bytes)
+    SELECT $1, p.id % 16, count(*) FILTER (WHERE b.path IS NULL), sum(p.bytes - coalesce(b.bytes, 0))
+      FROM put AS p LEFT JOIN before AS b USING (path) GROUP BY 2 ORDER BY 2
+    ON CONFLICT (tenant, slot) DO UPDATE SET documents = u.documents + excluded.documents, bytes = u.bytes + excluded.bytes
+)
+SELECT p.id, p.path, p.version, p.bytes FROM put AS p ORDER BY p.id;
+
+-- name: note_jobs
+-- Which job brings each document in, with what priority ($5), and who asked for it ($4).
+UPDATE :"schema".document AS d SET job = u.job, requested_by = $4, priority = u.priority
+  FROM unnest($2::bigint[], $3::text[], $5::integer[]) AS u (id, job, priority)
+ WHERE d.tenant = $1 AND d.id = u.id;
+
+-- name: list_digests
+-- What a source holds, to compare with what is there now.
+SELECT d.path, d.id, d.digest, d.state, d.reason, d.error, d.chunks, d.embedded, d.tags, d.parent
+  FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.source = $2 AND d.deleted_at IS NULL;
+
+-- name: list_attached
+-- The attachments of a mail: paths and ids.
+SELECT d.path, d.id FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.parent = $2 AND d.deleted_at IS NULL;
+
+-- name: find_taken
+-- Those of some paths of a source at which documents stand that are not attached to this mail.
+SELECT d.path FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
+   AND d.parent IS DISTINCT FROM $4;
+
+-- name: begin_document
+-- Begin with a version of a document, if it is still wanted, and tell all that is needed for it.
+SELECT b.path, b.media_type, b.bytes, b.digest, b.stored, b.url, b.published, b.depth, b.attached_to,
+       b.has_attachments, b.object, b.editions
+  FROM :"schema".begin_document_v1($1, $2, $3) AS b;
+
+-- name: fetch_document
+-- A document was fetched: its content is a stored file now. Whether that is what is published of it already; no row if
+-- this version is not wanted any more.
+WITH before AS MATERIALIZED (
+    SELECT d.id, d.digest, d.media_type, d.bytes, d.published, d.version FROM :"schema".document AS d
+     WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.deleted_at IS NULL
+       FOR NO KEY UPDATE
+), fetched AS (
+    UPDATE :"schema".document AS d
+       SET digest = $4, bytes = $5, media_type = $6, stored = true, updated_at = clock_timestamp()
+      FROM before AS b WHERE d.id = b.id
+), counted AS (
+    INSERT INTO :"schema".usage AS u (tenant, slot, bytes) SELECT $1, b.id % 16, $5 - b.bytes FROM before AS b
+    ON CONFLICT (tenant, slot) DO UPDATE SET bytes = u.bytes + excluded.bytes
+)
+SELECT coalesce(b.published = b.version - 1 AND b.digest = $4 AND b.media_type = $6, false) AS is_same FROM before AS b;
+
+-- name: confirm_document
+-- What is published of a document is its newest version too: nothing of it has changed.
+UPDATE :"schema".document AS d
+   SET state = 'completed', reason = NULL, error = NULL, published = d.version, embedded = 0,
+       ended_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3
+RETURNING d.chunks;
+
+-- name: withdraw_document
+-- Nothing is found of a document any more: its newest version ($3) has no text. The document is locked; its chunks go with
+-- the next sweep unless others have them.
+WITH before AS MATERIALIZED (
+    SELECT d.id, d.chunks, d.tokens FROM :"schema".document AS d
+     WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.published IS NOT NULL
+), gone AS (
+    DELETE FROM :"schema".passage AS p USING before AS b WHERE p.tenant = $1 AND p.document = b.id
+), changed AS (
+    UPDATE :"schema".document AS d
+       SET published = NULL, chunks = 0, tokens = 0, embedded = 0, title = NULL, kind = NULL, pages = NULL
+      FROM before AS b WHERE d.id = b.id
+)
+INSERT INTO :"schema".usage AS u (tenant, slot, chunks, tokens)
+SELECT $1, b.id % 16, -b.chunks, -b.tokens FROM before AS b
+ON CONFLICT (tenant, slot) DO UPDATE SET chunks = u.chunks + excluded.chunks, tokens = u.tokens + excluded.tokens;
+
+-- name: fail_document
+-- A version of a document has not gone in, and why.
+UPDATE :"schema".document AS d
+   SET state = $4, reason = $5, error = $6, ended_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.state IN ('pending', 'processing')
+RETURNING d.source;
+
+-- name: settle_job
+-- A job has ended: say so of its document, if nobody has.
+UPDATE :"schema".document AS d
+   SET state = $2, reason = $3, error = $4, ended_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE d.job = $1 AND d.state IN ('pending', 'processing');
+
+-- name: list_unsettled
+-- Documents of a batch that have not ended, with their jobs.
+SELECT d.job, d.id, d.version FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.batch = $2 AND d.state IN ('pending', 'processing') AND d.job IS NOT NULL
+ LIMIT $3;
+
+-- name: retry_documents
+-- Some documents of a source that did not go in are wanted again, as a new version, in a batch.
+UPDATE :"schema".document AS d
+   SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL, batch = $3, job = NULL,
+       updated_at = clock_timestamp(), ended_at = NULL
+ WHERE d.id = ANY (ARRAY(
+        SELECT o.id FROM :"schema".document AS o
+         WHERE o.tenant = $1 AND o.source = $2 AND o.state IN ('failed', 'cancelled') AND o.deleted_at IS NULL
+         ORDER BY o.id LIMIT $4 FOR UPDATE))
+RETURNING d.id, d.path, d.version, d.bytes, d.priority;
+
+-- name: list_waiting
+-- Some documents of a source that have not ended, after one ($3), with their jobs.
+SELECT d.id, d.job FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.source = $2 AND d.id > $3 AND d.state IN ('pending', 'processing') AND d.deleted_at IS NULL
+ ORDER BY d.id
+ LIMIT $4;
+
+-- name: cancel_documents
+-- The documents of these jobs: they were cancelled.
+UPDATE :"schema".document AS d
+   SET state = 'cancelled', reason = 'requested', ended_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE d.tenant = $1 AND d.job = ANY ($2::text[]) AND d.state IN ('pending', 'processing');
+
+-- name: count_under_way
+-- How many documents of a source, by their paths, have not ended.
+SELECT count(*) FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
+   AND d.state IN ('pending', 'processing');
+
+-- name: lock_documents
+-- Of these documents nobody else changes anything until the end of the transaction.
+SELECT d.id, d.version FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.id = ANY ($2::bigint[]) AND d.deleted_at IS NULL
+ ORDER BY d.id FOR NO KEY UPDATE;
+
+-- name: get_document
+-- A document.
+SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
+       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
+       d.created_at, d.updated_at, d.ended_at, d.stored,
+       (SELECT o.name FROM :"schema".object AS o WHERE o.tenant = d.tenant AND o.digest = d.digest) AS object
+  FROM :"schema".document AS d
+  JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
+  JOIN :"schema".base AS b ON b.id = d.base AND b.deleted_at IS NULL
+ WHERE d.tenant = $1 AND d.id = $2 AND d.deleted_at IS NULL;
+
+-- name: find_documents
+-- Documents of a source by their paths.
+SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
+       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
+       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+  FROM :"schema".document AS d
+ WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
+ ORDER BY d.id;
+
+-- name: list_documents
+-- Documents of a tenant, of a base ($2), of a source ($3), in a state ($4), of a batch ($5), with a path ($8); newest first,
+-- before one ($6).
+SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
+       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
+       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+  FROM :"schema".document AS d
+  JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
+  JOIN :"schema".base AS b ON b.id = d.base AND b.deleted_at IS NULL
+ WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.base = $2) AND ($3::bigint IS NULL OR d.source = $3)
+   AND ($4::text IS NULL OR d.state = $4) AND ($5::text IS NULL OR d.batch = $5) AND ($6::bigint IS NULL OR d.id < $6)
+   AND ($8::text IS NULL OR d.path = $8) AND d.deleted_at IS NULL
+ ORDER BY d.id DESC
+ LIMIT $7;
+
+-- name: watch_documents
+-- Documents by their ids ($2), of one tenant ($1) or of any.
+SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
+       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
+       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+  FROM :"schema".document AS d
+ WHERE d.id = ANY ($2::bigint[]) AND ($1::text IS NULL OR d.tenant = $1) AND d.deleted_at IS NULL;

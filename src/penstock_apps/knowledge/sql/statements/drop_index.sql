@@ -1,1 +1,0 @@
-SELECT :"schema".drop_index_v1($1)

@@ -1,1 +1,0 @@
-DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1

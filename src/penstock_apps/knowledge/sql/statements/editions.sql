@@ -1,0 +1,74 @@
+-- name: make_edition
+-- An edition of a base.
+INSERT INTO :"schema".edition (tenant, base, settings, embedder, dimensions, state)
+VALUES ($1, $2, $3::jsonb, $4, $5, $6)
+RETURNING id;
+
+-- name: make_live
+-- Let an edition be the one that is searched; the one before is retired.
+WITH changed AS (
+    UPDATE :"schema".edition AS e SET state = CASE WHEN e.id = $2 THEN 'live' ELSE 'retired' END
+     WHERE e.base = $1 AND e.state IN ('live', 'building')
+)
+UPDATE :"schema".base AS b SET edition = $2 WHERE b.id = $1 AND b.deleted_at IS NULL;
+
+-- name: lock_editions
+-- Nobody publishes into a base, and nobody switches its editions, until the end of the transaction.
+SELECT pg_advisory_xact_lock(hashtextextended('penstock knowledge edition: ' || $1::bigint, 0));
+
+-- name: find_building
+-- The edition that is being built with these settings.
+SELECT e.id FROM :"schema".edition AS e
+ WHERE e.tenant = $1 AND e.base = $2 AND e.state = 'building' AND e.settings = $3::jsonb AND e.embedder = $4;
+
+-- name: retire_building
+-- An edition that is being built is not wanted any more, if it is another one ($3).
+UPDATE :"schema".edition AS e SET state = 'retired'
+ WHERE e.tenant = $1 AND e.base = $2 AND e.state = 'building' AND e.id IS DISTINCT FROM $3;
+
+-- name: note_edition
+-- The batch that builds an edition, and why it is not whole.
+UPDATE :"schema".edition AS e SET batch = coalesce($3, e.batch), error = $4 WHERE e.tenant = $1 AND e.id = $2;
+
+-- name: get_edition
+-- An edition's base and state.
+SELECT e.base, e.state FROM :"schema".edition AS e WHERE e.tenant = $1 AND e.id = $2;
+
+-- name: list_unbuilt
+-- Some documents of a base ($2) that can be found and are not in an edition ($3), after one ($4). Those of which another
+-- version is on its way ($6) come into it by that.
+SELECT d.id, d.path, d.version, d.bytes FROM :"schema".document AS d
+  JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
+ WHERE d.tenant = $1 AND d.base = $2 AND d.id > $4 AND d.published IS NOT NULL AND d.chunks > 0 AND d.deleted_at IS NULL
+   AND (d.state IN ('pending', 'processing')) = $6
+   AND NOT EXISTS (SELECT FROM :"schema".passage AS p WHERE p.document = d.id AND p.edition = $3)
+ ORDER BY d.id
+ LIMIT $5;
+
+-- name: peek_document
+-- All that is needed to bring a version of a document into an edition ($4) that is being built; nothing if it is not wanted.
+SELECT d.base, d.source, d.path, d.media_type, d.bytes, d.digest, d.stored, d.url, d.published, d.kind, d.title,
+       d.depth, d.attached_to, false AS has_attachments,
+       (SELECT o.name FROM :"schema".object AS o WHERE o.tenant = d.tenant AND o.digest = d.digest) AS object,
+       ARRAY[jsonb_build_object('id', e.id, 'settings', e.settings, 'embedder', e.embedder,
+                                'dimensions', e.dimensions, 'live', e.state = 'live')::text] AS editions
+  FROM :"schema".document AS d
+  JOIN :"schema".base AS b ON b.id = d.base AND b.deleted_at IS NULL
+  JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
+  JOIN :"schema".edition AS e ON e.id = $4 AND e.base = d.base AND e.state = 'building'
+ WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.deleted_at IS NULL
+   AND NOT EXISTS (SELECT FROM :"schema".tenant AS t WHERE t.tenant = d.tenant AND (NOT t.active OR t.deleted_at IS NOT NULL));
+
+-- name: read_passages
+-- What is found of a document, in its order.
+SELECT c.heading, c.text, p.page
+  FROM :"schema".document AS d
+  JOIN :"schema".base AS b ON b.id = d.base
+  JOIN :"schema".passage AS p ON p.document = d.id AND p.edition = b.edition
+  JOIN :"schema".chunk AS c ON c.id = p.chunk
+ WHERE d.tenant = $1 AND d.id = $2
+ ORDER BY p.position;
+
+-- name: list_retired
+-- Some editions that nobody searches any more.
+SELECT e.tenant, e.id FROM :"schema".edition AS e WHERE e.state = 'retired' LIMIT $1;

@@ -1,3 +1,0 @@
--- The editions in which sources ($2) are searched.
-SELECT DISTINCT b.edition FROM :"schema".source AS s JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
- WHERE s.tenant = $1 AND s.id = ANY ($2)

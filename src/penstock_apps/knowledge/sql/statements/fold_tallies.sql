@@ -1,1 +1,0 @@
-SELECT :"schema".fold_tallies_v1($1)

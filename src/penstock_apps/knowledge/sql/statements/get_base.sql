@@ -1,8 +1,0 @@
--- A base by its name or its id, with the edition that is searched and the one that is being built.
-SELECT b.id, b.tenant, b.name, b.language, b.created_at,
-       l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
-       n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error
-  FROM :"schema".base AS b
-  LEFT JOIN :"schema".edition AS l ON l.id = b.edition
-  LEFT JOIN :"schema".edition AS n ON n.base = b.id AND n.state = 'building'
- WHERE b.tenant = $1 AND (b.name = $2 OR b.id = $3) AND b.deleted_at IS NULL

@@ -1,1 +1,0 @@
-SELECT e.dimensions FROM :"schema".edition AS e WHERE e.id = $1

@@ -1,0 +1,51 @@
+-- name: list_indexes
+-- The indexes of editions' vectors: whether each is whole, whether its edition is still there, and whose it is.
+SELECT n.edition, i.indisvalid AND i.indisready AS is_whole, e.id IS NOT NULL AS is_wanted, e.tenant
+  FROM pg_index AS i
+  JOIN pg_class AS c ON c.oid = i.indexrelid
+ CROSS JOIN LATERAL (SELECT substring(c.relname FROM '^chunk_edition_(\d+)$')::bigint AS edition OFFSET 0) AS n
+  LEFT JOIN (:"schema".edition AS e JOIN :"schema".base AS b ON b.id = e.base AND b.deleted_at IS NULL)
+    ON e.id = n.edition AND e.state <> 'retired'
+ WHERE i.indrelid = ':"schema".chunk'::regclass AND n.edition IS NOT NULL
+ ORDER BY n.edition;
+
+-- name: lock_indexes
+-- Whether this session, of the process $1, may make and drop indexes while others write chunks: it owns them, and nobody
+-- else does so now, which would be a deadlock. NULL: it never may. Not waited for: whoever waits here is waited for.
+SELECT CASE WHEN pg_has_role(c.relowner, 'USAGE') AND pg_backend_pid() = $1
+            THEN pg_try_advisory_lock(hashtextextended('penstock knowledge indexes', 0)) END
+  FROM pg_class AS c WHERE c.oid = ':"schema".chunk'::regclass;
+
+-- name: describe_index
+-- The statement that makes the index of an edition's vectors while others write; NULL if it is not searched any more.
+SELECT :"schema".describe_index_v1($1, 'CONCURRENTLY');
+
+-- name: make_index
+-- Make the index of an edition's vectors in this transaction, with some memory ($2); false while another is made.
+SELECT :"schema".make_index_v1($1, $2);
+
+-- name: drop_index
+-- Drop the index of an edition's vectors in this transaction; false if that cannot be now.
+SELECT :"schema".drop_index_v1($1);
+
+-- name: drop_index_apart
+-- Drop the index of an edition's vectors while others write. The number of the edition is put in place of $1.
+DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1;
+
+-- name: weigh_edition
+-- How many chunks an edition ($1) has, counted up to a number ($2).
+SELECT count(*) FROM (SELECT FROM :"schema".chunk AS c WHERE c.edition = $1 LIMIT $2) AS counted;
+
+-- name: get_dimensions
+-- How many dimensions an edition's vectors have.
+SELECT e.dimensions FROM :"schema".edition AS e WHERE e.id = $1;
+
+-- name: draw_editions
+-- Some editions that are searched, with their tenants, drawn by lot: those into which documents come just now ($2), or
+-- others.
+SELECT e.tenant, e.id AS edition
+  FROM :"schema".base AS b JOIN :"schema".edition AS e ON e.id = b.edition
+ WHERE b.deleted_at IS NULL
+   AND $2 = EXISTS (SELECT FROM :"schema".source AS s
+                     WHERE s.base = b.id AND s.ended_at IS NULL AND s.batch IS NOT NULL AND s.deleted_at IS NULL)
+ ORDER BY random() LIMIT $1;

@@ -1,1 +1,0 @@
-SELECT :"schema".make_index_v1($1, $2)

@@ -1,3 +1,0 @@
--- Forget what was counted of sources that are deleted.
-DELETE FROM :"schema".tally AS t USING :"schema".source AS s
- WHERE t.tenant = $1 AND t.source = ANY ($2::bigint[]) AND s.id = t.source AND s.deleted_at IS NOT NULL

@@ -1,1 +1,0 @@
-SELECT :"schema".sweep_chunks_v1($1)

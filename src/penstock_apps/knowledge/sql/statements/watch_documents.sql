@@ -1,6 +1,0 @@
--- Documents by their ids ($2), of one tenant ($1) or of any.
-SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
-       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
-       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
-  FROM :"schema".document AS d
- WHERE d.id = ANY ($2::bigint[]) AND ($1::text IS NULL OR d.tenant = $1) AND d.deleted_at IS NULL
