@@ -1,7 +1,12 @@
 """The tables and functions of knowledge come with one migration, and go with its way back."""
 
+import re
+from pathlib import Path
+
 from penstock import Database as Address
 from penstock import Penstock
+from penstock.sql import named
+from penstock_apps import knowledge
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.sql import functions, migration, migrations
 from tests.fixtures.database import Database, connected
@@ -34,3 +39,10 @@ async def test_every_function_has_a_file_and_every_file_is_migrated(
             SCHEMA,
         )
     assert sorted(row["name"] for row in rows) == list(functions())
+
+
+def test_every_statement_is_asked_for_by_its_name() -> None:
+    [folder] = knowledge.__path__
+    sources = "\n".join(path.read_text("utf-8") for path in Path(folder).rglob("*.py"))
+    quoted = set(re.findall(r'"([a-z_]+)"', sources))
+    assert set(named("penstock_apps.knowledge.sql")) - quoted == set()

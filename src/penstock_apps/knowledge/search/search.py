@@ -28,7 +28,7 @@ class Searching:
         rankings = []
         for group in groups:
             rows = await on.fetch(
-                self._sql("search"),
+                self._sql("search_chunks"),
                 tenant,
                 list(group.editions),
                 group.vector,

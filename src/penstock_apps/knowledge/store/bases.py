@@ -89,7 +89,7 @@ class Bases:
         made: int | None = await on.fetchval(self._sql("make_base"), tenant, name, language)
         if made is not None:
             live = await self.add_edition(on, tenant, made, edition, "live")
-            await on.execute(self._sql("make_live"), made, live)
+            await on.execute(self._sql("make_edition_live"), made, live)
         return await self.get(on, tenant, name), made is not None
 
     async def languages(self, on: Connection) -> Sequence[str]:
@@ -112,7 +112,7 @@ class Bases:
 
     async def make_live(self, on: Connection, base: int, edition: int) -> None:
         """Let an edition be the one that is searched."""
-        await on.execute(self._sql("make_live"), base, edition)
+        await on.execute(self._sql("make_edition_live"), base, edition)
 
 
 class NewEdition(Struct, frozen=True):

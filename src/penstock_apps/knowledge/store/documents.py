@@ -187,19 +187,19 @@ class Documents:
 
     async def held(self, on: Connection, tenant: str, source: int) -> dict[str, Held]:
         """What a source holds, by path."""
-        rows = await on.fetch(self._sql("list_digests"), tenant, source)
+        rows = await on.fetch(self._sql("list_held_documents"), tenant, source)
         return {path: Held(*rest) for path, *rest in rows}
 
     async def attached(self, on: Connection, tenant: str, document: int) -> dict[str, int]:
         """The ids of the attachments of a mail, by path."""
-        rows = await on.fetch(self._sql("list_attached"), tenant, document)
+        rows = await on.fetch(self._sql("list_attachments"), tenant, document)
         return {path: number for path, number in rows}
 
     async def taken(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str], mail: int
     ) -> set[str]:
         """Those of the paths at which documents stand that are not attached to this mail."""
-        rows = await on.fetch(self._sql("find_taken"), tenant, source, list(paths), mail)
+        rows = await on.fetch(self._sql("find_taken_paths"), tenant, source, list(paths), mail)
         return {row["path"] for row in rows}
 
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
@@ -258,7 +258,7 @@ class Documents:
         self, on: Connection, tenant: str, source: int, after: int, most: int
     ) -> dict[int, str | None]:
         """Some documents of a source that have not ended, with their jobs."""
-        rows = await on.fetch(self._sql("list_waiting"), tenant, source, after, most)
+        rows = await on.fetch(self._sql("list_waiting_documents"), tenant, source, after, most)
         return {row["id"]: row["job"] for row in rows}
 
     async def cancel(self, on: Connection, tenant: str, jobs: Sequence[str]) -> None:
@@ -276,7 +276,7 @@ class Documents:
     ) -> tuple[int, int, bool]:
         """What files would add to a source: documents, bytes, and whether anything."""
         row = await on.fetchrow(
-            self._sql("weigh_documents"), tenant, source, list(paths), list(digests), list(sizes)
+            self._sql("measure_documents"), tenant, source, list(paths), list(digests), list(sizes)
         )
         assert row is not None
         return row["documents"], row["bytes"], row["changes"]
@@ -285,7 +285,7 @@ class Documents:
         self, on: Connection, tenant: str, batch: str, most: int
     ) -> dict[str, tuple[int, int]]:
         """Documents of a batch that have not ended, as id and version, by their jobs."""
-        rows = await on.fetch(self._sql("list_unsettled"), tenant, batch, most)
+        rows = await on.fetch(self._sql("list_unsettled_documents"), tenant, batch, most)
         return {job: (document, version) for job, document, version in rows}
 
     async def get(self, on: Connection, tenant: str, document: int) -> Document:
@@ -305,7 +305,7 @@ class Documents:
         self, on: Connection, tenant: str, source: int, paths: Sequence[str]
     ) -> int:
         """How many of those at these paths have not ended."""
-        sql = self._sql("count_under_way")
+        sql = self._sql("count_unfinished_documents")
         return int(await on.fetchval(sql, tenant, source, paths))
 
     async def list(

@@ -103,7 +103,7 @@ class Drafts:
     async def texts(self, on: Connection, tenant: str, parts: Sequence[Part]) -> list[Text]:
         """The texts of parts; of a draft that is not wanted any more there are none."""
         rows = await on.fetch(
-            self._sql("read_shares"),
+            self._sql("read_draft_parts"),
             tenant,
             *_columns(parts),
             [each.first for each in parts],
@@ -125,7 +125,7 @@ class Drafts:
         error: str,
     ) -> None:
         """Say why these texts will have no vector."""
-        sql = self._sql("refuse_texts")
+        sql = self._sql("refuse_draft_texts")
         await on.execute(sql, tenant, *_columns(parts), list(hashes), error)
 
 

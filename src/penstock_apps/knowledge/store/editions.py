@@ -24,7 +24,7 @@ class Editions:
         """Have an edition built: the one with these settings, or a new one; others are not."""
         settings = msgspec.json.encode(new.recipe).decode()
         found: int | None = await on.fetchval(
-            self._sql("find_building"), tenant, base, settings, new.embedder
+            self._sql("find_building_edition"), tenant, base, settings, new.embedder
         )
         await self.give_up(on, tenant, base, found)
         if found is not None:
@@ -44,7 +44,7 @@ class Editions:
         self, on: Connection, tenant: str, base: int, wanted: int | None = None
     ) -> None:
         """What is being built is not wanted any more, unless it is this one."""
-        await on.execute(self._sql("retire_building"), tenant, base, wanted)
+        await on.execute(self._sql("retire_building_editions"), tenant, base, wanted)
 
     async def note(
         self, on: Connection, tenant: str, edition: int, batch: str | None, error: str | None
@@ -61,12 +61,16 @@ class Editions:
         self, on: Connection, tenant: str, base: int, edition: int, after: int, most: int
     ) -> list[Wanted]:
         """Some documents that can be found and are not in an edition, nor will be by themselves."""
-        rows = await on.fetch(self._sql("list_unbuilt"), tenant, base, edition, after, most, False)
+        rows = await on.fetch(
+            self._sql("list_unbuilt_documents"), tenant, base, edition, after, most, False
+        )
         return [Wanted(*row) for row in rows]
 
     async def is_awaited(self, on: Connection, tenant: str, base: int, edition: int) -> bool:
         """Whether documents can be found that come into an edition with their next version."""
-        rows = await on.fetch(self._sql("list_unbuilt"), tenant, base, edition, 0, 1, True)
+        rows = await on.fetch(
+            self._sql("list_unbuilt_documents"), tenant, base, edition, 0, 1, True
+        )
         return bool(rows)
 
     async def peek(
@@ -87,5 +91,5 @@ class Editions:
 
     async def retired(self, on: Connection, most: int) -> list[tuple[str, int]]:
         """Some editions, of any tenant, that nobody searches any more."""
-        rows = await on.fetch(self._sql("list_retired"), most)
+        rows = await on.fetch(self._sql("list_retired_editions"), most)
         return [(row["tenant"], row["id"]) for row in rows]

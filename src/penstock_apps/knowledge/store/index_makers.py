@@ -52,14 +52,14 @@ class Apart:
     async def drop(self, edition: int) -> bool:
         await self.on.execute(BRIEFLY)
         try:
-            await self.on.execute(self._sql("drop_index_apart").replace("$1", str(edition)))
+            await self.on.execute(self._sql("drop_index_concurrently").replace("$1", str(edition)))
         except asyncpg.LockNotAvailableError:
             return False
         return True
 
     async def _build(self, described: str) -> None:
         """However long others keep us waiting."""
-        await self.on.fetch(self._sql("be_patient"), False)
+        await self.on.fetch(self._sql("lift_timeouts"), False)
         await self.on.execute(described)
 
 
@@ -71,7 +71,7 @@ class Amid:
         self._sql = sql
 
     async def make(self, edition: int, memory: int) -> bool:
-        await self.on.fetch(self._sql("be_patient"), True)
+        await self.on.fetch(self._sql("lift_timeouts"), True)
         made: bool = await self.on.fetchval(self._sql("make_index"), edition, f"{memory // 1024}kB")
         return made
 

@@ -38,22 +38,22 @@ class Indexes:
 
     async def weigh(self, on: Connection, edition: int, most: int) -> int:
         """How many chunks an edition has, counted up to a number."""
-        number: int = await on.fetchval(self._sql("weigh_edition"), edition, most)
+        number: int = await on.fetchval(self._sql("count_chunks"), edition, most)
         return number
 
     async def dimensions(self, on: Connection, edition: int) -> int:
         """How many its vectors have; none if it is gone."""
-        number: int | None = await on.fetchval(self._sql("get_dimensions"), edition)
+        number: int | None = await on.fetchval(self._sql("get_edition_dimensions"), edition)
         return number or 0
 
     async def some(self, on: Connection, most: int, *, growing: bool) -> list[tuple[str, int]]:
         """Some editions that are searched: into which documents come just now, or others."""
-        rows = await on.fetch(self._sql("draw_editions"), most, growing)
+        rows = await on.fetch(self._sql("pick_editions"), most, growing)
         return [(row["tenant"], row["edition"]) for row in rows]
 
     async def searched(self, on: Connection, tenant: str, sources: Sequence[int]) -> list[int]:
         """The editions in which sources are searched."""
-        rows = await on.fetch(self._sql("find_editions"), tenant, list(sources))
+        rows = await on.fetch(self._sql("find_searched_editions"), tenant, list(sources))
         return [row["edition"] for row in rows]
 
     @asynccontextmanager

@@ -36,7 +36,7 @@ class Objects:
     ) -> dict[bytes, str]:
         """Names of files that nothing needs, nor will until the end of the transaction."""
         locked = await self._locked(on, tenant, digests)
-        return await self._listed(on, "list_needless", tenant, locked)
+        return await self._listed(on, "list_unneeded_objects", tenant, locked)
 
     async def lock_aged(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
@@ -46,7 +46,7 @@ class Objects:
         In this transaction, which is the one that they are removed in.
         """
         locked = await self._locked(on, tenant, digests)
-        found = await self._listed(on, "list_read", tenant, locked)
+        found = await self._listed(on, "list_read_objects", tenant, locked)
         await on.execute(self._sql("forget_objects"), tenant, list(found))
         return found
 
@@ -71,12 +71,12 @@ class Objects:
 
     async def orphans(self, on: Connection, most: int) -> list[tuple[str, bytes]]:
         """Files, as tenant and digest, that no document needs, among some of all tenants."""
-        rows = await on.fetch(self._sql("list_orphans"), most)
+        rows = await on.fetch(self._sql("list_orphaned_objects"), most)
         return [(row["tenant"], row["digest"]) for row in rows]
 
     async def aged(self, on: Connection, days: float, most: int) -> list[tuple[str, bytes]]:
         """Files, as tenant and digest, that are kept longer than their tenant wants."""
-        rows = await on.fetch(self._sql("list_aged"), days, most)
+        rows = await on.fetch(self._sql("list_expired_objects"), days, most)
         return [(row["tenant"], row["digest"]) for row in rows]
 
     async def _locked(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> Sequence[Any]:
@@ -85,7 +85,7 @@ class Objects:
         If the database ended the transaction meanwhile, somebody else could have a file of these
         for stored, which then goes.
         """
-        await on.execute(self._sql("be_patient"), True)
+        await on.execute(self._sql("lift_timeouts"), True)
         rows: Sequence[Any] = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
         return rows
 

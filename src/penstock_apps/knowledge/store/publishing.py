@@ -31,7 +31,7 @@ class Publishing:
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> set[bytes]:
         """The texts that the model has not seen yet."""
-        rows = await on.fetch(self._sql("find_missing"), tenant, edition, list(hashes))
+        rows = await on.fetch(self._sql("find_missing_texts"), tenant, edition, list(hashes))
         return {row["hash"] for row in rows}
 
     async def ask(
@@ -64,7 +64,7 @@ class Publishing:
         """Let a version of a document be found, in this transaction."""
         vectors = dict(zip(fresh, encoded(fresh.values()), strict=True))
         row = await on.fetchrow(
-            self._sql("publish"),
+            self._sql("publish_document"),
             tenant,
             document,
             version,

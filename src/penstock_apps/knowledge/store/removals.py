@@ -49,7 +49,7 @@ class Removals:
 
     async def mark_sources(self, on: Connection, tenant: str, base: int, most: int) -> int:
         """Sources of a base that is deleted; how many."""
-        number: int = await on.fetchval(self._sql("doom_sources"), tenant, base, most)
+        number: int = await on.fetchval(self._sql("delete_sources"), tenant, base, most)
         return number
 
     # Removed: nothing is left of it.
@@ -65,7 +65,9 @@ class Removals:
         document: int | None = None,
     ) -> dict[int, str | None]:
         """Some documents of what is deleted, with their jobs."""
-        rows = await on.fetch(self._sql("list_doomed"), tenant, base, source, document, most)
+        rows = await on.fetch(
+            self._sql("list_deleted_documents"), tenant, base, source, document, most
+        )
         return {row["id"]: row["job"] for row in rows}
 
     async def documents(self, on: Connection, tenant: str, documents: Sequence[int]) -> list[bytes]:
@@ -74,17 +76,17 @@ class Removals:
         return [row["digest"] for row in rows]
 
     async def some_sources(self, on: Connection, tenant: str, base: int, most: int) -> list[int]:
-        rows = await on.fetch(self._sql("list_doomed_sources"), tenant, base, most)
+        rows = await on.fetch(self._sql("list_deleted_sources"), tenant, base, most)
         return [row["id"] for row in rows]
 
     async def sources(self, on: Connection, tenant: str, sources: Sequence[int]) -> None:
         """Remove sources that are deleted and empty, with what was counted of them."""
-        for statement in ("remove_changes", "remove_tallies", "remove_sources"):
+        for statement in ("remove_tally_changes", "remove_tallies", "remove_sources"):
             await on.execute(self._sql(statement), tenant, list(sources))
 
     async def editions(self, on: Connection, tenant: str, base: int) -> list[int]:
         """The editions of a base that is deleted."""
-        rows = await on.fetch(self._sql("list_doomed_editions"), tenant, base)
+        rows = await on.fetch(self._sql("list_deleted_editions"), tenant, base)
         return [row["id"] for row in rows]
 
     async def chunks(self, on: Connection, tenant: str, edition: int, most: int) -> int:
@@ -97,7 +99,7 @@ class Removals:
 
     async def bases(self, on: Connection, tenant: str) -> list[int]:
         """The bases of a tenant that are deleted."""
-        rows = await on.fetch(self._sql("list_doomed_bases"), tenant)
+        rows = await on.fetch(self._sql("list_deleted_bases"), tenant)
         return [row["id"] for row in rows]
 
     async def base(self, on: Connection, tenant: str, base: int) -> None:
@@ -114,7 +116,7 @@ class Removals:
 
     async def is_unfinished(self, on: Connection, tenant: str) -> bool:
         """Whether anything that a tenant has deleted is still there."""
-        left: bool = await on.fetchval(self._sql("is_unremoved"), tenant)
+        left: bool = await on.fetchval(self._sql("has_unremoved"), tenant)
         return left
 
     async def unfinished(self, on: Connection, most: int) -> list[tuple[str, Deleted, int | None]]:

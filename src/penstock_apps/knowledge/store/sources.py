@@ -63,7 +63,7 @@ class Sources:
         self, on: Connection, tenant: str, some: Sequence[int], of: Sequence[int], most: int
     ) -> Sequence[int]:
         """Those of some sources that mostly hold the same files as others, as far as looked at."""
-        rows = await on.fetch(self._sql("find_copies"), tenant, list(some), list(of), most)
+        rows = await on.fetch(self._sql("find_copied_sources"), tenant, list(some), list(of), most)
         return [row["id"] for row in rows]
 
     async def get(self, on: Connection, tenant: str, source: int) -> Source:

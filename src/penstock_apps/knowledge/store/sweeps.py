@@ -15,7 +15,7 @@ class Sweeps:
 
     async def stranded(self, on: Connection, most: int) -> list[tuple[str, str, int, int]]:
         """Some documents that have not ended: tenant, job, id and version."""
-        rows = await on.fetch(self._sql("list_stranded"), most)
+        rows = await on.fetch(self._sql("list_stranded_documents"), most)
         return [(row["tenant"], row["job"], row["id"], row["version"]) for row in rows]
 
     async def idle_batches(self, on: Connection, after: timedelta, most: int) -> list[str]:

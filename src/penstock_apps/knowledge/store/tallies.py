@@ -71,11 +71,13 @@ class Tallies:
         base: int | None = None,
     ) -> Counts:
         """Of the documents that came since then."""
-        return _counts(await on.fetch(self._sql("count_recent"), tenant, base, since, source))
+        return _counts(
+            await on.fetch(self._sql("count_recent_documents"), tenant, base, since, source)
+        )
 
     async def skipped(self, on: Connection, tenant: str, batch: str) -> int:
         """How many documents of a batch were skipped."""
-        number: int = await on.fetchval(self._sql("count_skipped"), tenant, batch)
+        number: int = await on.fetchval(self._sql("count_skipped_documents"), tenant, batch)
         return number
 
     async def stocks(self, on: Connection, tenant: str) -> dict[int, Stock]:

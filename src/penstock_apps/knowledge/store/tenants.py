@@ -90,11 +90,11 @@ class Tenants:
 
     async def is_active(self, on: Connection, tenant: str) -> bool:
         """Whether anything may be done for it."""
-        return bool(await on.fetchval(self._sql("is_active"), tenant))
+        return bool(await on.fetchval(self._sql("is_tenant_active"), tenant))
 
     async def is_deleted(self, on: Connection, tenant: str) -> bool:
         """Whether it is deleted, and not removed yet."""
-        return bool(await on.fetchval(self._sql("is_deleted"), tenant))
+        return bool(await on.fetchval(self._sql("is_tenant_deleted"), tenant))
 
     async def get(self, on: Connection, tenant: str) -> Tenant:
         row = await on.fetchrow(self._sql("get_tenant"), tenant)

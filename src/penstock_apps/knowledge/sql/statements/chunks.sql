@@ -1,4 +1,4 @@
--- name: find_missing
+-- name: find_missing_texts
 -- Which of these texts the model has not seen yet.
 SELECT m AS hash FROM :"schema".missing_v1($1, $2, $3) AS m;
 
@@ -10,7 +10,7 @@ SELECT a.missing, a.active FROM :"schema".ask_missing_v1($1, $2, $3) AS a;
 -- Vectors that are paid for, until they are published.
 SELECT :"schema".keep_vectors_v1($1, $2, $3, $4);
 
--- name: publish
+-- name: publish_document
 -- Let a version of a document be found.
 SELECT p.answer, p.added, p.missing FROM :"schema".publish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS p;
 

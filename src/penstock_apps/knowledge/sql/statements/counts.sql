@@ -10,7 +10,7 @@ SELECT c.state, sum(c.number)::bigint AS number
   JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
  GROUP BY c.state;
 
--- name: count_recent
+-- name: count_recent_documents
 -- How many documents of a base ($2), of a source ($4) or of the whole tenant that came since a time are in each state. By
 -- bases, so that the index on their time is used for each.
 SELECT d.state, count(*) AS number
@@ -22,7 +22,7 @@ SELECT d.state, count(*) AS number
    AND d.created_at >= clock_timestamp() - $3::interval AND d.deleted_at IS NULL
  GROUP BY d.state;
 
--- name: count_skipped
+-- name: count_skipped_documents
 -- How many documents of a batch were skipped: their jobs have completed.
 SELECT count(*) FROM :"schema".document AS d WHERE d.tenant = $1 AND d.batch = $2 AND d.state = 'skipped' AND d.deleted_at IS NULL;
 

@@ -34,7 +34,7 @@ WITH marked AS (
 )
 UPDATE :"schema".base AS b SET deleted_at = clock_timestamp() WHERE b.tenant = $1 AND b.deleted_at IS NULL;
 
--- name: doom_sources
+-- name: delete_sources
 -- The sources of a base that is deleted are deleted: some of those that are not yet. Their number.
 WITH marked AS (
     UPDATE :"schema".source AS s SET deleted_at = clock_timestamp()
@@ -45,7 +45,7 @@ WITH marked AS (
 )
 SELECT count(*) FROM marked;
 
--- name: list_doomed
+-- name: list_deleted_documents
 -- Some documents with their jobs: of a base that is deleted ($2), of a source that is ($3), or one that is itself ($4).
 SELECT d.id, d.job FROM (
     SELECT b.id, b.job FROM :"schema".document AS b JOIN :"schema".base AS m ON m.id = b.base AND m.deleted_at IS NOT NULL
@@ -57,16 +57,16 @@ SELECT d.id, d.job FROM (
     SELECT o.id, o.job FROM :"schema".document AS o WHERE o.id = $4 AND o.tenant = $1 AND o.deleted_at IS NOT NULL) AS d
  LIMIT $5;
 
--- name: list_doomed_sources
+-- name: list_deleted_sources
 -- Some sources of a base that is deleted.
 SELECT s.id FROM :"schema".source AS s WHERE s.tenant = $1 AND s.base = $2 AND s.deleted_at IS NOT NULL LIMIT $3;
 
--- name: list_doomed_editions
+-- name: list_deleted_editions
 -- All editions of a base that is deleted.
 SELECT e.id FROM :"schema".edition AS e JOIN :"schema".base AS b ON b.id = e.base AND b.deleted_at IS NOT NULL
  WHERE e.tenant = $1 AND e.base = $2 ORDER BY e.id;
 
--- name: list_doomed_bases
+-- name: list_deleted_bases
 -- The bases of a tenant that is deleted.
 SELECT b.id FROM :"schema".base AS b WHERE b.tenant = $1 AND b.deleted_at IS NOT NULL ORDER BY b.id;
 
@@ -74,7 +74,7 @@ SELECT b.id FROM :"schema".base AS b WHERE b.tenant = $1 AND b.deleted_at IS NOT
 -- Remove documents; their files.
 SELECT r AS digest FROM :"schema".remove_documents_v1($1, $2) AS r;
 
--- name: remove_changes
+-- name: remove_tally_changes
 -- Forget what was counted of sources that are deleted since the last fold; a fold that goes on is waited for.
 DELETE FROM :"schema".tally_change AS t USING :"schema".source AS s
  WHERE t.tenant = $1 AND t.source = ANY ($2::bigint[]) AND s.id = t.source AND s.deleted_at IS NOT NULL;
@@ -121,7 +121,7 @@ WITH gone AS (
 )
 SELECT g.tenant FROM gone AS g;
 
--- name: is_unremoved
+-- name: has_unremoved
 -- Whether anything that a tenant has deleted is still there.
 SELECT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = $1 AND d.deleted_at IS NOT NULL)
     OR EXISTS (SELECT FROM :"schema".source AS s WHERE s.tenant = $1 AND s.deleted_at IS NOT NULL)

@@ -1,4 +1,4 @@
--- name: weigh_documents
+-- name: measure_documents
 -- What paths with these contents would add to a source: how many documents, and how many bytes.
 SELECT count(*) FILTER (WHERE d.id IS NULL) AS documents,
        coalesce(sum(g.bytes - coalesce(d.bytes, 0)) FILTER (WHERE d.digest IS DISTINCT FROM g.digest), 0)::bigint AS bytes,
@@ -12,7 +12,7 @@ SELECT count(*) FILTER (WHERE d.id IS NULL) AS documents,
 -- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
 -- those before stay.
 -- The source is locked: see lock_source. Attachments name their mail ($12), and stand where no document of others does:
--- see find_taken. What is uploaded to the path of an attachment is attached no more: it stays when the mail goes.
+-- see find_taken_paths. What is uploaded to the path of an attachment is attached no more: it stays when the mail goes.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -55,18 +55,18 @@ UPDATE :"schema".document AS d SET job = u.job, requested_by = $4, priority = u.
   FROM unnest($2::bigint[], $3::text[], $5::integer[]) AS u (id, job, priority)
  WHERE d.tenant = $1 AND d.id = u.id;
 
--- name: list_digests
+-- name: list_held_documents
 -- What a source holds, to compare with what is there now.
 SELECT d.path, d.id, d.digest, d.state, d.reason, d.error, d.chunks, d.embedded, d.tags, d.parent
   FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.deleted_at IS NULL;
 
--- name: list_attached
+-- name: list_attachments
 -- The attachments of a mail: paths and ids.
 SELECT d.path, d.id FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.parent = $2 AND d.deleted_at IS NULL;
 
--- name: find_taken
+-- name: find_taken_paths
 -- Those of some paths of a source at which documents stand that are not attached to this mail.
 SELECT d.path FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
@@ -133,7 +133,7 @@ UPDATE :"schema".document AS d
    SET state = $2, reason = $3, error = $4, ended_at = clock_timestamp(), updated_at = clock_timestamp()
  WHERE d.job = $1 AND d.state IN ('pending', 'processing');
 
--- name: list_unsettled
+-- name: list_unsettled_documents
 -- Documents of a batch that have not ended, with their jobs.
 SELECT d.job, d.id, d.version FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.batch = $2 AND d.state IN ('pending', 'processing') AND d.job IS NOT NULL
@@ -150,7 +150,7 @@ UPDATE :"schema".document AS d
          ORDER BY o.id LIMIT $4 FOR UPDATE))
 RETURNING d.id, d.path, d.version, d.bytes, d.priority;
 
--- name: list_waiting
+-- name: list_waiting_documents
 -- Some documents of a source that have not ended, after one ($3), with their jobs.
 SELECT d.id, d.job FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.id > $3 AND d.state IN ('pending', 'processing') AND d.deleted_at IS NULL
@@ -163,7 +163,7 @@ UPDATE :"schema".document AS d
    SET state = 'cancelled', reason = 'requested', ended_at = clock_timestamp(), updated_at = clock_timestamp()
  WHERE d.tenant = $1 AND d.job = ANY ($2::text[]) AND d.state IN ('pending', 'processing');
 
--- name: count_under_way
+-- name: count_unfinished_documents
 -- How many documents of a source, by their paths, have not ended.
 SELECT count(*) FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL

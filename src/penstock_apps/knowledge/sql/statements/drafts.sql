@@ -16,7 +16,7 @@ SELECT d.attempt, d.hash, d.tokens, d.heading, d.text, d.page, d.error
  WHERE d.tenant = $1 AND d.document = $2 AND d.edition = $3 AND d.version = $4
  ORDER BY d.position;
 
--- name: read_shares
+-- name: read_draft_parts
 -- The texts of parts of drafts, each with the number of its part.
 SELECT u.number - 1 AS part, d.hash, d.tokens, d.heading, d.text
   FROM unnest($2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::integer[]) WITH ORDINALITY
@@ -35,7 +35,7 @@ SELECT u.number - 1 AS part
         WHERE d.tenant = $1 AND d.document = u.document AND d.edition = u.edition AND d.attempt = u.attempt) AS d
  WHERE d.hashes IS NOT NULL AND NOT EXISTS (SELECT FROM :"schema".missing_v1($1, u.edition, d.hashes));
 
--- name: refuse_texts
+-- name: refuse_draft_texts
 -- Texts of drafts that will have no vector, and why.
 UPDATE :"schema".draft AS d SET error = $6
   FROM unnest($2::bigint[], $3::bigint[], $4::integer[]) AS u (document, edition, attempt)

@@ -4,7 +4,7 @@ INSERT INTO :"schema".edition (tenant, base, settings, embedder, dimensions, sta
 VALUES ($1, $2, $3::jsonb, $4, $5, $6)
 RETURNING id;
 
--- name: make_live
+-- name: make_edition_live
 -- Let an edition be the one that is searched; the one before is retired.
 WITH changed AS (
     UPDATE :"schema".edition AS e SET state = CASE WHEN e.id = $2 THEN 'live' ELSE 'retired' END
@@ -16,12 +16,12 @@ UPDATE :"schema".base AS b SET edition = $2 WHERE b.id = $1 AND b.deleted_at IS 
 -- Nobody publishes into a base, and nobody switches its editions, until the end of the transaction.
 SELECT pg_advisory_xact_lock(hashtextextended('penstock knowledge edition: ' || $1::bigint, 0));
 
--- name: find_building
+-- name: find_building_edition
 -- The edition that is being built with these settings.
 SELECT e.id FROM :"schema".edition AS e
  WHERE e.tenant = $1 AND e.base = $2 AND e.state = 'building' AND e.settings = $3::jsonb AND e.embedder = $4;
 
--- name: retire_building
+-- name: retire_building_editions
 -- An edition that is being built is not wanted any more, if it is another one ($3).
 UPDATE :"schema".edition AS e SET state = 'retired'
  WHERE e.tenant = $1 AND e.base = $2 AND e.state = 'building' AND e.id IS DISTINCT FROM $3;
@@ -34,7 +34,7 @@ UPDATE :"schema".edition AS e SET batch = coalesce($3, e.batch), error = $4 WHER
 -- An edition's base and state.
 SELECT e.base, e.state FROM :"schema".edition AS e WHERE e.tenant = $1 AND e.id = $2;
 
--- name: list_unbuilt
+-- name: list_unbuilt_documents
 -- Some documents of a base ($2) that can be found and are not in an edition ($3), after one ($4). Those of which another
 -- version is on its way ($6) come into it by that.
 SELECT d.id, d.path, d.version, d.bytes FROM :"schema".document AS d
@@ -69,6 +69,6 @@ SELECT c.heading, c.text, p.page
  WHERE d.tenant = $1 AND d.id = $2
  ORDER BY p.position;
 
--- name: list_retired
+-- name: list_retired_editions
 -- Some editions that nobody searches any more.
 SELECT e.tenant, e.id FROM :"schema".edition AS e WHERE e.state = 'retired' LIMIT $1;

@@ -28,19 +28,19 @@ SELECT :"schema".make_index_v1($1, $2);
 -- Drop the index of an edition's vectors in this transaction; false if that cannot be now.
 SELECT :"schema".drop_index_v1($1);
 
--- name: drop_index_apart
+-- name: drop_index_concurrently
 -- Drop the index of an edition's vectors while others write. The number of the edition is put in place of $1.
 DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1;
 
--- name: weigh_edition
+-- name: count_chunks
 -- How many chunks an edition ($1) has, counted up to a number ($2).
 SELECT count(*) FROM (SELECT FROM :"schema".chunk AS c WHERE c.edition = $1 LIMIT $2) AS counted;
 
--- name: get_dimensions
+-- name: get_edition_dimensions
 -- How many dimensions an edition's vectors have.
 SELECT e.dimensions FROM :"schema".edition AS e WHERE e.id = $1;
 
--- name: draw_editions
+-- name: pick_editions
 -- Some editions that are searched, with their tenants, drawn by lot: those into which documents come just now ($2), or
 -- others.
 SELECT e.tenant, e.id AS edition

@@ -28,13 +28,13 @@ SELECT o.digest FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[]) AND (o.holds = 0 OR o.held_until < clock_timestamp())
    FOR UPDATE SKIP LOCKED;
 
--- name: list_needless
+-- name: list_unneeded_objects
 -- Those of the locked files that no document needs. A statement of its own: it sees what was written before the lock.
 SELECT o.digest, o.name FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[])
    AND NOT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = $1 AND d.digest = o.digest AND d.stored);
 
--- name: list_read
+-- name: list_read_objects
 -- Those of the locked files that no document is still to be read from.
 SELECT o.digest, o.name FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[])
@@ -53,7 +53,7 @@ DELETE FROM :"schema".object AS o WHERE o.tenant = $1 AND o.digest = ANY ($2::by
 -- Some stored files of a tenant.
 SELECT o.digest FROM :"schema".object AS o WHERE o.tenant = $1 LIMIT $2;
 
--- name: list_orphans
+-- name: list_orphaned_objects
 -- Files that no document needs and nobody is about to use: among all if they are few, or some ($1) from a random time on.
 WITH first AS (
     SELECT CASE WHEN count(*) < $1 THEN 0 ELSE random() END AS start FROM (SELECT FROM :"schema".object LIMIT $1) AS few
@@ -66,7 +66,7 @@ SELECT n.tenant, n.digest
  WHERE (n.holds = 0 OR n.held_until < clock_timestamp())
    AND NOT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = n.tenant AND d.digest = n.digest AND d.stored);
 
--- name: list_aged
+-- name: list_expired_objects
 -- Files that were stored longer ago than their tenant keeps them: days of its own, or else $1. 0 is for ever.
 SELECT o.tenant, o.digest
   FROM :"schema".object AS o

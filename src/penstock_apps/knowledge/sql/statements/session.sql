@@ -3,7 +3,7 @@
 SELECT set_config('penstock.tenant', $1::text, true),
        CASE WHEN $2::text IS NOT NULL THEN set_config('role', $2::text, true) END;
 
--- name: be_patient
+-- name: lift_timeouts
 -- No limit of time holds in this session, or in this transaction alone ($1): some are not known to every version.
 SELECT set_config(s.name, '0', $1) FROM pg_settings AS s
  WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_session_timeout',

@@ -60,7 +60,7 @@ SELECT s.id, s.tenant, s.name, s.batch, s.requested_by, s.ended_at, c.*
                SELECT y.state, y.number FROM :"schema".tally_change AS y WHERE y.source = s.id) AS t) AS c
  WHERE s.id = ANY ($2::bigint[]) AND ($1::text IS NULL OR s.tenant = $1) AND s.deleted_at IS NULL;
 
--- name: find_copies
+-- name: find_copied_sources
 -- Of some sources ($2) those of which at least half of the documents, looked at up to a number ($4), are the same files as
 -- documents of others ($3).
 SELECT s.id

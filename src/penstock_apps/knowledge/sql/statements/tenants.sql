@@ -3,11 +3,11 @@
 SELECT CASE WHEN $2::boolean THEN pg_advisory_xact_lock(hashtextextended('penstock knowledge: ' || $1::text, 0))
             ELSE pg_advisory_xact_lock_shared(hashtextextended('penstock knowledge: ' || $1::text, 0)) END;
 
--- name: is_active
+-- name: is_tenant_active
 -- Whether anything may be done for a tenant.
 SELECT NOT EXISTS (SELECT FROM :"schema".tenant AS t WHERE t.tenant = $1 AND (NOT t.active OR t.deleted_at IS NOT NULL));
 
--- name: is_deleted
+-- name: is_tenant_deleted
 -- Whether a tenant is deleted, and not removed yet.
 SELECT EXISTS (SELECT FROM :"schema".tenant AS t WHERE t.tenant = $1 AND t.deleted_at IS NOT NULL);
 
