@@ -1,5 +1,6 @@
--- Tenant, base, source, document, chunk. Every table names the tenant: row level security asks for nothing else.
--- No foreign keys: what belongs together goes together in bounded pieces, not in one long transaction.
+-- A tenant has bases, a base has sources, a source has documents, and a document has chunks. Every row names its tenant,
+-- which is all that row level security looks at. There are no foreign keys: what is deleted is removed in bounded pieces,
+-- not in one long transaction.
 
 CREATE TABLE :"schema".tenant (
     tenant      text        NOT NULL,
@@ -10,7 +11,7 @@ CREATE TABLE :"schema".tenant (
     CONSTRAINT tenant_pkey PRIMARY KEY (tenant)
 );
 
--- What a tenant has, in several rows, so that those who count at the same time do not wait for each other.
+-- What a tenant has is the sum of 16 rows, so that transactions that count at the same time seldom wait for each other.
 CREATE TABLE :"schema".usage (
     tenant     text     NOT NULL,
     slot       smallint NOT NULL,
@@ -26,24 +27,24 @@ CREATE TABLE :"schema".base (
     tenant      text        NOT NULL,
     name        text        NOT NULL,
     language    text        NOT NULL DEFAULT 'english',
-    edition     bigint,                 -- the one that is searched
+    edition     bigint,                 -- that is searched
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at  timestamptz,
     CONSTRAINT base_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX base_name ON :"schema".base (tenant, name) WHERE deleted_at IS NULL;
 
--- How a base is cut and embedded. A change of settings is a new edition, built beside the one that is live.
+-- How the documents of a base are cut and embedded. New settings make a new edition, built beside the live one.
 CREATE TABLE :"schema".edition (
     id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
     tenant      text        NOT NULL,
     base        bigint      NOT NULL,
     settings    jsonb       NOT NULL,
-    embedder    text        NOT NULL,   -- vectors of one embedder can be compared, and used again
+    embedder    text        NOT NULL,   -- vectors of one embedder can be compared and reused
     dimensions  integer     NOT NULL,
     state       text        NOT NULL DEFAULT 'live',
     batch       text,                   -- of the jobs that build it
-    error       text,                   -- why it is not whole
+    error       text,                   -- why it is not complete
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT edition_pkey PRIMARY KEY (id),
     CONSTRAINT edition_state CHECK (state IN ('building', 'live', 'retired'))
@@ -58,9 +59,9 @@ CREATE TABLE :"schema".source (
     base        bigint      NOT NULL,
     kind        text        NOT NULL,
     name        text        NOT NULL,
-    key         text,                   -- what finds it again: a folder, a URL
-    batch       text,                   -- the newest one
-    requested_by text,                  -- who asked for that
+    key         text,                   -- a folder or URL, by which it is found again
+    batch       text,                   -- the newest
+    requested_by text,                  -- who asked for the newest batch
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,
     deleted_at  timestamptz,
@@ -72,7 +73,7 @@ CREATE INDEX source_open ON :"schema".source (id) WHERE ended_at IS NULL AND bat
 CREATE INDEX source_base ON :"schema".source (base, id);
 CREATE INDEX source_tenant ON :"schema".source (tenant, id);
 
--- A stored file, by its content. Its row is written before it is stored and goes after it is removed.
+-- A stored file, named by its content. Its row is written before the file is stored, and removed after the file.
 CREATE TABLE :"schema".object (
     tenant      text        NOT NULL,
     digest      bytea       NOT NULL,
@@ -91,23 +92,23 @@ CREATE TABLE :"schema".document (
     base         bigint      NOT NULL,
     source       bigint      NOT NULL,
     path         text        NOT NULL,
-    version      integer     NOT NULL DEFAULT 1,  -- of the content that is wanted
-    published    integer,                         -- of the content that is found
+    version      integer     NOT NULL DEFAULT 1,  -- the newest
+    published    integer,                         -- the version that searches find
     state        text        NOT NULL DEFAULT 'pending',
     reason       text,
     error        text,
     media_type   text,
     bytes        bigint      NOT NULL DEFAULT 0,
-    digest       bytea,                           -- of the file; the object with it may be gone
+    digest       bytea,                           -- of the file, which may be removed already
     stored       boolean     NOT NULL DEFAULT true,
-    url          text,                            -- where it is fetched from
+    url          text,                            -- of a page: where it is fetched from
     parent       bigint,                          -- the mail that it is attached to
-    attached_to  text,                            -- what that is called
-    depth        integer     NOT NULL DEFAULT 0,  -- how many mails it stands in, one within the other
+    attached_to  text,                            -- the title of that mail
+    depth        integer     NOT NULL DEFAULT 0,  -- how many mails it is nested in
     job          text,
     batch        text,
     requested_by text,                            -- who asked for this version
-    priority     integer     NOT NULL DEFAULT 0,  -- of the jobs that bring it in
+    priority     integer     NOT NULL DEFAULT 0,  -- of its jobs
     kind         text,
     title        text,
     pages        integer,
@@ -133,7 +134,7 @@ CREATE INDEX document_tenant ON :"schema".document (tenant, id);
 CREATE INDEX document_batch ON :"schema".document (batch) WHERE state IN ('pending', 'processing', 'skipped');
 CREATE INDEX document_digest ON :"schema".document (tenant, digest);
 
--- How many documents a source has in each state: counted by changes, which are folded together now and then.
+-- How many documents a source has in each state: the tally and its changes, which are folded into it now and then.
 CREATE TABLE :"schema".tally (
     tenant  text   NOT NULL,
     base    bigint NOT NULL,
@@ -156,8 +157,8 @@ CREATE INDEX tally_change_source ON :"schema".tally_change (source);
 CREATE INDEX tally_change_base ON :"schema".tally_change (base);
 CREATE INDEX tally_change_tenant ON :"schema".tally_change (tenant);
 
--- A text that is found as one: stored once an edition, however many documents hold it. `words` has the edition as
--- a word of its own, so that the index is read for that edition alone.
+-- A piece of text that searches find. An edition has it once, however many documents hold it. `words` has the edition as
+-- a word, so that the index is read for that edition alone.
 CREATE TABLE :"schema".chunk (
     id         bigint  NOT NULL GENERATED ALWAYS AS IDENTITY,
     tenant     text    NOT NULL,
@@ -170,13 +171,13 @@ CREATE TABLE :"schema".chunk (
     words      tsvector NOT NULL,
     CONSTRAINT chunk_pkey PRIMARY KEY (id)
 );
--- In the row where it fits: an exact search reads them all.
+-- Vectors are stored in the row if they fit, as an exact search reads them all.
 ALTER TABLE :"schema".chunk ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE UNIQUE INDEX chunk_hash ON :"schema".chunk (edition, hash);
--- Every search reads what waits to be sorted into the index, so little may wait.
+-- Every search reads the pending list of the index, so it is kept short.
 CREATE INDEX chunk_words ON :"schema".chunk USING gin (words) WITH (gin_pending_list_limit = 256);
 
--- Where a chunk stands.
+-- A place in a document at which a chunk stands.
 CREATE TABLE :"schema".passage (
     tenant    text    NOT NULL,
     document  bigint  NOT NULL,
@@ -188,13 +189,13 @@ CREATE TABLE :"schema".passage (
 );
 CREATE INDEX passage_chunk ON :"schema".passage (chunk);
 
--- A text that waits for a call to the model that many documents share.
+-- A text that waits for its vector, from a call to the model that many documents share.
 CREATE TABLE :"schema".draft (
     tenant    text    NOT NULL,
     document  bigint  NOT NULL,
     edition   bigint  NOT NULL,
     version   integer NOT NULL,
-    attempt   integer NOT NULL,   -- of the job that has cut it: what is asked for an older one is not wanted
+    attempt   integer NOT NULL,   -- of the job that wrote it: calls for an older attempt find no texts
     position  integer NOT NULL,
     hash      bytea   NOT NULL,
     tokens    integer NOT NULL,
@@ -206,7 +207,7 @@ CREATE TABLE :"schema".draft (
 );
 CREATE INDEX draft_hash ON :"schema".draft (edition, hash);
 
--- A vector that is paid for and not published yet.
+-- A vector that is paid for, but not published yet.
 CREATE TABLE :"schema".vector (
     tenant     text    NOT NULL,
     embedder   text    NOT NULL,

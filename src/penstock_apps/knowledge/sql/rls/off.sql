@@ -1,4 +1,4 @@
--- The way back from row level security: tables and functions are as the migrations make them.
+-- Switch row level security off: tables and functions are as the migrations make them again.
 DO $rls$
 DECLARE
     v_schema oid := (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = :'schema');

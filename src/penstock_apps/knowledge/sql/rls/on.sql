@@ -1,6 +1,6 @@
--- Row level security for knowledge. Run again it changes nothing, or brings what is new under it.
+-- Row level security for knowledge. Running it again changes nothing but tables and functions that are new.
 --   app     sees the rows of the tenant that its transaction is set to, and no others;
---   worker  works for all tenants, and tidies up after them.
+--   worker  works for all tenants, and cleans up after them.
 DO $rls$
 DECLARE
     v_tenant text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
@@ -37,9 +37,9 @@ BEGIN
     EXECUTE 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :"schema" TO :"app", :"worker"';
 END
 $rls$;
--- What is set for tenants is an administrator's.
+-- Only administrators change the settings of tenants.
 REVOKE UPDATE, INSERT, DELETE ON :"schema".tenant FROM :"app";
--- What is about all tenants, or makes the transaction that of any.
+-- These functions are about all tenants, or set the transaction to any of them.
 REVOKE ALL ON FUNCTION :"schema".begin_document_v1(text, bigint, integer) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".ask_missing_v1(text, bigint, bytea[]) FROM :"app";
 REVOKE ALL ON FUNCTION :"schema".make_index_v1(bigint, text) FROM :"app";

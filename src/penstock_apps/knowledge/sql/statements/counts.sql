@@ -1,5 +1,6 @@
 -- name: count_documents
--- How many documents are in each state, of a source ($2), of a base ($3) or of the whole tenant; none of what is deleted.
+-- Count the documents of a source ($2), of a base ($3) or of the whole tenant by state. Deleted ones do not count, nor do
+-- those of deleted sources and bases.
 SELECT c.state, sum(c.number)::bigint AS number
   FROM (SELECT t.source, t.state, t.number FROM :"schema".tally AS t
          WHERE t.tenant = $1 AND ($2::bigint IS NULL OR t.source = $2) AND ($3::bigint IS NULL OR t.base = $3)
@@ -11,8 +12,8 @@ SELECT c.state, sum(c.number)::bigint AS number
  GROUP BY c.state;
 
 -- name: count_recent_documents
--- How many documents of a base ($2), of a source ($4) or of the whole tenant that came since a time are in each state. By
--- bases, so that the index on their time is used for each.
+-- Count the documents of a base ($2), of a source ($4) or of the whole tenant that came in the last $3 by state. The
+-- bases are listed first, so that the index on (base, created_at) serves each of them.
 SELECT d.state, count(*) AS number
   FROM :"schema".document AS d
   JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
@@ -23,11 +24,12 @@ SELECT d.state, count(*) AS number
  GROUP BY d.state;
 
 -- name: count_skipped_documents
--- How many documents of a batch were skipped: their jobs have completed.
+-- Count the documents of a batch that were skipped. Their jobs have completed, so the batch does not count them.
 SELECT count(*) FROM :"schema".document AS d WHERE d.tenant = $1 AND d.batch = $2 AND d.state = 'skipped' AND d.deleted_at IS NULL;
 
 -- name: count_bases
--- How many documents of each base of a tenant are in which state, and how many chunks they have; none of what is deleted.
+-- Count the documents of each base of a tenant by state, and their chunks, without what is deleted. It reads every
+-- document.
 SELECT d.base, d.state, count(*) AS number, sum(d.chunks)::bigint AS chunks
   FROM :"schema".document AS d
   JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
@@ -36,5 +38,5 @@ SELECT d.base, d.state, count(*) AS number, sum(d.chunks)::bigint AS chunks
  GROUP BY d.base, d.state;
 
 -- name: fold_tallies
--- Fold changes into the tallies, at most $1; how many.
+-- Fold up to $1 changes into the tallies, and return how many were folded.
 SELECT :"schema".fold_tallies_v1($1);

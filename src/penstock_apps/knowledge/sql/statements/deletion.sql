@@ -1,7 +1,8 @@
 -- name: delete_documents
--- Mark documents and their attachments as deleted: nobody sees them any more, and a job removes the rest later. The
--- documents are locked, so that nobody attaches anything meanwhile. With a mail ($3), only those attached to it still. What is
--- uploaded to the path of an attachment meanwhile has another parent by then, and stays.
+-- Mark documents and their attachments as deleted: nobody sees them any more, and a job removes them later. The caller
+-- has locked the documents, so that nobody attaches anything to them meanwhile. With $3, only documents that are still
+-- attached to that mail. A file that is uploaded to the path of an attachment meanwhile has another parent by then, and
+-- stays.
 WITH RECURSIVE doomed AS (
     SELECT d.id, d.parent FROM :"schema".document AS d
      WHERE d.tenant = $1 AND d.id = ANY ($2::bigint[]) AND d.deleted_at IS NULL AND ($3::bigint IS NULL OR d.parent = $3)
@@ -15,19 +16,19 @@ UPDATE :"schema".document AS d SET deleted_at = clock_timestamp()
 RETURNING d.id, d.job;
 
 -- name: delete_source
--- A source is not there any more, for anybody; what is left of it is removed after this.
+-- Mark a source as deleted: nobody sees it any more, and a job removes it later.
 UPDATE :"schema".source AS s SET deleted_at = clock_timestamp()
  WHERE s.tenant = $1 AND s.id = $2 AND s.deleted_at IS NULL
 RETURNING s.batch;
 
 -- name: delete_base
--- A base is not there any more, for anybody; what is left of it is removed after this.
+-- Mark a base as deleted: nobody sees it any more, and a job removes it later.
 UPDATE :"schema".base AS b SET deleted_at = clock_timestamp()
  WHERE b.tenant = $1 AND b.id = $2 AND b.deleted_at IS NULL
 RETURNING b.id;
 
 -- name: delete_tenant
--- A tenant and its bases are not there any more; what is left of them is removed after this.
+-- Mark a tenant and its bases as deleted: nobody sees them any more, and a job removes them later.
 WITH marked AS (
     INSERT INTO :"schema".tenant AS t (tenant, deleted_at) VALUES ($1, clock_timestamp())
     ON CONFLICT (tenant) DO UPDATE SET deleted_at = coalesce(t.deleted_at, clock_timestamp())
@@ -35,7 +36,7 @@ WITH marked AS (
 UPDATE :"schema".base AS b SET deleted_at = clock_timestamp() WHERE b.tenant = $1 AND b.deleted_at IS NULL;
 
 -- name: delete_sources
--- The sources of a base that is deleted are deleted: some of those that are not yet. Their number.
+-- Mark up to $3 sources of a deleted base as deleted, and count them.
 WITH marked AS (
     UPDATE :"schema".source AS s SET deleted_at = clock_timestamp()
      WHERE s.id = ANY (ARRAY(
@@ -46,7 +47,8 @@ WITH marked AS (
 SELECT count(*) FROM marked;
 
 -- name: list_deleted_documents
--- Some documents with their jobs: of a base that is deleted ($2), of a source that is ($3), or one that is itself ($4).
+-- Some documents that are to be removed, with their jobs: those of a deleted base ($2), of a deleted source ($3), or one
+-- that is deleted itself ($4).
 SELECT d.id, d.job FROM (
     SELECT b.id, b.job FROM :"schema".document AS b JOIN :"schema".base AS m ON m.id = b.base AND m.deleted_at IS NOT NULL
      WHERE b.base = $2 AND b.tenant = $1
@@ -58,50 +60,50 @@ SELECT d.id, d.job FROM (
  LIMIT $5;
 
 -- name: list_deleted_sources
--- Some sources of a base that is deleted.
+-- Some deleted sources of a base.
 SELECT s.id FROM :"schema".source AS s WHERE s.tenant = $1 AND s.base = $2 AND s.deleted_at IS NOT NULL LIMIT $3;
 
 -- name: list_deleted_editions
--- All editions of a base that is deleted.
+-- All editions of a deleted base.
 SELECT e.id FROM :"schema".edition AS e JOIN :"schema".base AS b ON b.id = e.base AND b.deleted_at IS NOT NULL
  WHERE e.tenant = $1 AND e.base = $2 ORDER BY e.id;
 
 -- name: list_deleted_bases
--- The bases of a tenant that is deleted.
+-- The deleted bases of a tenant.
 SELECT b.id FROM :"schema".base AS b WHERE b.tenant = $1 AND b.deleted_at IS NOT NULL ORDER BY b.id;
 
 -- name: remove_documents
--- Remove documents; their files.
+-- Remove documents, and return the digests of their files.
 SELECT r AS digest FROM :"schema".remove_documents_v1($1, $2) AS r;
 
 -- name: remove_tally_changes
--- Forget what was counted of sources that are deleted since the last fold; a fold that goes on is waited for.
+-- Remove the changes to the counts of deleted sources that are not folded yet. It waits for a fold that is under way.
 DELETE FROM :"schema".tally_change AS t USING :"schema".source AS s
  WHERE t.tenant = $1 AND t.source = ANY ($2::bigint[]) AND s.id = t.source AND s.deleted_at IS NOT NULL;
 
 -- name: remove_tallies
--- Forget what was counted of sources that are deleted.
+-- Remove the counts of deleted sources.
 DELETE FROM :"schema".tally AS t USING :"schema".source AS s
  WHERE t.tenant = $1 AND t.source = ANY ($2::bigint[]) AND s.id = t.source AND s.deleted_at IS NOT NULL;
 
 -- name: remove_sources
--- Remove sources; all that were in them are gone.
+-- Remove deleted sources, once everything in them is removed.
 DELETE FROM :"schema".source AS s WHERE s.tenant = $1 AND s.id = ANY ($2::bigint[]) AND s.deleted_at IS NOT NULL;
 
 -- name: remove_chunks
--- Remove some chunks of an edition; how many.
+-- Remove some chunks of an edition, and count them.
 SELECT :"schema".remove_chunks_v1($1, $2, $3);
 
 -- name: remove_edition
--- Remove an edition; all that was in it is gone.
+-- Remove an edition, once its chunks are removed.
 DELETE FROM :"schema".edition AS e WHERE e.tenant = $1 AND e.id = $2;
 
 -- name: remove_base
--- Remove a base; all that was in it is gone.
+-- Remove a deleted base, once everything in it is removed.
 DELETE FROM :"schema".base AS b WHERE b.tenant = $1 AND b.id = $2 AND b.deleted_at IS NOT NULL;
 
 -- name: remove_vectors
--- Remove some vectors of a tenant; how many.
+-- Remove some vectors of a tenant, and count them.
 WITH gone AS (
     DELETE FROM :"schema".vector AS v
      WHERE v.tenant = $1 AND v.ctid = ANY (ARRAY(SELECT o.ctid FROM :"schema".vector AS o WHERE o.tenant = $1 LIMIT $2))
@@ -110,7 +112,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: remove_tenant
--- Forget a tenant that is deleted and has no base any more: what it had, and what was set for it. Nothing if it has.
+-- Remove a deleted tenant with its settings and its usage, unless it still has a base: then no row comes back.
 WITH gone AS (
     DELETE FROM :"schema".tenant AS t
      WHERE t.tenant = $1 AND t.deleted_at IS NOT NULL
@@ -122,13 +124,13 @@ WITH gone AS (
 SELECT g.tenant FROM gone AS g;
 
 -- name: has_unremoved
--- Whether anything that a tenant has deleted is still there.
+-- Whether anything that a tenant has deleted is still to be removed.
 SELECT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = $1 AND d.deleted_at IS NOT NULL)
     OR EXISTS (SELECT FROM :"schema".source AS s WHERE s.tenant = $1 AND s.deleted_at IS NOT NULL)
     OR EXISTS (SELECT FROM :"schema".base AS b WHERE b.tenant = $1 AND b.deleted_at IS NOT NULL);
 
 -- name: list_unremoved
--- What was deleted some minutes ago and is still there. A base goes with its tenant, a source with its base.
+-- What was deleted ten minutes ago or earlier and is still to be removed.
 SELECT t.tenant, 'tenant' AS what, NULL::bigint AS id FROM :"schema".tenant AS t
  WHERE t.deleted_at < clock_timestamp() - interval '10 minutes'
 UNION ALL

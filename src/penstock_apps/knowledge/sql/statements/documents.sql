@@ -1,5 +1,5 @@
 -- name: measure_documents
--- What paths with these contents would add to a source: how many documents, and how many bytes.
+-- How many documents and bytes these files would add to a source, and whether any of them differs from what is there.
 SELECT count(*) FILTER (WHERE d.id IS NULL) AS documents,
        coalesce(sum(g.bytes - coalesce(d.bytes, 0)) FILTER (WHERE d.digest IS DISTINCT FROM g.digest), 0)::bigint AS bytes,
        coalesce(bool_or(d.digest IS DISTINCT FROM g.digest), false) AS changes
@@ -7,12 +7,14 @@ SELECT count(*) FILTER (WHERE d.id IS NULL) AS documents,
   LEFT JOIN :"schema".document AS d ON d.tenant = $1 AND d.source = $2 AND d.path = g.path AND d.deleted_at IS NULL;
 
 -- name: put_documents
--- Documents by their paths in a source: new ones, those with other content than before, and those that did not go in
--- before. What is there already, or on its way, is left alone and not returned. A page that is fetched again keeps the
--- digest and the media type that it had, to be compared. Tags and metadata become those that are given; if none are,
--- those before stay.
--- The source is locked: see lock_source. Attachments name their mail ($12), and stand where no document of others does:
--- see find_taken_paths. What is uploaded to the path of an attachment is attached no more: it stays when the mail goes.
+-- Add documents to a source by their paths, or change those that are there. Returned are those that have to be brought
+-- in: new ones, all pages, those with other content, tags, metadata or parent than before, and those that were skipped,
+-- failed or cancelled. All others stay as they are. A page keeps its digest and media type until it is fetched again, to
+-- be compared. Tags and metadata replace the ones before, unless none are given.
+--
+-- The caller holds the lock of lock_source. Attachments name their mail ($12) and take no path of other documents: see
+-- find_taken_paths. A document that is uploaded to the path of an attachment is no attachment any more, and stays when
+-- the mail goes.
 WITH given AS (
     SELECT u.path, u.digest, u.bytes, u.media_type, u.url
       FROM unnest($5::text[], $6::bytea[], $7::bigint[], $8::text[], $9::text[]) AS u (path, digest, bytes, media_type, url)
@@ -50,37 +52,38 @@ WITH given AS (
 SELECT p.id, p.path, p.version, p.bytes FROM put AS p ORDER BY p.id;
 
 -- name: note_jobs
--- Which job brings each document in, with what priority ($5), and who asked for it ($4).
+-- Note the job of each document, its priority ($5), and who asked for it ($4).
 UPDATE :"schema".document AS d SET job = u.job, requested_by = $4, priority = u.priority
   FROM unnest($2::bigint[], $3::text[], $5::integer[]) AS u (id, job, priority)
  WHERE d.tenant = $1 AND d.id = u.id;
 
 -- name: list_held_documents
--- What a source holds, to compare with what is there now.
+-- The documents of a source, to compare them with the files of today.
 SELECT d.path, d.id, d.digest, d.state, d.reason, d.error, d.chunks, d.embedded, d.tags, d.parent
   FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.deleted_at IS NULL;
 
 -- name: list_attachments
--- The attachments of a mail: paths and ids.
+-- The attachments of a mail.
 SELECT d.path, d.id FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.parent = $2 AND d.deleted_at IS NULL;
 
 -- name: find_taken_paths
--- Those of some paths of a source at which documents stand that are not attached to this mail.
+-- Those of these paths that belong to documents which are not attached to this mail.
 SELECT d.path FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
    AND d.parent IS DISTINCT FROM $4;
 
 -- name: begin_document
--- Begin with a version of a document, if it is still wanted, and tell all that is needed for it.
+-- Begin with a version of a document and return all that its job needs. No row comes back if this version is not wanted
+-- any more.
 SELECT b.path, b.media_type, b.bytes, b.digest, b.stored, b.url, b.published, b.depth, b.attached_to,
        b.has_attachments, b.object, b.editions
   FROM :"schema".begin_document_v1($1, $2, $3) AS b;
 
 -- name: fetch_document
--- A document was fetched: its content is a stored file now. Whether that is what is published of it already; no row if
--- this version is not wanted any more.
+-- Note that a document was fetched and its content stored. Returned is whether that content is published already; no row
+-- comes back if this version is not wanted any more.
 WITH before AS MATERIALIZED (
     SELECT d.id, d.digest, d.media_type, d.bytes, d.published, d.version FROM :"schema".document AS d
      WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.deleted_at IS NULL
@@ -96,7 +99,7 @@ WITH before AS MATERIALIZED (
 SELECT coalesce(b.published = b.version - 1 AND b.digest = $4 AND b.media_type = $6, false) AS is_same FROM before AS b;
 
 -- name: confirm_document
--- What is published of a document is its newest version too: nothing of it has changed.
+-- Note that the newest version of a document is the same as the published one.
 UPDATE :"schema".document AS d
    SET state = 'completed', reason = NULL, error = NULL, published = d.version, embedded = 0,
        ended_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -104,8 +107,8 @@ UPDATE :"schema".document AS d
 RETURNING d.chunks;
 
 -- name: withdraw_document
--- Nothing is found of a document any more: its newest version ($3) has no text. The document is locked; its chunks go with
--- the next sweep unless others have them.
+-- Take a document out of searches, because its newest version ($3) has no text. The caller has locked the document. The
+-- next sweep removes its chunks, unless other documents have them.
 WITH before AS MATERIALIZED (
     SELECT d.id, d.chunks, d.tokens FROM :"schema".document AS d
      WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.published IS NOT NULL
@@ -121,26 +124,26 @@ SELECT $1, b.id % 16, -b.chunks, -b.tokens FROM before AS b
 ON CONFLICT (tenant, slot) DO UPDATE SET chunks = u.chunks + excluded.chunks, tokens = u.tokens + excluded.tokens;
 
 -- name: fail_document
--- A version of a document has not gone in, and why.
+-- End a version of a document without publishing it, and say why.
 UPDATE :"schema".document AS d
    SET state = $4, reason = $5, error = $6, ended_at = clock_timestamp(), updated_at = clock_timestamp()
  WHERE d.tenant = $1 AND d.id = $2 AND d.version = $3 AND d.state IN ('pending', 'processing')
 RETURNING d.source;
 
 -- name: settle_job
--- A job has ended: say so of its document, if nobody has.
+-- End the document of a job that has ended, unless it has ended already.
 UPDATE :"schema".document AS d
    SET state = $2, reason = $3, error = $4, ended_at = clock_timestamp(), updated_at = clock_timestamp()
  WHERE d.job = $1 AND d.state IN ('pending', 'processing');
 
 -- name: list_unsettled_documents
--- Documents of a batch that have not ended, with their jobs.
+-- Some documents of a batch that have not ended, with their jobs.
 SELECT d.job, d.id, d.version FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.batch = $2 AND d.state IN ('pending', 'processing') AND d.job IS NOT NULL
  LIMIT $3;
 
 -- name: retry_documents
--- Some documents of a source that did not go in are wanted again, as a new version, in a batch.
+-- Bring some failed or cancelled documents of a source in again, as a new version, in a batch ($3).
 UPDATE :"schema".document AS d
    SET version = d.version + 1, state = 'pending', reason = NULL, error = NULL, batch = $3, job = NULL,
        updated_at = clock_timestamp(), ended_at = NULL
@@ -151,32 +154,32 @@ UPDATE :"schema".document AS d
 RETURNING d.id, d.path, d.version, d.bytes, d.priority;
 
 -- name: list_waiting_documents
--- Some documents of a source that have not ended, after one ($3), with their jobs.
+-- Some documents of a source that have not ended, with their jobs, after a document ($3).
 SELECT d.id, d.job FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.id > $3 AND d.state IN ('pending', 'processing') AND d.deleted_at IS NULL
  ORDER BY d.id
  LIMIT $4;
 
 -- name: cancel_documents
--- The documents of these jobs: they were cancelled.
+-- Cancel the documents of these jobs, which were cancelled.
 UPDATE :"schema".document AS d
    SET state = 'cancelled', reason = 'requested', ended_at = clock_timestamp(), updated_at = clock_timestamp()
  WHERE d.tenant = $1 AND d.job = ANY ($2::text[]) AND d.state IN ('pending', 'processing');
 
 -- name: count_unfinished_documents
--- How many documents of a source, by their paths, have not ended.
+-- Count those of these paths of a source whose documents have not ended.
 SELECT count(*) FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
    AND d.state IN ('pending', 'processing');
 
 -- name: lock_documents
--- Of these documents nobody else changes anything until the end of the transaction.
+-- Keep others from changing these documents until the end of the transaction.
 SELECT d.id, d.version FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.id = ANY ($2::bigint[]) AND d.deleted_at IS NULL
  ORDER BY d.id FOR NO KEY UPDATE;
 
 -- name: get_document
--- A document.
+-- A document, with the name of its stored file.
 SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
        d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
        d.created_at, d.updated_at, d.ended_at, d.stored,
@@ -187,7 +190,7 @@ SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state
  WHERE d.tenant = $1 AND d.id = $2 AND d.deleted_at IS NULL;
 
 -- name: find_documents
--- Documents of a source by their paths.
+-- The documents of a source that have these paths.
 SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
        d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
        d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
@@ -196,8 +199,8 @@ SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state
  ORDER BY d.id;
 
 -- name: list_documents
--- Documents of a tenant, of a base ($2), of a source ($3), in a state ($4), of a batch ($5), with a path ($8); newest first,
--- before one ($6).
+-- The documents of a tenant, newest first, before a document ($6): of a base ($2), of a source ($3), in a state ($4), of
+-- a batch ($5), with a path ($8).
 SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
        d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
        d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object

@@ -1,16 +1,16 @@
 -- name: write_draft
--- Write down how a version of a document is cut for an edition.
+-- Write the texts into which a version of a document was cut for an edition.
 INSERT INTO :"schema".draft (tenant, document, edition, version, attempt, position, hash, tokens, heading, text, page)
 SELECT $1, $2, $3, $4, $5, u.position, u.hash, u.tokens, u.heading, u.text, u.page
   FROM unnest($6::bytea[], $7::integer[], $8::text[], $9::text[], $10::integer[]) WITH ORDINALITY
        AS u (hash, tokens, heading, text, page, position);
 
 -- name: drop_draft
--- Forget how a document was cut for an edition.
+-- Remove the draft of a document for an edition.
 DELETE FROM :"schema".draft AS d WHERE d.tenant = $1 AND d.document = $2 AND d.edition = $3;
 
 -- name: read_draft
--- How a version of a document was cut for an edition.
+-- The draft of a version of a document for an edition.
 SELECT d.attempt, d.hash, d.tokens, d.heading, d.text, d.page, d.error
   FROM :"schema".draft AS d
  WHERE d.tenant = $1 AND d.document = $2 AND d.edition = $3 AND d.version = $4
@@ -27,7 +27,7 @@ SELECT u.number - 1 AS part, d.hash, d.tokens, d.heading, d.text
  ORDER BY u.number, d.position;
 
 -- name: list_embedded_drafts
--- Which of these drafts have a vector for each of their texts.
+-- Those of these drafts, by number, whose texts all have a vector.
 SELECT u.number - 1 AS part
   FROM unnest($2::bigint[], $3::bigint[], $4::integer[]) WITH ORDINALITY AS u (document, edition, attempt, number)
  CROSS JOIN LATERAL (
@@ -36,7 +36,7 @@ SELECT u.number - 1 AS part
  WHERE d.hashes IS NOT NULL AND NOT EXISTS (SELECT FROM :"schema".missing_v1($1, u.edition, d.hashes));
 
 -- name: refuse_draft_texts
--- Texts of drafts that will have no vector, and why.
+-- Note why these texts of drafts will have no vector.
 UPDATE :"schema".draft AS d SET error = $6
   FROM unnest($2::bigint[], $3::bigint[], $4::integer[]) AS u (document, edition, attempt)
  WHERE d.tenant = $1 AND d.document = u.document AND d.edition = u.edition AND d.attempt = u.attempt

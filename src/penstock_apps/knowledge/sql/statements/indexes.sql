@@ -1,5 +1,5 @@
 -- name: list_indexes
--- The indexes of editions' vectors: whether each is whole, whether its edition is still there, and whose it is.
+-- The vector indexes of editions: whether each is complete, whether its edition still needs it, and the edition's tenant.
 SELECT n.edition, i.indisvalid AND i.indisready AS is_whole, e.id IS NOT NULL AS is_wanted, e.tenant
   FROM pg_index AS i
   JOIN pg_class AS c ON c.oid = i.indexrelid
@@ -10,39 +10,42 @@ SELECT n.edition, i.indisvalid AND i.indisready AS is_whole, e.id IS NOT NULL AS
  ORDER BY n.edition;
 
 -- name: lock_indexes
--- Whether this session, of the process $1, may make and drop indexes while others write chunks: it owns them, and nobody
--- else does so now, which would be a deadlock. NULL: it never may. Not waited for: whoever waits here is waited for.
+-- Take the lock for making and dropping indexes while others write chunks. Two sessions that do so at a time would
+-- deadlock. False: another session has the lock. NULL: this session never may, as it does not own the chunks, or a pooler
+-- stands between (its process is not $1). The lock is not waited for: CREATE INDEX CONCURRENTLY waits for everybody who
+-- waits.
 SELECT CASE WHEN pg_has_role(c.relowner, 'USAGE') AND pg_backend_pid() = $1
             THEN pg_try_advisory_lock(hashtextextended('penstock knowledge indexes', 0)) END
   FROM pg_class AS c WHERE c.oid = ':"schema".chunk'::regclass;
 
 -- name: describe_index
--- The statement that makes the index of an edition's vectors while others write; NULL if it is not searched any more.
+-- The statement that makes the vector index of an edition while others write. NULL if the edition is not searched any
+-- more.
 SELECT :"schema".describe_index_v1($1, 'CONCURRENTLY');
 
 -- name: make_index
--- Make the index of an edition's vectors in this transaction, with some memory ($2); false while another is made.
+-- Make the vector index of an edition in this transaction, with some memory ($2). False while another index is made.
 SELECT :"schema".make_index_v1($1, $2);
 
 -- name: drop_index
--- Drop the index of an edition's vectors in this transaction; false if that cannot be now.
+-- Drop the vector index of an edition in this transaction. False if the lock cannot be had now.
 SELECT :"schema".drop_index_v1($1);
 
 -- name: drop_index_concurrently
--- Drop the index of an edition's vectors while others write. The number of the edition is put in place of $1.
+-- Drop the vector index of an edition while others write. The number of the edition is put in place of $1.
 DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1;
 
 -- name: count_chunks
--- How many chunks an edition ($1) has, counted up to a number ($2).
+-- How many chunks an edition ($1) has; $2 if it has more.
 SELECT count(*) FROM (SELECT FROM :"schema".chunk AS c WHERE c.edition = $1 LIMIT $2) AS counted;
 
 -- name: get_edition_dimensions
--- How many dimensions an edition's vectors have.
+-- How many dimensions the vectors of an edition have.
 SELECT e.dimensions FROM :"schema".edition AS e WHERE e.id = $1;
 
 -- name: pick_editions
--- Some editions that are searched, with their tenants, drawn by lot: those into which documents come just now ($2), or
--- others.
+-- Some random editions that are searched, with their tenants: those that documents are being added to ($2 is true), or
+-- the others.
 SELECT e.tenant, e.id AS edition
   FROM :"schema".base AS b JOIN :"schema".edition AS e ON e.id = b.edition
  WHERE b.deleted_at IS NULL

@@ -1,5 +1,5 @@
 -- name: hold_objects
--- Files that are about to be stored: until they are, or for an hour, nobody removes them.
+-- Hold files that are about to be stored: nobody removes them until they are released, or for an hour.
 INSERT INTO :"schema".object AS o (tenant, digest, name, bytes, holds, held_until)
 SELECT $1, u.digest, u.name, u.bytes, 1, clock_timestamp() + interval '1 hour'
   FROM unnest($2::bytea[], $3::text[], $4::bigint[]) AS u (digest, name, bytes)
@@ -7,14 +7,15 @@ SELECT $1, u.digest, u.name, u.bytes, 1, clock_timestamp() + interval '1 hour'
 ON CONFLICT (tenant, digest) DO UPDATE SET holds = o.holds + 1, held_until = clock_timestamp() + interval '1 hour';
 
 -- name: release_objects
--- Those uploads are over.
+-- Release held files: their uploads have ended.
 UPDATE :"schema".object AS o SET holds = greatest(0, o.holds - 1)
   FROM (SELECT u.digest FROM unnest($2::bytea[]) AS u (digest) GROUP BY u.digest ORDER BY u.digest) AS u
  WHERE o.tenant = $1 AND o.digest = u.digest
 RETURNING o.digest;
 
 -- name: adopt_objects
--- Stored files that have no row get one, as if they had been stored when they were: from here on they are swept as others.
+-- Make rows for stored files that have none, with the time at which they were stored. From then on the sweep judges them
+-- like all others.
 INSERT INTO :"schema".object (tenant, digest, name, bytes, created_at)
 SELECT $1, u.digest, u.name, u.bytes, u.created_at
   FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[]) AS u (digest, name, bytes, created_at)
@@ -23,30 +24,32 @@ ON CONFLICT (tenant, digest) DO NOTHING
 RETURNING digest;
 
 -- name: lock_objects
--- Stored files that nobody is about to use, until the end of the transaction; what is locked is in use.
+-- Lock stored files that nobody holds, until the end of the transaction. Files that others have locked are in use, and
+-- left out.
 SELECT o.digest FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[]) AND (o.holds = 0 OR o.held_until < clock_timestamp())
    FOR UPDATE SKIP LOCKED;
 
 -- name: list_unneeded_objects
--- Those of the locked files that no document needs. A statement of its own: it sees what was written before the lock.
+-- Those of the locked files that no document needs. It is a statement of its own, so that it sees what was written before
+-- the lock was had.
 SELECT o.digest, o.name FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[])
    AND NOT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = $1 AND d.digest = o.digest AND d.stored);
 
 -- name: list_read_objects
--- Those of the locked files that no document is still to be read from.
+-- Those of the locked files that no unfinished document has still to read.
 SELECT o.digest, o.name FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[])
    AND NOT EXISTS (SELECT FROM :"schema".document AS d
                     WHERE d.tenant = $1 AND d.digest = o.digest AND d.stored AND d.state IN ('pending', 'processing'));
 
 -- name: forget_objects
--- These files are not kept any more; the texts of their documents are.
+-- Note that the files of these digests are not kept any more. The texts of their documents are.
 UPDATE :"schema".document AS d SET stored = false WHERE d.tenant = $1 AND d.digest = ANY ($2::bytea[]) AND d.stored;
 
 -- name: remove_objects
--- Their files are removed.
+-- Remove the rows of files that are removed from the storage.
 DELETE FROM :"schema".object AS o WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[]);
 
 -- name: list_objects
@@ -54,7 +57,8 @@ DELETE FROM :"schema".object AS o WHERE o.tenant = $1 AND o.digest = ANY ($2::by
 SELECT o.digest FROM :"schema".object AS o WHERE o.tenant = $1 LIMIT $2;
 
 -- name: list_orphaned_objects
--- Files that no document needs and nobody is about to use: among all if they are few, or some ($1) from a random time on.
+-- Stored files that no document needs and nobody holds: among all files if they are fewer than $1, otherwise among $1
+-- that were stored from a random time on.
 WITH first AS (
     SELECT CASE WHEN count(*) < $1 THEN 0 ELSE random() END AS start FROM (SELECT FROM :"schema".object LIMIT $1) AS few
 )
@@ -67,7 +71,8 @@ SELECT n.tenant, n.digest
    AND NOT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = n.tenant AND d.digest = n.digest AND d.stored);
 
 -- name: list_expired_objects
--- Files that were stored longer ago than their tenant keeps them: days of its own, or else $1. 0 is for ever.
+-- Files that are stored for longer than their tenant wants, which is its setting raw_days, or else $1 days. 0 keeps files
+-- for ever.
 SELECT o.tenant, o.digest
   FROM :"schema".object AS o
   LEFT JOIN :"schema".tenant AS t ON t.tenant = o.tenant

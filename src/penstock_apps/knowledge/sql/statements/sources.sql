@@ -1,5 +1,5 @@
 -- name: make_source
--- A source; one with a key is found again.
+-- Make a source. If it has a key, the source with that key comes back.
 INSERT INTO :"schema".source AS s (tenant, base, kind, name, key)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (base, kind, key) WHERE deleted_at IS NULL
@@ -12,18 +12,19 @@ SELECT s.id FROM :"schema".source AS s
  WHERE s.tenant = $1 AND s.base = $2 AND s.kind = $3 AND s.key = $4 AND s.deleted_at IS NULL;
 
 -- name: lock_source
--- A source that documents come into stays until the end of the transaction; nothing if it is deleted. One transaction
--- after the other: each sees what those before it have put there, so that usage counts every document once.
+-- Keep a source from being deleted until the end of the transaction, which adds documents to it. No row if it is deleted.
+-- Transactions that add to one source take turns, so that each sees the documents of those before it, and usage counts
+-- every document once.
 SELECT s.id FROM :"schema".source AS s JOIN :"schema".base AS b ON b.id = s.base
  WHERE s.tenant = $1 AND s.id = $2 AND s.deleted_at IS NULL AND b.deleted_at IS NULL
    FOR NO KEY UPDATE OF s;
 
 -- name: begin_batch
--- The batch that brings documents into a source now, and who asked for it.
+-- Note the batch that brings documents into a source now, and who asked for it.
 UPDATE :"schema".source SET batch = $3, requested_by = $4, ended_at = NULL WHERE tenant = $1 AND id = $2;
 
 -- name: end_source
--- All that was to come into a source has ended.
+-- Note that a batch ($3) has ended, if it is still the newest of its source.
 UPDATE :"schema".source SET ended_at = clock_timestamp() WHERE tenant = $1 AND id = $2 AND batch = $3;
 
 -- name: get_source
@@ -34,7 +35,8 @@ SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s
  WHERE s.tenant = $1 AND s.id = $2 AND s.deleted_at IS NULL;
 
 -- name: list_sources
--- The sources of a tenant, or of one base ($2), newest first, before one ($3); those with one of these names or keys ($5).
+-- The sources of a tenant or of one base ($2), newest first, before a source ($3). With $5, those that have one of these
+-- names or keys.
 SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s.created_at, s.ended_at
   FROM :"schema".source AS s
   JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
@@ -44,7 +46,7 @@ SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s
  LIMIT $4;
 
 -- name: watch_sources
--- How far sources are, by their ids ($2), of one tenant ($1) or of any.
+-- How many documents of sources ($2) are in each state, of one tenant ($1) or of any.
 SELECT s.id, s.tenant, s.name, s.batch, s.requested_by, s.ended_at, c.*
   FROM :"schema".source AS s
  CROSS JOIN LATERAL (
@@ -61,8 +63,8 @@ SELECT s.id, s.tenant, s.name, s.batch, s.requested_by, s.ended_at, c.*
  WHERE s.id = ANY ($2::bigint[]) AND ($1::text IS NULL OR s.tenant = $1) AND s.deleted_at IS NULL;
 
 -- name: find_copied_sources
--- Of some sources ($2) those of which at least half of the documents, looked at up to a number ($4), are the same files as
--- documents of others ($3).
+-- Those of some sources ($2) whose files are mostly copies: of up to $4 of its documents, at least half are the same
+-- files as documents of other sources ($3).
 SELECT s.id
   FROM unnest($2::bigint[]) AS s (id)
  CROSS JOIN LATERAL (

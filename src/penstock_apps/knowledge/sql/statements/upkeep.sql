@@ -1,5 +1,5 @@
 -- name: list_stranded_documents
--- Some documents that have not ended and whose jobs may have: any of them, for those that wait may be many.
+-- Some random documents that have not ended although their jobs may have. Random, as those that only wait may be many.
 SELECT d.tenant, d.job, d.id, d.version FROM :"schema".document AS d
  WHERE d.state IN ('pending', 'processing') AND d.job IS NOT NULL AND d.deleted_at IS NULL
    AND d.updated_at < clock_timestamp() - interval '1 minute'
@@ -7,7 +7,8 @@ SELECT d.tenant, d.job, d.id, d.version FROM :"schema".document AS d
  LIMIT $1;
 
 -- name: list_idle_batches
--- Some batches of sources or editions that have not ended, and to which nothing was added for a time ($1).
+-- Some batches of sources that have not ended and in which nothing has happened for a time ($1), and the batches of all
+-- editions that are being built.
 SELECT DISTINCT n.batch
   FROM (SELECT s.batch FROM :"schema".source AS s
          WHERE s.ended_at IS NULL AND s.batch IS NOT NULL AND s.deleted_at IS NULL
@@ -19,7 +20,7 @@ UNION
 SELECT e.batch FROM :"schema".edition AS e WHERE e.state = 'building' AND e.batch IS NOT NULL;
 
 -- name: sweep_drafts
--- Remove some drafts of documents that are gone, have changed, or ended a day ago; how many rows.
+-- Remove some drafts of documents that are gone, have a newer version, or ended a day ago, and count the rows.
 WITH gone AS (
     DELETE FROM :"schema".draft AS d
      WHERE d.ctid = ANY (ARRAY(
@@ -34,7 +35,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: sweep_vectors
--- Remove some vectors that were made a day ago and not published since, unless a draft waits to be; how many.
+-- Remove some vectors that were made a day ago and not published since, unless a draft waits for them, and count them.
 WITH gone AS (
     DELETE FROM :"schema".vector AS v
      WHERE v.ctid = ANY (ARRAY(
@@ -48,5 +49,5 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: sweep_chunks
--- Look at some chunks ($1), and remove those that stand nowhere; how many.
+-- Look at up to $1 chunks, remove those that stand in no document, and count them.
 SELECT :"schema".sweep_chunks_v1($1);

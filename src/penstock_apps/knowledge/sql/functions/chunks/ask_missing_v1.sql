@@ -1,5 +1,5 @@
--- Which of these texts the model has not seen yet, and whether anything may be paid for this tenant: a transaction by
--- itself, for workers.
+-- The texts, by hash, that have no vector yet, and whether the tenant is active, as nothing may be paid for one that is
+-- not. For workers: a transaction of one statement.
 CREATE FUNCTION :"schema".ask_missing_v1(
     p_tenant text, p_edition bigint, p_hashes bytea[], OUT missing bytea[], OUT active boolean)
 LANGUAGE plpgsql

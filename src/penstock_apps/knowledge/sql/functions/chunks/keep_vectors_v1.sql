@@ -1,4 +1,4 @@
--- Keep vectors that are paid for, until they are published.
+-- Keep vectors that are paid for until they are published.
 CREATE FUNCTION :"schema".keep_vectors_v1(p_tenant text, p_embedder text, p_hashes bytea[], p_vectors halfvec[]) RETURNS void
 LANGUAGE sql
 SET search_path = :"schema", :"vector", pg_temp

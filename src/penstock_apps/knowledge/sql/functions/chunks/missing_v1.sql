@@ -1,4 +1,4 @@
--- Which of these texts the model has not seen yet, for this tenant and edition's embedder.
+-- The texts, by hash, that have no vector yet from this edition's embedder, for this tenant.
 CREATE FUNCTION :"schema".missing_v1(p_tenant text, p_edition bigint, p_hashes bytea[]) RETURNS SETOF bytea
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

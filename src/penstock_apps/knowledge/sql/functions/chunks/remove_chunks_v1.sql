@@ -1,4 +1,4 @@
--- Remove some chunks of an edition that is not searched any more, with where they stand; how many.
+-- Remove some chunks of an edition that is not searched any more, with the passages that point to them, and count them.
 CREATE FUNCTION :"schema".remove_chunks_v1(p_tenant text, p_edition bigint, p_most integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path = :"schema", pg_temp

@@ -1,5 +1,5 @@
--- Look at all chunks if they are few, or some from a random one on, and remove those that stand nowhere; how many.
--- They are few: of documents that were removed while somebody else published the same text.
+-- Look at `p_most` chunks, from a random one on, or at all if they are fewer. Remove those that stand in no document, and
+-- count them. There are few: those of a document that was removed while another with the same text was published.
 CREATE FUNCTION :"schema".sweep_chunks_v1(p_most integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path = :"schema", pg_temp

@@ -1,4 +1,4 @@
--- Note how many documents of each source came into a state, and how many left it. Those that are deleted do not count.
+-- Note how many documents of each source came into a state, and how many left it. Deleted documents do not count.
 CREATE FUNCTION :"schema".count_documents_v1() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", pg_temp

@@ -1,4 +1,4 @@
--- Fold what has changed into the tallies; how many changes. Whoever else folds now is let be.
+-- Fold changes into the tallies, and return how many. Changes that another session folds now are left to it.
 CREATE FUNCTION :"schema".fold_tallies_v1(p_most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", pg_temp

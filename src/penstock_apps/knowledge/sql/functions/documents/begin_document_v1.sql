@@ -1,5 +1,5 @@
--- Begin with a version of a document, if it is still wanted, and tell all that is needed for it: a transaction by itself,
--- for workers. Nobody waits for it to be on disk: if it is lost in a crash, the job begins again.
+-- Begin with a version of a document, if it is still wanted, and return all that its job needs. For workers: a
+-- transaction of one statement, which does not wait for the disk. If a crash loses it, the job begins again.
 CREATE FUNCTION :"schema".begin_document_v1(p_tenant text, p_document bigint, p_version integer)
 RETURNS TABLE (path text, media_type text, bytes bigint, digest bytea, stored boolean, url text, published integer,
                depth integer, attached_to text, has_attachments boolean, object text, editions text[])

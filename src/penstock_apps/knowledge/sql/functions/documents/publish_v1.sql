@@ -1,8 +1,8 @@
--- Let a version of a document be found, and nothing of the one before: in one transaction.
+-- Publish a version of a document in place of the one before, in one transaction.
 --
--- The answer: `published`, with how many chunks the edition did not have; `stale` if this version is not wanted any
--- more; `retired` if the edition is not; `quota` if the tenant would have too much; `missing`, with the texts that have
--- no vector, for the caller to roll back and embed them.
+-- The answer: `published`, with how many chunks the edition did not have; `stale` if this version is not wanted any more;
+-- `retired` if the edition is retired; `quota` if the tenant would have too much; `missing`, with the texts that have no
+-- vector, for the caller to roll back and embed them.
 CREATE FUNCTION :"schema".publish_v1(
     p_tenant   text,
     p_document bigint,
@@ -13,8 +13,8 @@ CREATE FUNCTION :"schema".publish_v1(
     p_headings text[],
     p_tokens   integer[],
     p_pages    integer[],
-    p_vectors  halfvec[],    -- of the texts that were embedded just now, NULL for others
-    p_facts    jsonb,        -- title, kind, pages, embedded, the quotas of who has none of its own, published of what is rebuilt
+    p_vectors  halfvec[],    -- of texts that were embedded just now, NULL for all others
+    p_facts    jsonb,        -- title, kind, pages, embedded, the default quotas, for a rebuild the published version
     OUT answer text,
     OUT added integer,
     OUT missing bytea[]

@@ -1,4 +1,5 @@
--- Remove documents with all that is found of them. The answer: their files, to be removed next unless others need them.
+-- Remove documents with their chunks, and return the digests of their files: these are removed next, unless others need
+-- them.
 CREATE FUNCTION :"schema".remove_documents_v1(p_tenant text, p_documents bigint[]) RETURNS SETOF bytea
 LANGUAGE plpgsql
 SET search_path = :"schema", pg_temp

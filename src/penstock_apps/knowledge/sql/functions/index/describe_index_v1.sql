@@ -1,5 +1,6 @@
--- How to make the index of an edition's vectors: it has those alone, so that no other edition's stand in a search's
--- way, and is built at once, which costs a tenth of linking them one by one. NULL for what is not searched any more.
+-- The statement that makes the vector index of an edition; NULL if the edition is not searched any more. Each edition has
+-- an index of its own, so that a search does not read the vectors of others. It is built when its vectors are there: that
+-- costs a tenth of adding them one by one.
 CREATE FUNCTION :"schema".describe_index_v1(p_edition bigint, p_how text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,5 +1,6 @@
--- Drop the index of an edition's vectors, for who does not own the tables, or has no session of its own. False while
--- one is made, or if somebody uses the chunks for so long that others would wait.
+-- Drop the vector index of an edition, for callers who do not own the tables or have no session of their own. False while
+-- another index is made, or if the chunks are in use for longer than the lock timeout: everybody who wants to use them
+-- meanwhile waits behind this.
 CREATE FUNCTION :"schema".drop_index_v1(p_edition bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", :"vector", pg_temp

@@ -1,6 +1,6 @@
--- Make the index of an edition's vectors, for who does not own the tables, or has no session of its own; whoever writes
--- chunks waits meanwhile. One that broke off must be dropped first, in a transaction of its own: searches would wait,
--- too. False while another is made: two would wait for each other.
+-- Make the vector index of an edition, for callers who do not own the tables or have no session of their own. Whoever
+-- writes chunks waits meanwhile. An index that was not finished must be dropped first, in a transaction of its own, as
+-- searches would have to wait for this one, too. False while another index is made: the two would deadlock.
 CREATE FUNCTION :"schema".make_index_v1(p_edition bigint, p_memory text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = :"schema", :"vector", pg_temp

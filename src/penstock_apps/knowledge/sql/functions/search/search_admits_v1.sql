@@ -1,5 +1,5 @@
--- Whether a place passes filters: all that are given, each by any of its values; metadata by all of theirs.
--- One expression without settings: Postgres puts it into the query that calls it.
+-- Whether a place passes all filters that are given. It passes a filter by any of its values, metadata by all of them.
+-- One expression without settings, so that Postgres inlines it into the query that calls it.
 CREATE FUNCTION :"schema".search_admits_v1(
     p_filters jsonb, p_document bigint, p_source bigint, p_tags text[], p_metadata jsonb
 ) RETURNS boolean

@@ -1,5 +1,5 @@
--- Whether the caller may search what this tenant has: as row level security would answer. Called by what runs as the
--- owner of the tables, so it looks at who has logged in, or has taken a role since then.
+-- Whether the caller may search this tenant, as row level security would decide. It is called by a function that runs as
+-- the owner of the tables, so it looks at the role that has logged in, or that was set since then.
 CREATE FUNCTION :"schema".search_allowed_v1(p_tenant text) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,8 +1,9 @@
--- The nearest chunks, by the distance of every one of them: for few it is the faster way, and it misses none.
--- In the scope, where one is given, or else in the editions. Without filters, of deleted documents too.
+-- The nearest chunks, by the distance of every one of them: the faster way if there are few, and one that misses none. It
+-- looks at the chunks of the scope, or else at all of the editions. Without filters, chunks of deleted documents are
+-- found too.
 --
--- Read by bitmap, in the order in which they are stored: by an index they would come in the order of their hashes, a
--- page for each.
+-- A bitmap scan reads the chunks in the order in which they are stored. An index scan would read them in the order of
+-- their hashes, a page for each.
 CREATE FUNCTION :"schema".search_exact_v1(
     p_tenant text, p_editions bigint[], p_scope bigint[], p_vector halfvec, p_filters jsonb, p_most integer
 ) RETURNS TABLE (chunk bigint, distance double precision)

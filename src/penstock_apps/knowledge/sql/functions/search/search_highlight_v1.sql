@@ -1,4 +1,4 @@
--- The part of a text that has most words of the question, those in bold as Markdown has it: nothing that a browser runs.
+-- The part of a text that has most words of the question, with these in bold as in Markdown: nothing that a browser runs.
 CREATE FUNCTION :"schema".search_highlight_v1(p_language regconfig, p_text text, p_words text) RETURNS text
 LANGUAGE sql STABLE
 AS $$

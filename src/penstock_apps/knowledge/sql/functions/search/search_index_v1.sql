@@ -1,8 +1,8 @@
--- The nearest chunks of an edition, by the index that it has. Without filters, of deleted documents too.
+-- The nearest chunks of an edition, by its vector index. Without filters, chunks of deleted documents are found too.
 --
--- With filters it is read on until enough were found. In relaxed order it finds more of the true neighbours with the
--- same work; `+ 0` has Postgres sort them, which takes them for sorted otherwise. Without sorts no other plan but that
--- index is left for the inner query.
+-- With filters the index is read on until enough chunks have passed. Relaxed order finds more of the true neighbours with
+-- the same work. Postgres takes the result for sorted then, so `+ 0` makes it sort. With sorts off, the index is the only
+-- plan that is left for the inner query.
 CREATE FUNCTION :"schema".search_index_v1(
     p_tenant text, p_edition bigint, p_vector halfvec, p_filters jsonb, p_most integer
 ) RETURNS TABLE (chunk bigint, distance double precision)

@@ -1,5 +1,5 @@
--- Where chunks stand: passages of documents that are not deleted, with what they can be asked for by.
--- OFFSET 0 keeps the order of the joins: with old statistics the planner begins with all documents of a source.
+-- The places at which chunks stand: passages of documents that are not deleted, with all that filters look at. OFFSET 0
+-- keeps the order of the joins: with old statistics the planner would begin with all documents of a source.
 CREATE VIEW :"schema".search_place WITH (security_invoker = true) AS
 SELECT p.tenant, p.edition, p.chunk, p.document, p.position, p.page, d.source, d.path, d.title, d.url,
        d.tags, d.metadata

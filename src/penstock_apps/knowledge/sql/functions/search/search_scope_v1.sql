@@ -1,4 +1,4 @@
--- The chunks that pass the filters, or NULL if they are more than `p_most`: then chunks are asked one by one.
+-- The chunks that pass the filters, or NULL if they are more than `p_most`: then each chunk is looked at in turn.
 CREATE FUNCTION :"schema".search_scope_v1(p_tenant text, p_editions bigint[], p_filters jsonb, p_most integer)
 RETURNS bigint[]
 LANGUAGE plpgsql STABLE

@@ -1,4 +1,4 @@
--- What every result has to match: for questions with "a phrase" or a -word; NULL for others.
+-- What every result has to match, for questions with "a phrase" or a -word. NULL for all others.
 CREATE FUNCTION :"schema".search_strict_v1(p_language regconfig, p_words text) RETURNS tsquery
 LANGUAGE sql STABLE
 AS $$

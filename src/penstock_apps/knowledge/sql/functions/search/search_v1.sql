@@ -1,13 +1,13 @@
--- The best `p_k` chunks of these editions, by meaning and by words, with where they stand.
+-- The best `p_k` chunks of these editions, by meaning and by words, with the places where they stand.
 --
--- Under row level security `@@` cannot use its index, for the operator is not leakproof. So this runs as the owner of
--- the tables, names the tenant at every one of them, and answers who is under row level security about nobody but the
--- tenant that their transaction is set to.
+-- Under row level security `@@` cannot use its index, because the operator is not leakproof. So this function runs as the
+-- owner of the tables, and names the tenant at each of them. A caller under row level security gets an answer about the
+-- tenant that the transaction is set to, and about no other.
 CREATE FUNCTION :"schema".search_v1(
     p_tenant   text,
     p_editions bigint[],   -- all of one embedder and one language
-    p_vector   real[],     -- the question's, by that embedder; may be missing
-    p_words    text,       -- the question; may be missing
+    p_vector   real[],     -- of the question, by that embedder; may be NULL
+    p_words    text,       -- the question; may be NULL
     p_k        integer,
     p_filters  jsonb,      -- documents, sources, tags, metadata: see search_admits_v1
     p_mode     text        -- hybrid, vector, words

@@ -1,9 +1,9 @@
--- The chunks that share words with the question, best first: rare words count more, and so do words in headings.
+-- The chunks that share words with the question, best first. Rare words count more, and so do words in headings.
 --
--- A natural question has words that no answer has, so a chunk needs a rare one of them, or two that are common: these
--- alone would find too much to look at. Quoted phrases and -words are taken at their word.
--- `p_also` are chunks that are weighed in any case. Without filters, of deleted documents too. `p_size` is how many
--- chunks there are, NULL if they are many.
+-- A natural question has words that no answer has. So a chunk needs one rare word of it, or two common ones: one common
+-- word alone would find too many chunks to look at. Quoted phrases and -words must match as they are.
+-- `p_also` are chunks that are weighed in any case. `p_size` is how many chunks there are, NULL if they are many. Without
+-- filters, chunks of deleted documents are found too.
 CREATE FUNCTION :"schema".search_words_v1(
     p_tenant text, p_editions bigint[], p_scope bigint[], p_size bigint, p_language regconfig, p_words text,
     p_also bigint[], p_filters jsonb, p_most integer
