@@ -41,8 +41,10 @@ async def test_every_function_has_a_file_and_every_file_is_migrated(
     assert sorted(row["name"] for row in rows) == list(functions())
 
 
-def test_every_statement_is_asked_for_by_its_name() -> None:
+def test_every_statement_is_asked_for_and_every_list_of_columns_is_in_some() -> None:
+    texts = named("penstock_apps.knowledge.sql")
     [folder] = knowledge.__path__
     sources = "\n".join(path.read_text("utf-8") for path in Path(folder).rglob("*.py"))
-    quoted = set(re.findall(r'"([a-z_]+)"', sources))
-    assert set(named("penstock_apps.knowledge.sql")) - quoted == set()
+    asked = set(re.findall(r'"([a-z_]+)"', sources))
+    lists = set(re.findall(r":([a-z]+_columns)", "\n".join(texts.values())))
+    assert texts.keys() - asked - lists == set()

@@ -12,11 +12,14 @@ RETURNING id;
 -- Keep a base from being deleted until the end of the transaction, which adds a source to it. No row if it is deleted.
 SELECT b.id FROM :"schema".base AS b WHERE b.tenant = $1 AND b.id = $2 AND b.deleted_at IS NULL FOR SHARE OF b;
 
+-- name: base_columns
+b.id, b.tenant, b.name, b.language, b.created_at,
+l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
+n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error
+
 -- name: get_base
 -- A base by its name ($2) or its id ($3), with the edition that is searched and the one that is being built.
-SELECT b.id, b.tenant, b.name, b.language, b.created_at,
-       l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
-       n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error
+SELECT :base_columns
   FROM :"schema".base AS b
   LEFT JOIN :"schema".edition AS l ON l.id = b.edition
   LEFT JOIN :"schema".edition AS n ON n.base = b.id AND n.state = 'building'
@@ -24,9 +27,7 @@ SELECT b.id, b.tenant, b.name, b.language, b.created_at,
 
 -- name: list_bases
 -- The bases of a tenant by name: at most $3, after the name $2. A base that has lost its edition is left out.
-SELECT b.id, b.tenant, b.name, b.language, b.created_at,
-       l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
-       n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error
+SELECT :base_columns
   FROM :"schema".base AS b
   JOIN :"schema".edition AS l ON l.id = b.edition
   LEFT JOIN :"schema".edition AS n ON n.base = b.id AND n.state = 'building'

@@ -178,11 +178,14 @@ SELECT d.id, d.version FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.id = ANY ($2::bigint[]) AND d.deleted_at IS NULL
  ORDER BY d.id FOR NO KEY UPDATE;
 
+-- name: document_columns
+d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
+d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags,
+d.metadata::text AS metadata, d.created_at, d.updated_at, d.ended_at, d.stored
+
 -- name: get_document
 -- A document, with the name of its stored file.
-SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
-       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
-       d.created_at, d.updated_at, d.ended_at, d.stored,
+SELECT :document_columns,
        (SELECT o.name FROM :"schema".object AS o WHERE o.tenant = d.tenant AND o.digest = d.digest) AS object
   FROM :"schema".document AS d
   JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
@@ -191,9 +194,7 @@ SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state
 
 -- name: find_documents
 -- The documents of a source that have these paths.
-SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
-       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
-       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+SELECT :document_columns, NULL::text AS object
   FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
  ORDER BY d.id;
@@ -201,9 +202,7 @@ SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state
 -- name: list_documents
 -- The documents of a tenant, newest first, before a document ($6): of a base ($2), of a source ($3), in a state ($4), of
 -- a batch ($5), with a path ($8).
-SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
-       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
-       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+SELECT :document_columns, NULL::text AS object
   FROM :"schema".document AS d
   JOIN :"schema".source AS s ON s.id = d.source AND s.deleted_at IS NULL
   JOIN :"schema".base AS b ON b.id = d.base AND b.deleted_at IS NULL
@@ -215,8 +214,6 @@ SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state
 
 -- name: watch_documents
 -- Documents by their ids ($2), of one tenant ($1) or of any.
-SELECT d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
-       d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags, d.metadata::text AS metadata,
-       d.created_at, d.updated_at, d.ended_at, d.stored, NULL::text AS object
+SELECT :document_columns, NULL::text AS object
   FROM :"schema".document AS d
  WHERE d.id = ANY ($2::bigint[]) AND ($1::text IS NULL OR d.tenant = $1) AND d.deleted_at IS NULL;

@@ -27,9 +27,12 @@ UPDATE :"schema".source SET batch = $3, requested_by = $4, ended_at = NULL WHERE
 -- Note that a batch ($3) has ended, if it is still the newest of its source.
 UPDATE :"schema".source SET ended_at = clock_timestamp() WHERE tenant = $1 AND id = $2 AND batch = $3;
 
+-- name: source_columns
+s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s.created_at, s.ended_at
+
 -- name: get_source
 -- A source.
-SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s.created_at, s.ended_at
+SELECT :source_columns
   FROM :"schema".source AS s
   JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
  WHERE s.tenant = $1 AND s.id = $2 AND s.deleted_at IS NULL;
@@ -37,7 +40,7 @@ SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s
 -- name: list_sources
 -- The sources of a tenant or of one base ($2), newest first, before a source ($3). With $5, those that have one of these
 -- names or keys.
-SELECT s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s.created_at, s.ended_at
+SELECT :source_columns
   FROM :"schema".source AS s
   JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
  WHERE s.tenant = $1 AND ($2::bigint IS NULL OR s.base = $2) AND ($3::bigint IS NULL OR s.id < $3) AND s.deleted_at IS NULL
