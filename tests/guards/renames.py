@@ -13,6 +13,7 @@ RENAMED: dict[str, str] = {}
 REMOVED: frozenset[str] = frozenset()
 # They are compared with a text of their own, in `kept/engine_merged.sql`.
 MERGED = frozenset({"close_lease_v2", "ensure_partitions_v2", "put_back_v2"})
+KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}
 
 _PART = re.compile(r"(?m)^(?=== )")
 # In a list of differences three signs come before: what is new, what is gone, or neither.
@@ -34,6 +35,13 @@ def merged() -> dict[str, str]:
 def renamed(kept: str) -> str:
     """A kept text with the functions by their names of today."""
     return _NAME.sub(lambda found: RENAMED.get(found[0], found[0]), kept)
+
+
+def knowledge_of_today(kept: str) -> str:
+    """The kept schema of knowledge with the names of today."""
+    for before, now in KNOWLEDGE_RENAMED.items():
+        kept = re.sub(rf"\b{before}\b", now, kept)
+    return kept
 
 
 def schema_of_today(merged: dict[str, str]) -> Callable[[str], str]:

@@ -4,7 +4,7 @@ from penstock.migrate import migrate
 from tests.fixtures.database import Database, connected
 from tests.guards.catalogue import added, catalogue, text
 from tests.guards.kept import compare
-from tests.guards.renames import MERGED, merged, name_of, schema_of_today
+from tests.guards.renames import MERGED, knowledge_of_today, merged, name_of, schema_of_today
 
 ENGINE, KNOWLEDGE = "penstock", "penstock_knowledge"
 
@@ -24,7 +24,8 @@ def test_each_merged_function_has_a_text_of_its_own() -> None:
 
 
 async def test_the_schema_of_knowledge_is_as_it_was_kept(knowledge_database: Database) -> None:
-    compare("knowledge.sql", text(await _catalogue(knowledge_database, KNOWLEDGE)))
+    found = text(await _catalogue(knowledge_database, KNOWLEDGE))
+    compare("knowledge.sql", found, knowledge_of_today)
 
 
 async def test_what_row_level_security_adds_is_as_it_was_kept(

@@ -90,5 +90,5 @@ async def test_the_parts_of_search_are_under_row_level_security(
 
 async def test_places_are_under_row_level_security(ours: Shelf, theirs: Shelf) -> None:
     async with ours.shelves.of("ours", confined=True) as on:
-        rows = await on.fetch(f"SELECT * FROM {SCHEMA}.search_place")
+        rows = await on.fetch(f"SELECT * FROM {SCHEMA}.search_place_v1")
     assert [row["path"] for row in rows] == ["ours.md"]

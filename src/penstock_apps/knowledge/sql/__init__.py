@@ -31,7 +31,7 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 @cache
 def functions() -> tuple[str, ...]:
-    """The names of all functions."""
+    """The names of all functions, and of the view that they share."""
     folders = (files(__package__) / "functions").iterdir()
     found = (entry.name for folder in folders for entry in folder.iterdir())
     return tuple(sorted(name.removesuffix(".sql") for name in found))

@@ -242,7 +242,7 @@ CREATE TRIGGER document_removed AFTER DELETE ON :"schema".document
 \ir ../functions/index/make_index_v1.sql
 \ir ../functions/index/drop_index_v1.sql
 
-\ir ../functions/search/search_place.sql
+\ir ../functions/search/search_place_v1.sql
 \ir ../functions/search/search_admits_v1.sql
 \ir ../functions/search/search_strict_v1.sql
 \ir ../functions/search/search_highlight_v1.sql

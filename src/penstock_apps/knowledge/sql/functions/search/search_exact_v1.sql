@@ -33,7 +33,7 @@ BEGIN
               FROM (SELECT c.id, c.embedding <=> p_vector AS distance
                       FROM chunk AS c WHERE c.edition = ANY (p_editions) AND c.tenant = p_tenant
                      ORDER BY 2 OFFSET 0) AS n
-             WHERE (SELECT true FROM search_place AS p
+             WHERE (SELECT true FROM search_place_v1 AS p
                      WHERE p.chunk = n.id AND p.tenant = p_tenant
                        AND search_admits_v1(p_filters, p.document, p.source, p.tags, p.metadata) LIMIT 1)
              LIMIT p_most;

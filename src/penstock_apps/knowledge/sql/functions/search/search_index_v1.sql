@@ -26,7 +26,7 @@ BEGIN
         SELECT id, distance FROM near ORDER BY distance + 0 $q$,
         vector_dims(p_vector), p_edition,
         CASE WHEN p_filters IS NULL THEN 'true' ELSE $q$
-            (SELECT true FROM search_place AS p
+            (SELECT true FROM search_place_v1 AS p
               WHERE p.chunk = c.id AND p.tenant = $2
                 AND search_admits_v1($3, p.document, p.source, p.tags, p.metadata) LIMIT 1)$q$ END)
         USING p_vector, p_tenant, p_filters, p_most;

@@ -34,7 +34,7 @@ BEGIN
         RETURN NULL;
     END IF;
     v_found := ARRAY(
-        SELECT p.chunk FROM search_place AS p
+        SELECT p.chunk FROM search_place_v1 AS p
          WHERE p.document = ANY (v_found) AND p.edition = ANY (p_editions) AND p.tenant = p_tenant
            AND search_admits_v1(p_filters, p.document, p.source, p.tags, p.metadata)
          LIMIT p_most + 1);

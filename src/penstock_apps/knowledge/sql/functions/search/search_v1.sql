@@ -97,7 +97,7 @@ BEGIN
         EXIT WHEN v_filters IS NOT NULL OR greatest(cardinality(v_near), cardinality(v_matching)) < v_most OR p_k = (
             SELECT count(*) FROM (
                 SELECT FROM unnest(v_near || v_matching) AS c (id)
-                 WHERE (SELECT true FROM search_place AS p WHERE p.chunk = c.id AND p.tenant = p_tenant LIMIT 1) LIMIT p_k) AS standing);
+                 WHERE (SELECT true FROM search_place_v1 AS p WHERE p.chunk = c.id AND p.tenant = p_tenant LIMIT 1) LIMIT p_k) AS standing);
         v_filters := '{}';
     END LOOP;
 
@@ -120,7 +120,7 @@ BEGIN
              WHERE a.id = r.chunk AND a.tenant = p_tenant AND (v_must IS NULL OR a.words @@ v_must) OFFSET 0) AS c
          CROSS JOIN LATERAL (
             SELECT p.*, count(*) OVER () AS documents
-              FROM (SELECT DISTINCT ON (a.document) a.* FROM search_place AS a
+              FROM (SELECT DISTINCT ON (a.document) a.* FROM search_place_v1 AS a
                      WHERE a.chunk = r.chunk AND a.tenant = p_tenant
                        AND search_admits_v1(coalesce(v_filters, '{}'), a.document, a.source, a.tags, a.metadata)
                      ORDER BY a.document, a.position) AS p

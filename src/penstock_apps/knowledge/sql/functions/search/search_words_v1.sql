@@ -90,7 +90,7 @@ BEGIN
         )
         SELECT s.id, s.weight FROM sorted AS s
          WHERE p_filters IS NULL
-            OR (SELECT true FROM search_place AS p
+            OR (SELECT true FROM search_place_v1 AS p
                  WHERE p.chunk = s.id AND p.tenant = p_tenant
                    AND search_admits_v1(p_filters, p.document, p.source, p.tags, p.metadata) LIMIT 1)
          LIMIT p_most;

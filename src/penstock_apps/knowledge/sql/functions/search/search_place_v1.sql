@@ -1,6 +1,6 @@
 -- The places at which chunks stand: passages of documents that are not deleted, with all that filters look at. OFFSET 0
 -- keeps the order of the joins: with old statistics the planner would begin with all documents of a source.
-CREATE VIEW :"schema".search_place WITH (security_invoker = true) AS
+CREATE VIEW :"schema".search_place_v1 WITH (security_invoker = true) AS
 SELECT p.tenant, p.edition, p.chunk, p.document, p.position, p.page, d.source, d.path, d.title, d.url,
        d.tags, d.metadata
   FROM :"schema".passage AS p
