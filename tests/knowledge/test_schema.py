@@ -8,11 +8,13 @@ from penstock import Penstock
 from penstock.sql import named
 from penstock_apps import knowledge
 from penstock_apps.knowledge.knowledge import Knowledge
-from penstock_apps.knowledge.sql import functions, migration, migrations
+from penstock_apps.knowledge.sql import functions, migration, migrations, statement
 from tests.fixtures.database import Database, connected
 from tests.guards.catalogue import catalogue
 
 SCHEMA = "penstock_knowledge"
+# Its number is put into the name of an index, not sent beside it.
+NOT_PREPARED = {"drop_index_concurrently"}
 
 
 async def test_migrations_back_leave_nothing_and_can_be_applied_again(
@@ -48,3 +50,10 @@ def test_every_statement_is_asked_for_and_every_list_of_columns_is_in_some() -> 
     asked = set(re.findall(r'"([a-z_]+)"', sources))
     lists = set(re.findall(r":([a-z]+_columns)", "\n".join(texts.values())))
     assert texts.keys() - asked - lists == set()
+
+
+async def test_postgres_can_prepare_every_statement(knowledge_database: Database) -> None:
+    names = {name for name in named("penstock_apps.knowledge.sql") if "_columns" not in name}
+    async with connected(knowledge_database.url) as connection:
+        for name in sorted(names - NOT_PREPARED):
+            await connection.prepare(statement(name, SCHEMA))
