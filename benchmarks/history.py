@@ -25,7 +25,7 @@ LOOKS = 200
 READERS = 20
 # The partitions that were made on each day before, while their time has not come.
 MADE_BEFORE = """
-SELECT penstock.ensure_partitions_v2(p_also => array_agg(DISTINCT d.day))
+SELECT penstock.ensure_partitions_v1(p_also => array_agg(DISTINCT d.day))
   FROM generate_series(1, $2::integer + 1) AS ago,
        LATERAL (SELECT penstock.expires_on_v1($1::date - ago, $2::integer) AS day) AS d
  WHERE d.day >= $1::date

@@ -27,8 +27,8 @@ async def _change(url: str, function: str, *changes: tuple[str, str]) -> None:
 
 async def take_the_token_out_of_the_settle(url: str) -> None:
     """Let a settle find its job by the id alone, as some queues do."""
-    await _change(url, "finish_v2", (FENCE, ""))
-    await _change(url, "put_back_v2", (FENCE + OF_WHAT_GOES_BACK, ""))
+    await _change(url, "finish_v1", (FENCE, ""))
+    await _change(url, "put_back_v1", (FENCE + OF_WHAT_GOES_BACK, ""))
 
 
 async def judge_leases_by_a_fast_clock(url: str) -> None:

@@ -32,7 +32,7 @@ async def test_an_enqueue_with_keys_whose_answer_is_lost_is_asked_again_and_stor
 ) -> None:
     async with scene.app(proxy.url) as app:
         asked = requests(app, "note", count=JOBS, keys="order")
-        lost = proxy.drop_reply_after("enqueue_v3")
+        lost = proxy.drop_reply_after("enqueue_v1")
         enqueued = await app.enqueue_many(asked)
         await lost.wait()
     assert all(each.duplicate for each in enqueued)
@@ -46,7 +46,7 @@ async def test_an_enqueue_without_keys_whose_answer_is_lost_says_that_it_may_hav
     scene: Scene, proxy: Proxy
 ) -> None:
     async with scene.app(proxy.url) as app:
-        lost = proxy.drop_reply_after("enqueue_v3")
+        lost = proxy.drop_reply_after("enqueue_v1")
         with pytest.raises(DatabaseLost, match="may or may not"):
             await app.enqueue_many(requests(app, "note", count=JOBS))
         await lost.wait()
@@ -59,7 +59,7 @@ async def test_an_enqueue_without_keys_whose_answer_is_lost_says_that_it_may_hav
 async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_loss(
     scene: Scene, proxy: Proxy
 ) -> None:
-    lost = proxy.drop_reply_after("claim_v3")
+    lost = proxy.drop_reply_after("claim_v1")
     await scene.enqueue("note", count=JOBS)
     scene.worker("worker", url=proxy.url)
     await lost.wait()
@@ -73,7 +73,7 @@ async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_
 async def test_a_settle_whose_answer_is_lost_is_repeated_and_the_job_runs_once(
     scene: Scene, proxy: Proxy
 ) -> None:
-    lost = proxy.drop_reply_after("settle_v2")
+    lost = proxy.drop_reply_after("settle_v1")
     await scene.enqueue("note", count=JOBS)
     scene.worker("worker", url=proxy.url)
     await lost.wait()

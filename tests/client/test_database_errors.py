@@ -228,7 +228,7 @@ KEPT_AWAY = {
     "nothing": ("", ""),
     "a column": ("ALTER TABLE {} DROP COLUMN result;", "ATTACH PARTITION penstock.job_history_"),
     "a right": (
-        "REVOKE EXECUTE ON FUNCTION penstock.ensure_partitions_v2 FROM PUBLIC, CURRENT_USER;",
+        "REVOKE EXECUTE ON FUNCTION penstock.ensure_partitions_v1 FROM PUBLIC, CURRENT_USER;",
         "Workers create it",
     ),
 }

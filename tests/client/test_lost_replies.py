@@ -32,7 +32,7 @@ def greet(far: Penstock):
 async def test_with_a_key_a_lost_answer_is_asked_for_again(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v3")
+    lost = proxy.drop_reply_after("enqueue_v1")
     enqueued = await far.enqueue(greet.options(idempotency_key="k"), "Ada")
     await lost.wait()
     rows = await connection.fetch("SELECT id FROM penstock.job")
@@ -57,7 +57,7 @@ async def test_after_a_lost_answer_a_job_counts_as_a_duplicate_however_it_was_en
     if has_key_before:
         await far.enqueue(task, "Ada")
     # As a tenant it is a transaction, which a connection that breaks before its end takes back.
-    lost = proxy.drop_reply_after("COMMIT" if how == "tenant" else "enqueue_v3")
+    lost = proxy.drop_reply_after("COMMIT" if how == "tenant" else "enqueue_v1")
     match how:
         case "enqueue":
             enqueued = await far.enqueue(task, "Ada")
@@ -76,7 +76,7 @@ async def test_after_a_lost_answer_a_job_counts_as_a_duplicate_however_it_was_en
 async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v3")
+    lost = proxy.drop_reply_after("enqueue_v1")
     with pytest.raises(DatabaseLost, match=r"may or may not have been stored.*idempotency_key"):
         await far.enqueue(greet, "Ada")
     await lost.wait()
@@ -86,7 +86,7 @@ async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
 async def test_one_job_without_a_key_makes_the_whole_call_unsafe_to_repeat(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
-    lost = proxy.drop_reply_after("enqueue_v3")
+    lost = proxy.drop_reply_after("enqueue_v1")
     requests = [greet.options(idempotency_key="k").prepare("Ada"), greet.prepare("Bob")]
     with pytest.raises(DatabaseLost):
         await far.enqueue_many(requests)

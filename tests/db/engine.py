@@ -36,7 +36,7 @@ class Engine:
         given = {name: [value] * count for name, value in columns.items()}
         tasks = given.pop("tasks", ["work"] * count)
         rows = await self.call(
-            "enqueue_v3", tasks=tasks, args=["{}"] * count, now=self.now, **given
+            "enqueue_v1", tasks=tasks, args=["{}"] * count, now=self.now, **given
         )
         return [row["id"] for row in rows]
 
@@ -55,7 +55,7 @@ class Engine:
     ) -> list[asyncpg.Record]:
         marks = marks or [(LONG_AGO, 0)] * len(lines)
         return await self.call(
-            "claim_v3",
+            "claim_v1",
             lease=lease,
             queue=queue,
             lanes=[lane for lane, _ in lines],
@@ -103,7 +103,7 @@ class Engine:
         self, ids: list[int], tokens: Sequence[UUID | None], **columns: Any
     ) -> dict[int, str]:
         given = {name: [value] * len(ids) for name, value in columns.items()}
-        rows = await self.call("settle_v2", ids=ids, tokens=tokens, now=self.now, **given)
+        rows = await self.call("settle_v1", ids=ids, tokens=tokens, now=self.now, **given)
         return {row["id"]: row["answer"] for row in rows}
 
     async def keeps_waiting(self) -> bool:

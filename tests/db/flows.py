@@ -35,7 +35,7 @@ class Flow:
         self, steps: Sequence[tuple[Sequence[Edge], Sequence[Edge], str]]
     ) -> list[int]:
         rows = await self.engine.call(
-            "enqueue_v3",
+            "enqueue_v1",
             tasks=["work"] * len(steps),
             args=["{}"] * len(steps),
             workflow=self.id,
@@ -59,7 +59,7 @@ class Flow:
         children = {step: edges([job]) for step, job in (before or {}).items()}
         places = range(1, len(keys) + 1)
         rows = await self.engine.call(
-            "enqueue_v3",
+            "enqueue_v1",
             tasks=["work"] * len(keys),
             args=["{}"] * len(keys),
             uniques=rules,

@@ -35,7 +35,7 @@ async def opened(engine: Engine, callbacks: dict[str, Any] = EVERY, tenant: str 
 
 async def add(engine: Engine, batch: int, count: int = 1, **more: Any) -> list[int]:
     rows = await engine.call(
-        "enqueue_v3", tasks=["work"] * count, args=["{}"] * count, batch=batch, **more
+        "enqueue_v1", tasks=["work"] * count, args=["{}"] * count, batch=batch, **more
     )
     return [row["id"] for row in rows]
 
@@ -120,7 +120,7 @@ async def test_a_failure_that_was_retried_before_the_fold_has_still_happened(
     batch = await opened(engine)
     [job] = await add(engine, batch)
     await settled(engine, [job], states="failed", reasons="exhausted")
-    await engine.answers("retry_v2", job)
+    await engine.answers("retry_v1", job)
     await settled(engine, [job])
     await close(engine, batch)
     await fold(engine)
@@ -134,7 +134,7 @@ async def test_a_retry_that_ends_before_the_fold_still_brings_success(engine: En
     await close(engine, batch)
     await fold(engine)
     assert await called(engine) == ["end", "failure"]
-    await engine.answers("retry_v2", job)
+    await engine.answers("retry_v1", job)
     await settled(engine, [job])
     await fold(engine)
     assert await called(engine) == ["end", "failure", "success"]
@@ -149,7 +149,7 @@ async def test_a_retried_job_reopens_its_batch_and_its_end_finishes_it_again(
     await settled(engine, [job])
     await close(engine, batch)
     await fold(engine)
-    await engine.answers("retry_v2", job)
+    await engine.answers("retry_v1", job)
     await fold(engine)
     assert not await is_finished(engine, batch)
     assert await counts(engine, batch) == (1, 1, 0, 0, 0)
@@ -169,7 +169,7 @@ async def test_a_retry_that_its_unique_key_holds_back_leaves_the_batch_finished(
     await close(engine, batch)
     await fold(engine)
     await engine.enqueue(uniques=rule)
-    assert await engine.answers("retry_v2", job) == {job: "held"}
+    assert await engine.answers("retry_v1", job) == {job: "held"}
     await fold(engine)
     assert await is_finished(engine, batch)
     assert await counts(engine, batch) == (1, 0, 0, 1, 0)
@@ -380,7 +380,7 @@ async def test_a_retry_while_the_batch_is_finished_comes_after_it(
     await close(engine, batch)
     retrying = other.connection.transaction()
     await retrying.start()
-    await other.answers("retry_v2", job)
+    await other.answers("retry_v1", job)
     await fold(engine)
     assert await is_finished(engine, batch)
     await retrying.commit()
@@ -474,7 +474,7 @@ async def test_a_job_whose_batch_was_swept_runs_again_and_leaves_nothing_to_fold
     await settled(engine, [job])
     await engine.connection.execute("DELETE FROM penstock.batch_delta")
     await engine.connection.execute("DELETE FROM penstock.batch")
-    await engine.call("retry_v2", ids=[job])
+    await engine.call("retry_v1", ids=[job])
     await settled(engine, [job])
     await fold(engine)
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.batch_delta") == 0
@@ -514,7 +514,7 @@ class Crowd:
         await engine.answers("cancel_v1", *await self._some(engine, "job", chance))
 
     async def retry(self, engine: Engine, lease: int, chance: random.Random) -> None:
-        await engine.answers("retry_v2", *await self._some(engine, "job_history", chance))
+        await engine.answers("retry_v1", *await self._some(engine, "job_history", chance))
 
     async def fold(self, engine: Engine, lease: int, chance: random.Random) -> None:
         if chance.random() < 0.1:

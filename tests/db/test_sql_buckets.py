@@ -320,7 +320,7 @@ async def test_buckets_that_say_nothing_are_swept(engine: Engine) -> None:
     await engine.connection.execute("DELETE FROM penstock.limit_setting WHERE key = 'gone'")
 
     async def swept() -> tuple[int, list[str]]:
-        [row] = await engine.call("sweep_v3", now=engine.now)
+        [row] = await engine.call("sweep_v1", now=engine.now)
         left = await engine.connection.fetch("SELECT key FROM penstock.bucket ORDER BY key")
         return row["buckets"], [each["key"] for each in left]
 

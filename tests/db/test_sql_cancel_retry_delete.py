@@ -91,7 +91,7 @@ async def test_a_final_job_runs_again_under_its_id_with_fresh_chances(
         [attempt], states=state, reasons="some", failures=1, errors='{"type": "Broken"}'
     )
     later = NOON + timedelta(seconds=30)
-    assert await engine.answers("retry_v2", attempt["id"], now=later) == {attempt["id"]: "ready"}
+    assert await engine.answers("retry_v1", attempt["id"], now=later) == {attempt["id"]: "ready"}
     row = await engine.live(attempt["id"])
     assert row is not None
     assert (row["attempt"], row["failures"], row["losses"]) == (1, 0, 0)
@@ -118,7 +118,7 @@ async def test_a_retry_removes_the_progress_of_what_comes_back(engine: Engine) -
     assert done == []
     await engine.settle([free, held])
     await engine.enqueue(uniques=unique)
-    answers = await engine.answers("retry_v2", free["id"], held["id"])
+    answers = await engine.answers("retry_v1", free["id"], held["id"])
     assert answers == {free["id"]: "ready", held["id"]: "held"}
     left = await engine.connection.fetch("SELECT job FROM penstock.progress")
     assert [row["job"] for row in left] == [held["id"]]
@@ -130,7 +130,7 @@ async def test_a_retry_leaves_those_that_ended_otherwise_as_they_are(engine: Eng
     await engine.settle([done])
     await engine.settle([failed], states="failed", reasons="exhausted")
     rows = await engine.call(
-        "retry_v2", ids=[done["id"], failed["id"]], states=["failed", "cancelled"]
+        "retry_v1", ids=[done["id"], failed["id"]], states=["failed", "cancelled"]
     )
     assert [row["answer"] for row in rows] == ["completed", "ready"]
     assert (await engine.job(done["id"]))["state"] == "completed"
@@ -142,7 +142,7 @@ async def test_an_attempt_without_an_error_stays_known_after_a_retry(engine: Eng
     attempt = await engine.attempt()
     engine.now = later = NOON + timedelta(seconds=30)
     await engine.settle([attempt])
-    await engine.answers("retry_v2", attempt["id"], now=later)
+    await engine.answers("retry_v1", attempt["id"], now=later)
     row = await engine.live(attempt["id"])
     assert row is not None
     [end] = json.loads(row["errors"])
@@ -156,7 +156,7 @@ async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_succe
 ) -> None:
     attempt = await engine.attempt()
     await engine.settle([attempt])
-    await engine.answers("retry_v2", attempt["id"])
+    await engine.answers("retry_v1", attempt["id"])
     assert await engine.settle([attempt]) == {}
     assert (await engine.job(attempt["id"]))["state"] == "ready"
 
@@ -164,7 +164,7 @@ async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_succe
 async def test_the_attempt_of_a_cancelled_job_stays_dead_after_its_retry(engine: Engine) -> None:
     attempt = await engine.attempt()
     await engine.answers("cancel_v1", attempt["id"])
-    await engine.answers("retry_v2", attempt["id"])
+    await engine.answers("retry_v1", attempt["id"])
     assert await engine.settle([attempt]) == {attempt["id"]: "refused"}
     assert (await engine.job(attempt["id"]))["state"] == "ready"
 
@@ -172,7 +172,7 @@ async def test_the_attempt_of_a_cancelled_job_stays_dead_after_its_retry(engine:
 async def test_a_scheduled_job_is_due_now(engine: Engine) -> None:
     engine.now = NOON
     [id] = await engine.enqueue(delays=600.0)
-    assert await engine.answers("retry_v2", id, now=NOON) == {id: "ready"}
+    assert await engine.answers("retry_v1", id, now=NOON) == {id: "ready"}
     row = await engine.live(id)
     assert row is not None
     assert (row["state"], row["run_at"], row["ready_at"]) == ("ready", NOON, NOON)
@@ -180,7 +180,7 @@ async def test_a_scheduled_job_is_due_now(engine: Engine) -> None:
 
 async def test_a_running_job_and_a_missing_one_are_left_as_they_are(engine: Engine) -> None:
     attempt = await engine.attempt()
-    answers = await engine.answers("retry_v2", attempt["id"], 404)
+    answers = await engine.answers("retry_v1", attempt["id"], 404)
     assert answers == {attempt["id"]: "running", 404: "missing"}
     assert await engine.settle([attempt]) == {}
 
@@ -191,7 +191,7 @@ async def test_a_deadline_that_has_passed_does_not_end_the_new_run(engine: Engin
     [ahead] = await engine.enqueue(deadlines=NOON + timedelta(seconds=100))
     await engine.answers("cancel_v1", past, ahead, now=NOON)
     now = NOON + timedelta(seconds=50)
-    await engine.answers("retry_v2", past, ahead, now=now)
+    await engine.answers("retry_v1", past, ahead, now=now)
     deadlines = [(await engine.job(id))["deadline"] for id in (past, ahead)]
     assert deadlines == [None, NOON + timedelta(seconds=100)]
 
@@ -204,10 +204,10 @@ async def test_a_job_whose_unique_key_belongs_to_another_stays_where_it_is(engin
         "INSERT INTO penstock.unique_claim (kind, tenant, key, job)"
         " VALUES ('unique', '', 'one', 99)"
     )
-    assert await engine.answers("retry_v2", attempt["id"]) == {attempt["id"]: "held"}
+    assert await engine.answers("retry_v1", attempt["id"]) == {attempt["id"]: "held"}
     assert (await engine.job(attempt["id"]))["state"] == "failed"
     await engine.connection.execute("DELETE FROM penstock.unique_claim")
-    assert await engine.answers("retry_v2", attempt["id"]) == {attempt["id"]: "ready"}
+    assert await engine.answers("retry_v1", attempt["id"]) == {attempt["id"]: "ready"}
 
 
 async def test_two_retries_at_the_same_time_bring_the_job_back_once(
@@ -216,8 +216,8 @@ async def test_two_retries_at_the_same_time_bring_the_job_back_once(
     attempt = await engine.attempt()
     await engine.settle([attempt])
     async with asyncio.TaskGroup() as group, other.connection.transaction():
-        assert await other.answers("retry_v2", attempt["id"]) == {attempt["id"]: "ready"}
-        second = group.create_task(engine.answers("retry_v2", attempt["id"]))
+        assert await other.answers("retry_v1", attempt["id"]) == {attempt["id"]: "ready"}
+        second = group.create_task(engine.answers("retry_v1", attempt["id"]))
         await until(other.keeps_waiting, what="the second to wait")
     assert second.result() == {attempt["id"]: "ready"}
     assert await engine.states() == {attempt["id"]: "ready"}
@@ -240,12 +240,12 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
     await engine.connection.execute(
         "INSERT INTO penstock.step (job, name) VALUES ($1, 'extract')", attempt["id"]
     )
-    assert await engine.answers("delete_v3", attempt["id"]) == {attempt["id"]: "running"}
+    assert await engine.answers("delete_v1", attempt["id"]) == {attempt["id"]: "running"}
     if outcome is None:
         await engine.value("release_v1", lease=lease)
     else:
         await engine.settle([attempt], **outcome)
-    assert await engine.answers("delete_v3", attempt["id"], 404) == {
+    assert await engine.answers("delete_v1", attempt["id"], 404) == {
         attempt["id"]: "deleted",
         404: "missing",
     }
@@ -257,7 +257,7 @@ async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
 async def test_a_running_job_is_not_deleted(engine: Engine) -> None:
     attempt = await engine.attempt()
     [waiting] = await engine.enqueue()
-    assert await engine.answers("delete_v3", attempt["id"], waiting) == {
+    assert await engine.answers("delete_v1", attempt["id"], waiting) == {
         attempt["id"]: "running",
         waiting: "deleted",
     }

@@ -127,7 +127,7 @@ async def test_without_a_living_lease_nothing_can_be_claimed(engine: Engine, end
     [id] = await engine.enqueue()
     lease = await engine.lease(ttl=10)
     if ended == "closed":
-        await engine.value("close_lease_v2", lease=lease)
+        await engine.value("close_lease_v1", lease=lease)
     elif ended == "expired":
         engine.now = NOON + timedelta(seconds=10)
     else:
@@ -188,7 +188,7 @@ async def test_lines_with_ready_jobs_are_found_each_with_its_first_job(engine: E
         [first[lane, priority], _] = await engine.enqueue(2, lanes=lane, priorities=priority)
     await engine.enqueue(lanes="c", delays=1.0)
     await engine.enqueue(lanes="a", queues="mail")
-    rows = await engine.call("scan_lines_v2", queue="default")
+    rows = await engine.call("scan_lines_v1", queue="default")
     assert [(row["lane"], row["priority"]) for row in rows] == [
         ("", 0),
         ("a", 5),
@@ -197,5 +197,5 @@ async def test_lines_with_ready_jobs_are_found_each_with_its_first_job(engine: E
     ]
     assert {(row["lane"], row["priority"]): row["id"] for row in rows} == first
     assert {row["ready_at"] for row in rows} == {NOON}
-    assert len(await engine.call("scan_lines_v2", queue="default", limit=2)) == 2
-    assert await engine.call("scan_lines_v2", queue="nobody's") == []
+    assert len(await engine.call("scan_lines_v1", queue="default", limit=2)) == 2
+    assert await engine.call("scan_lines_v1", queue="nobody's") == []

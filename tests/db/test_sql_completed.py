@@ -24,7 +24,7 @@ async def completed(engine: Engine, *attempts: asyncpg.Record) -> set[int]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def jobs(engine: Engine) -> list[asyncpg.Record]:
     """Four jobs, of which all but the last are settled."""
-    await engine.connection.execute("SELECT penstock.ensure_partitions_v2()")
+    await engine.connection.execute("SELECT penstock.ensure_partitions_v1()")
     lease = await engine.lease()
     attempts = [await engine.attempt(lease) for _ in range(4)]
     await engine.settle(attempts[:2])

@@ -19,7 +19,7 @@ NOTIFY = json.dumps({"notify": True})
 
 async def test_many_jobs_get_rising_ids_in_the_order_given(engine: Engine) -> None:
     tasks = [f"task {i}" for i in range(1000)]
-    rows = await engine.call("enqueue_v3", tasks=tasks, args=["{}"] * 1000)
+    rows = await engine.call("enqueue_v1", tasks=tasks, args=["{}"] * 1000)
     ids = [row["id"] for row in rows]
     assert ids == sorted(ids)
     stored = await engine.connection.fetch("SELECT id, task FROM penstock.job ORDER BY id")
@@ -42,7 +42,7 @@ async def test_what_is_not_said_has_its_default(engine: Engine) -> None:
 
 async def test_a_null_among_given_values_is_the_default_too(engine: Engine) -> None:
     await engine.call(
-        "enqueue_v3",
+        "enqueue_v1",
         tasks=["a", "b"],
         args=["{}", '{"x": 1}'],
         queues=[None, "mail"],
@@ -72,13 +72,13 @@ async def test_a_delay_or_a_time_to_come_schedules_the_job(engine: Engine) -> No
 async def test_a_bulk_with_one_bad_job_enqueues_none(engine: Engine) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match="job_numbers_in_range"):
         await engine.call(
-            "enqueue_v3", tasks=["a", "b", "c"], args=["{}"] * 3, priorities=[0, 101, 0]
+            "enqueue_v1", tasks=["a", "b", "c"], args=["{}"] * 3, priorities=[0, 101, 0]
         )
     assert await engine.states() == {}
 
 
 async def test_a_bulk_of_nothing_enqueues_nothing(engine: Engine) -> None:
-    assert await engine.call("enqueue_v3", tasks=[], args=[], options=NOTIFY) == []
+    assert await engine.call("enqueue_v1", tasks=[], args=[], options=NOTIFY) == []
 
 
 async def test_people_enqueue_with_one_call(engine: Engine) -> None:
@@ -98,7 +98,7 @@ async def test_people_enqueue_with_one_call(engine: Engine) -> None:
 async def add(engine: Engine, *keys: str | None, **arguments: Any) -> list[tuple[int, bool]]:
     arguments.setdefault("fingerprints", [b"same"] * len(keys))
     rows = await engine.call(
-        "enqueue_v3",
+        "enqueue_v1",
         tasks=["work"] * len(keys),
         args=["{}"] * len(keys),
         keys=list(keys),
@@ -223,7 +223,7 @@ async def test_each_line_is_told_once_and_only_at_commit(
         transaction = engine.connection.transaction()
         await transaction.start()
         await engine.call(
-            "enqueue_v3",
+            "enqueue_v1",
             tasks=["work"] * 5,
             args=["{}"] * 5,
             queues=["mail", "mail", None, "mail", "mail"],
@@ -244,7 +244,7 @@ async def test_the_word_names_a_time_no_later_than_the_first_job_and_the_due_tim
 ) -> None:
     async with listening(database, "ready", "due") as heard:
         await engine.call(
-            "enqueue_v3", tasks=["a"] * 3, args=["{}"] * 3, delays=[0, 60, 30], options=NOTIFY
+            "enqueue_v1", tasks=["a"] * 3, args=["{}"] * 3, delays=[0, 60, 30], options=NOTIFY
         )
     rows = await engine.connection.fetch(
         "SELECT extract(epoch FROM ready_at) AS ready, extract(epoch FROM run_at) AS due"
@@ -259,7 +259,7 @@ async def test_a_rolled_back_enqueue_tells_nobody(database: Database, engine: En
     async with listening(database, "ready", "due") as heard:
         transaction = engine.connection.transaction()
         await transaction.start()
-        await engine.call("enqueue_v3", tasks=["a"], args=["{}"], options=NOTIFY)
+        await engine.call("enqueue_v1", tasks=["a"], args=["{}"], options=NOTIFY)
         await transaction.rollback()
     assert heard == []
 
@@ -287,7 +287,7 @@ async def test_jobs_that_come_back_are_told_once_a_line(database: Database, engi
 
     await engine.answers("cancel_v1", attempts[0]["id"], attempts[1]["id"])
     async with listening(database, "ready") as heard:
-        await engine.answers("retry_v2", attempts[0]["id"], attempts[1]["id"])
+        await engine.answers("retry_v1", attempts[0]["id"], attempts[1]["id"])
     assert lines(heard) == [("default", "acme", 0)]
 
     await engine.claim(lease, lines=[("acme", 0)])
@@ -304,7 +304,7 @@ async def test_a_cancelled_jobs_worker_and_a_vacant_leadership_are_told(
     await engine.value("elect_v1", role="maintenance", lease=lease, ttl=60.0)
     async with listening(database, "signal", "leader") as heard:
         await engine.answers("cancel_v1", one["id"], two["id"])
-        await engine.value("close_lease_v2", lease=lease)
+        await engine.value("close_lease_v1", lease=lease)
     assert heard == [("signal", str(lease)), ("leader", "vacant")]
 
 

@@ -132,7 +132,7 @@ async def test_a_sender_that_is_still_open_keeps_the_job_from_being_blocked(
     await getattr(transaction, ends)()
     run_at = await engine.connection.fetchval("SELECT run_at FROM penstock.job")
     assert NOON < run_at <= NOON + timedelta(seconds=1)
-    await engine.call("retry_v2", ids=[attempt["id"]])
+    await engine.call("retry_v1", ids=[attempt["id"]])
     answer, _ = await wait(engine, await again(engine, attempt))
     assert answer == ("got" if ends == "commit" else "wait")
 
@@ -313,7 +313,7 @@ async def test_a_job_that_comes_back_has_its_time_to_wait_anew(
         await engine.value("wake_waits_v1", now=engine.now)
     await engine.call("cancel_v1", ids=[attempt["id"]], now=engine.now)
     engine.now = NOON + timedelta(hours=2)
-    await engine.call("retry_v2", ids=[attempt["id"]], now=engine.now)
+    await engine.call("retry_v1", ids=[attempt["id"]], now=engine.now)
     answer, _ = await wait(engine, await again(engine, attempt), timeout=60.0)
     assert answer == "wait"
 
@@ -336,7 +336,7 @@ async def test_a_deleted_job_leaves_no_wait_behind(engine: Engine) -> None:
     await wait(engine, attempt)
     await engine.settle([attempt])
     assert await waits(engine) == 1  # it went on without its event
-    await engine.call("delete_v3", ids=[attempt["id"]])
+    await engine.call("delete_v1", ids=[attempt["id"]])
     assert await waits(engine) == 0
 
 

@@ -123,7 +123,7 @@ class FairQueue(RuleBasedStateMachine):
             "priorities": priority,
             "delays": delay,
         }
-        rows = self.call("enqueue_v3", **{name: [each] * count for name, each in given.items()})
+        rows = self.call("enqueue_v1", **{name: [each] * count for name, each in given.items()})
         lane = self.model.lane(tenant, task, limits)
         for row in rows:
             self.model.enqueue(row["id"], 5, 3, delay)
@@ -172,7 +172,7 @@ class FairQueue(RuleBasedStateMachine):
             job = self.model.jobs[id]
             asked = Settlement.of(outcome, job.failures, job.max_attempts)
             rows = self.call(
-                "settle_v2",
+                "settle_v1",
                 ids=[id],
                 tokens=[job.token],
                 states=[asked.state],
@@ -202,12 +202,12 @@ class FairQueue(RuleBasedStateMachine):
             assert {row["id"]: row["lost"] for row in rows} == self.model.rescue()
         [row] = self.call("promote_v1")
         assert row["promoted"] == self.model.promote()
-        self.call("sweep_v3")
+        self.call("sweep_v1")
         self.model.sweep()
 
     @rule(target=leases, lease=consumes(leases))
     def a_session_ends_and_another_begins(self, lease: int) -> int:
-        assert self.value("close_lease_v2", lease=lease) == self.model.close_lease(lease)
+        assert self.value("close_lease_v1", lease=lease) == self.model.close_lease(lease)
         return self.open_lease()
 
     @rule(
@@ -376,7 +376,7 @@ class FairQueue(RuleBasedStateMachine):
         """From some lines, as many of each as its slots and tokens allow."""
         ready = self.play.run(self.engine.connection.fetch(READY))
         lines = list(dict.fromkeys((row["lane"], row["priority"]) for row in ready))
-        scanned = self.play.run(self.engine.call("scan_lines_v2", queue="default"))
+        scanned = self.play.run(self.engine.call("scan_lines_v1", queue="default"))
         assert [(row["lane"], row["priority"]) for row in scanned] == lines
         if not self.model.lives(lease):
             self.expect_dead(lambda: self.claim(lease, [("acme", 0)], [1], limit))
@@ -442,7 +442,7 @@ class FairQueue(RuleBasedStateMachine):
         self, lease: int, lines: list[tuple[str, int]], takes: list[int], limit: int
     ) -> list[asyncpg.Record]:
         return self.call(
-            "claim_v3",
+            "claim_v1",
             lease=lease,
             queue="default",
             lanes=[lane for lane, _ in lines],
@@ -464,7 +464,7 @@ FAULTS = [
     ("grant_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
     ("fill_bucket_v1", "level := least(burst, ", "level := least(NULL, "),
     ("reserve_v1", "v.booked - v_opening + p_units", "v.booked - v_opening"),
-    ("claim_v3", "LIMIT l.take", "LIMIT p_limit"),
+    ("claim_v1", "LIMIT l.take", "LIMIT p_limit"),
 ]
 
 

@@ -312,7 +312,7 @@ async def test_the_end_of_a_session_tells_those_who_wait_for_its_slots(
     await ask_all(engine, one, model=(10, 0), other=(1, 0))
     await ask_all(engine, two, model=(10, 0), other=(1, 0))
     async with hearing(database, "grants") as heard:
-        assert await engine.value("close_lease_v2", lease=one, now=NOON) == 0
+        assert await engine.value("close_lease_v1", lease=one, now=NOON) == 0
         assert await told(heard) == ["model"]
         assert await slots(engine, two, 10) == 10
         assert await slots(engine, three, 0, uses=1) == 1
@@ -320,7 +320,7 @@ async def test_the_end_of_a_session_tells_those_who_wait_for_its_slots(
         engine.now = NOON + MINUTE
         last = await engine.lease()
         await ask(engine, last, 1)
-        await engine.value("close_lease_v2", lease=last, now=engine.now)
+        await engine.value("close_lease_v1", lease=last, now=engine.now)
         assert await told(heard) == [], "only the dead wait"
 
 
@@ -333,7 +333,7 @@ async def test_who_asks_while_a_session_ends_is_told_or_sees_its_slots(
     async with hearing(database, "grants") as heard:
         async with other.connection.transaction():
             assert await slots(other, two, 10) == 0
-            ending = asyncio.create_task(engine.value("close_lease_v2", lease=one, now=NOON))
+            ending = asyncio.create_task(engine.value("close_lease_v1", lease=one, now=NOON))
             await until(other.keeps_waiting, what="the end of the session to wait")
             assert await told(heard) == []
         await ending
@@ -415,7 +415,7 @@ async def test_whatever_eight_connections_ask_and_give_back_the_sum_keeps_to_the
                     held[lease] = await slots(worker, lease, rng.randint(0, 4), held[lease]) or 0
                     assert sum(held.values()) <= 5
                 held[lease] = 0
-                await worker.value("close_lease_v2", lease=lease)
+                await worker.value("close_lease_v1", lease=lease)
 
     await asyncio.gather(*(hammer(Random(seed)) for seed in range(WORKERS)))
     assert await rows(engine) == []

@@ -67,7 +67,7 @@ async def test_the_end_of_a_session_gives_its_jobs_back_uncounted(engine: Engine
     await engine.connection.execute(
         "INSERT INTO penstock.grant (lease, key, slots) VALUES ($1, 'model', 2)", lease
     )
-    assert await engine.value("close_lease_v2", lease=lease) == 2
+    assert await engine.value("close_lease_v1", lease=lease) == 2
     states = await engine.states()
     assert [states[each["id"]] for each in (*mine, theirs)] == ["ready", "ready", "running"]
     jobs = [await engine.job(each["id"]) for each in mine]
@@ -81,7 +81,7 @@ async def test_the_end_of_a_session_gives_its_jobs_back_uncounted(engine: Engine
 
 async def test_a_session_closed_twice_is_closed(engine: Engine) -> None:
     lease = await engine.lease()
-    assert [await engine.value("close_lease_v2", lease=lease) for _ in range(2)] == [0, 0]
+    assert [await engine.value("close_lease_v1", lease=lease) for _ in range(2)] == [0, 0]
 
 
 async def test_a_settle_under_way_when_its_session_closes_still_counts(
@@ -91,7 +91,7 @@ async def test_a_settle_under_way_when_its_session_closes_still_counts(
     attempt = await engine.attempt(lease)
     async with other.connection.transaction():
         await other.settle([attempt])
-        assert await engine.value("close_lease_v2", lease=lease) == 0
+        assert await engine.value("close_lease_v1", lease=lease) == 0
     assert await engine.states() == {attempt["id"]: "completed"}
 
 

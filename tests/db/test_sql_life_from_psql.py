@@ -17,25 +17,25 @@ SELECT enqueue('resize', '{"image": 7}', priority => 3) AS job \gset
 SELECT open_lease_v1('psql', 60) AS lease \gset
 
 SELECT id AS job, token, attempt
-  FROM claim_v3(:lease, 'default', '{""}', '{3}', '{-infinity}', '{0}', NULL, 10) \gset first_
+  FROM claim_v1(:lease, 'default', '{""}', '{3}', '{-infinity}', '{0}', NULL, 10) \gset first_
 SELECT alive, signals FROM heartbeat_v1(:lease, 60);
 
-SELECT count(*) AS unsettled FROM settle_v2(
+SELECT count(*) AS unsettled FROM settle_v1(
     ARRAY[:first_job]::bigint[], ARRAY[:'first_token']::uuid[], '{scheduled}', '{busy}', '{0}',
     p_failures => '{1}', p_errors => ARRAY['{"type": "Busy"}']);
 SELECT state, failures, errors -> 0 ->> 'type' FROM job_all WHERE id = :job;
 SELECT promoted FROM promote_v1();
 
 SELECT id AS job, token, attempt
-  FROM claim_v3(:lease, 'default', '{""}', '{3}', '{-infinity}', '{0}', NULL, 10) \gset second_
-SELECT count(*) AS unsettled FROM settle_v2(
+  FROM claim_v1(:lease, 'default', '{""}', '{3}', '{-infinity}', '{0}', NULL, 10) \gset second_
+SELECT count(*) AS unsettled FROM settle_v1(
     ARRAY[:second_job]::bigint[], ARRAY[:'second_token']::uuid[],
     p_results => ARRAY['{"width": 640}']);
-SELECT answer FROM settle_v2(ARRAY[:first_job]::bigint[], ARRAY[gen_random_uuid()]);
+SELECT answer FROM settle_v1(ARRAY[:first_job]::bigint[], ARRAY[gen_random_uuid()]);
 
 SELECT state, attempt, failures, args ->> 'image', result ->> 'width', finished_at IS NOT NULL
   FROM job_all WHERE id = :job;
-SELECT close_lease_v2(:lease);
+SELECT close_lease_v1(:lease);
 SELECT count(*) FROM job;
 """
 

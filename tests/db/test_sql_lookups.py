@@ -51,7 +51,7 @@ async def a_year_of_history(engine: Engine) -> None:
         "INSERT INTO penstock.retention (state, days) VALUES ('failed', 400)"
     )
     days = await engine.connection.fetchval(MADE_BEFORE, NOON.date())
-    await engine.value("ensure_partitions_v2", also=days)
+    await engine.value("ensure_partitions_v1", also=days)
 
 
 async def locks_of(engine: Engine, call: Call, job: int) -> int:
@@ -173,7 +173,7 @@ async def test_a_partition_that_somebody_made_by_hand_is_read_too(engine: Engine
     await engine.connection.execute("UPDATE penstock.job_history SET expires_on = '2000-02-02'")
     [found] = await STORE.get(engine.connection, [job])
     assert found.state == "cancelled"
-    assert await engine.answers("retry_v2", job) == {job: "ready"}
+    assert await engine.answers("retry_v1", job) == {job: "ready"}
 
 
 async def test_a_step_that_comes_and_goes_is_always_found(engine: Engine, other: Engine) -> None:
@@ -184,7 +184,7 @@ async def test_a_step_that_comes_and_goes_is_always_found(engine: Engine, other:
     async def move() -> None:
         for _ in range(40):
             assert await other.answers("cancel_v1", job) == {job: "cancelled"}
-            assert await other.answers("retry_v2", job) == {job: "ready"}
+            assert await other.answers("retry_v1", job) == {job: "ready"}
         is_over.set()
 
     moving = asyncio.create_task(move())
@@ -205,7 +205,7 @@ async def test_a_job_that_comes_and_goes_is_always_found(
     async def move() -> None:
         for _ in range(60):
             assert await other.answers("cancel_v1", job) == {job: "cancelled"}
-            assert await other.answers("retry_v2", job) == {job: "ready"}
+            assert await other.answers("retry_v1", job) == {job: "ready"}
         is_over.set()
 
     moving = asyncio.create_task(move())

@@ -149,9 +149,9 @@ async def test_dead_leases_are_swept_an_hour_later_with_what_hung_on_them(engine
         )
         attempt = await engine.attempt(lease)
         await engine.answers("cancel_v1", attempt["id"], now=NOON)
-    [swept] = await engine.call("sweep_v3", now=after(10 + 3600))
+    [swept] = await engine.call("sweep_v1", now=after(10 + 3600))
     assert swept["leases"] == 0
-    [swept] = await engine.call("sweep_v3", now=after(11 + 3600))
+    [swept] = await engine.call("sweep_v1", now=after(11 + 3600))
     assert swept["leases"] == 1
     for table in ("lease", '"grant"', "signal"):
         column = "id" if table == "lease" else "lease"
@@ -162,18 +162,18 @@ async def test_dead_leases_are_swept_an_hour_later_with_what_hung_on_them(engine
 async def test_a_dead_lease_is_kept_while_a_job_still_names_it(engine: Engine) -> None:
     lease = await engine.lease(ttl=10)
     await engine.attempt(lease)
-    [swept] = await engine.call("sweep_v3", now=after(100_000))
+    [swept] = await engine.call("sweep_v1", now=after(100_000))
     assert swept["leases"] == 0
     await engine.call("rescue_v1", now=after(100_000))
-    [swept] = await engine.call("sweep_v3", now=after(100_000))
+    [swept] = await engine.call("sweep_v1", now=after(100_000))
     assert swept["leases"] == 1
 
 
 async def test_old_keys_are_swept(engine: Engine) -> None:
     await engine.enqueue(keys="order:1")
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=7, seconds=-1))
+    [swept] = await engine.call("sweep_v1", now=NOON + timedelta(days=7, seconds=-1))
     assert swept["keys"] == 0
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=7))
+    [swept] = await engine.call("sweep_v1", now=NOON + timedelta(days=7))
     assert swept["keys"] == 1
 
 
@@ -194,9 +194,9 @@ async def test_progress_of_jobs_that_are_gone_is_swept(engine: Engine) -> None:
     # As if its partition had been dropped.
     await engine.connection.execute("DELETE FROM penstock.job_history WHERE id = $1", gone["id"])
     # Nobody asks before the longest retention is over.
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=38))
+    [swept] = await engine.call("sweep_v1", now=NOON + timedelta(days=38))
     assert swept["progress"] == 0
-    [swept] = await engine.call("sweep_v3", now=NOON + timedelta(days=39))
+    [swept] = await engine.call("sweep_v1", now=NOON + timedelta(days=39))
     assert swept["progress"] == 1
     left = await engine.connection.fetch("SELECT job FROM penstock.progress ORDER BY job")
     assert [row["job"] for row in left] == [final["id"], running["id"]]
@@ -218,7 +218,7 @@ async def test_a_sweep_walks_once_through_a_table_that_was_analysed_when_it_was_
     engine: Engine,
 ) -> None:
     await engine.connection.execute(EMPTIED)
-    [swept] = await engine.call("sweep_v3", now=NOON)
+    [swept] = await engine.call("sweep_v1", now=NOON)
     assert swept["progress"] == 20
 
 
@@ -231,9 +231,9 @@ async def test_a_batch_that_nobody_ever_closed_is_swept_once_its_jobs_are_long_g
     await engine.connection.execute(
         "UPDATE penstock.batch SET folded_at = $2 WHERE id = $1", used, NOON + timedelta(days=36)
     )
-    await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=busy)
+    await engine.call("enqueue_v1", tasks=["work"], args=["{}"], batch=busy)
     for days, left in ((38, [forgotten, used, busy, closed]), (39, [used, busy, closed])):
-        await engine.call("sweep_v3", now=NOON + timedelta(days=days))
+        await engine.call("sweep_v1", now=NOON + timedelta(days=days))
         rows = await engine.connection.fetch("SELECT id FROM penstock.batch ORDER BY id")
         assert [row["id"] for row in rows] == left
 

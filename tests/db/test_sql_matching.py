@@ -77,7 +77,7 @@ async def test_every_part_of_a_filter_holds_for_live_and_ended_jobs(engine: Engi
     columns = {"queues": "mail", "tasks": "send", "tenants": "acme", "subjects": "document:1"}
     await engine.enqueue(3)
     rows = await engine.call(
-        "enqueue_v3",
+        "enqueue_v1",
         args=["{}"] * 4,
         tags=['["new"]'] * 4,
         batch=batch,
@@ -102,7 +102,7 @@ async def test_what_fails_again_meanwhile_is_not_found_again(engine: Engine) -> 
         )
         for match in page:
             seen.append(match.id)
-            assert await engine.answers("retry_v2", match.id) == {match.id: "ready"}
+            assert await engine.answers("retry_v1", match.id) == {match.id: "ready"}
         lease = await engine.lease()
         claimed = await engine.claim(lease)
         await engine.settle(claimed, states="failed", reasons="exhausted")

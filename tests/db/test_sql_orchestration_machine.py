@@ -168,7 +168,7 @@ class Orchestra(RuleBasedStateMachine):
             case "cancel":
                 rows, expected = self.call("cancel_v1", ids=ids), self.model.cancel_all(ids)
             case "retry":
-                rows, expected = self.call("retry_v2", ids=ids), self.model.retry_all(ids)
+                rows, expected = self.call("retry_v1", ids=ids), self.model.retry_all(ids)
             case "redrive":
                 spacing = 20.0 if chosen[0] % 2 else None
                 rows = self.call("redrive_v1", ids=ids, spacing=spacing)
@@ -176,7 +176,7 @@ class Orchestra(RuleBasedStateMachine):
             case "unblock":
                 rows, expected = self.call("unblock_v1", ids=ids), self.model.unblock(ids)
             case _:
-                rows, expected = self.call("delete_v3", ids=ids), self.model.delete(ids)
+                rows, expected = self.call("delete_v1", ids=ids), self.model.delete(ids)
         assert {row["id"]: row["answer"] for row in rows} == expected
 
     def a_batch_is_opened_closed_or_folded(self, use: str, moments: set[str]) -> None:
@@ -328,7 +328,7 @@ class Orchestra(RuleBasedStateMachine):
     def ask_for(self, jobs: dict[str, Any]) -> tuple[list[asyncpg.Record], str | None]:
         """The new jobs, or the SQLSTATE of the refusal."""
         try:
-            return self.call("enqueue_v3", **jobs), None
+            return self.call("enqueue_v1", **jobs), None
         except asyncpg.PostgresError as error:
             return [], error.sqlstate
 
@@ -376,7 +376,7 @@ class Orchestra(RuleBasedStateMachine):
         lease = self.leases[place]
         strangers = self.value("release_v1", lease=lease, keep=self.known[::2])
         assert strangers == self.model.release(lease, self.known[::2])
-        assert self.value("close_lease_v2", lease=lease) == self.model.close_lease(lease)
+        assert self.value("close_lease_v1", lease=lease) == self.model.close_lease(lease)
         self.leases[place] = self.open_lease()
 
     def heartbeat(self, lease: int, ttl: float) -> None:
@@ -392,7 +392,7 @@ class Orchestra(RuleBasedStateMachine):
         assert self.value("promote_v1") == self.model.promote()
         if sweeps:
             self.fold()
-            self.call("sweep_v3")
+            self.call("sweep_v1")
             self.model.sweep()
 
     def claim_some(self, lease: int, limit: int) -> int:
@@ -413,7 +413,7 @@ class Orchestra(RuleBasedStateMachine):
     def settle_as(self, given: list[tuple[int, UUID | None, Outcome]]) -> None:
         asked = [self.settlement(id, outcome) for id, _, outcome in given]
         rows = self.call(
-            "settle_v2",
+            "settle_v1",
             ids=[id for id, _, _ in given],
             tokens=[token for _, token, _ in given],
             states=[each.state for each in asked],
@@ -457,19 +457,19 @@ def test_no_order_of_events_confuses_keys_counts_or_who_waits_for_whom(stage: Pl
 
 FAULTS = [
     # Tokens
-    ("finish_v2", " AND j.token IS NOT DISTINCT FROM g.token", ""),
-    ("put_back_v2", " AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
+    ("finish_v1", " AND j.token IS NOT DISTINCT FROM g.token", ""),
+    ("put_back_v1", " AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # Unique keys
     ("release_keys_v1", "u.keep IS NULL AND", "u.keep < 0 AND"),
     ("hold_unique_v1", "PERFORM cancel_v1(v_older", "PERFORM cancel_v1('{}'"),
     # Batches
-    ("finish_v2", "unnest(v_batches, v_counts)", "unnest(v_batches[2:], v_counts[2:])"),
+    ("finish_v1", "unnest(v_batches, v_counts)", "unnest(v_batches[2:], v_counts[2:])"),
     ("fold_batches_v1", "b.pending = 0 AND b.closed_at", "b.closed_at"),
     # Workflows
     ("free_children_v1", "pending = greatest(0, j.pending - f.count)", "pending = 0"),
     ("refuse_cycle_v1", "IF v_path IS NOT NULL", "IF false"),
     ("wait_again_v1", "d.satisfied AND d.child <> ALL", "NOT d.satisfied AND d.child <> ALL"),
-    ("delete_v3", "(d.satisfied OR NOT EXISTS", "(true OR NOT EXISTS"),
+    ("delete_v1", "(d.satisfied OR NOT EXISTS", "(true OR NOT EXISTS"),
 ]
 
 

@@ -100,7 +100,7 @@ async def test_there_is_a_partition_for_each_day_on_which_a_job_can_expire_and_n
     found = await partitions(engine)
     assert set(found) == daily | await expiries(engine, 30)
     assert len(found) <= len(daily) + 2
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 0
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 0
     await engine.connection.execute(
         "INSERT INTO penstock.retention (state, days) VALUES ('failed', 40), ('cancelled', 400)"
     )
@@ -110,9 +110,9 @@ async def test_there_is_a_partition_for_each_day_on_which_a_job_can_expire_and_n
 
 async def test_each_day_brings_the_partition_that_it_needs(engine: Engine) -> None:
     for day in range(1, 15):
-        await engine.value("ensure_partitions_v2", now=NOON + timedelta(days=day))
+        await engine.value("ensure_partitions_v1", now=NOON + timedelta(days=day))
         assert partition(day + 7 + 1 + 7) in await partitions(engine)
-        assert await engine.value("ensure_partitions_v2", now=NOON + timedelta(days=day)) == 0
+        assert await engine.value("ensure_partitions_v1", now=NOON + timedelta(days=day)) == 0
 
 
 async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
@@ -139,7 +139,7 @@ async def test_new_partitions_wait_for_no_reader_and_no_settle_waits_for_them(
     await settle_without_waiting(other)
     async with held_reader(other):
         later = NOON + timedelta(days=20)
-        assert await engine.value("ensure_partitions_v2", now=later) >= 16
+        assert await engine.value("ensure_partitions_v1", now=later) >= 16
         await settle_without_waiting(engine)
 
 
@@ -147,7 +147,7 @@ async def test_no_settle_waits_while_partitions_are_being_made(
     engine: Engine, other: Engine
 ) -> None:
     async with other.connection.transaction():
-        assert await other.value("ensure_partitions_v2", now=NOON + timedelta(days=3)) >= 3
+        assert await other.value("ensure_partitions_v1", now=NOON + timedelta(days=3)) >= 3
         await settle_without_waiting(engine)
         await settle_without_waiting(engine, states="failed", reasons="some")
 
@@ -157,8 +157,8 @@ async def test_of_two_who_make_partitions_one_does_and_the_other_goes_on(
 ) -> None:
     later = NOON + timedelta(days=1)
     async with other.connection.transaction():
-        assert await other.value("ensure_partitions_v2", now=later) >= 1
-        assert await engine.value("ensure_partitions_v2", now=later) == 0
+        assert await other.value("ensure_partitions_v1", now=later) >= 1
+        assert await engine.value("ensure_partitions_v1", now=later) == 0
 
 
 async def test_a_partition_expires_when_its_day_is_over(engine: Engine) -> None:
@@ -201,7 +201,7 @@ async def test_no_settle_waits_while_a_detach_waits(engine: Engine, other: Engin
     async with held_reader(other):
         assert await rotate(engine, NOON + timedelta(days=1), other) == ["detach waits"]
         await settle_without_waiting(engine)
-        assert await engine.value("ensure_partitions_v2", now=NOON + timedelta(days=1)) >= 1
+        assert await engine.value("ensure_partitions_v1", now=NOON + timedelta(days=1)) >= 1
     assert await rotate(engine, NOON + timedelta(days=1)) == ["finalize", "drop"]
 
 
@@ -220,7 +220,7 @@ async def test_without_its_partition_a_settle_fails_and_the_job_stays(engine: En
     attempt = await engine.attempt(await engine.lease(ttl=1e9))
     with pytest.raises(asyncpg.CheckViolationError, match="no partition"):
         await engine.call(
-            "settle_v2",
+            "settle_v1",
             ids=[attempt["id"]],
             tokens=[attempt["token"]],
             now=NOON + timedelta(days=400),
@@ -244,7 +244,7 @@ async def test_a_needed_partition_that_is_detached_is_attached_again(
     kept = await settle_without_waiting(engine)
     await engine.connection.execute(detach(8, concurrently=concurrently))
     assert await engine.states() == {}
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 1
     assert await engine.states() == {kept: "completed"}
     await settle_without_waiting(engine)
 
@@ -257,7 +257,7 @@ async def test_a_needed_partition_whose_detaching_was_broken_off_is_attached_aga
         assert await is_kept_waiting(detaching, by=other)
         detaching.cancel()
         await asyncio.gather(detaching, return_exceptions=True)
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 1
     await settle_without_waiting(engine)
 
 
@@ -268,16 +268,16 @@ async def test_a_detached_partition_that_cannot_be_attached_is_told_with_the_sta
     await engine.connection.execute(
         f"{detach(8)}; ALTER TABLE {table_of(8)} DROP COLUMN result; DROP TABLE {table_of(9)}"
     )
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 1
     with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* is detached") as raised:
-        await engine.value("ensure_partitions_v2", now=NOON)
+        await engine.value("ensure_partitions_v1", now=NOON)
     assert raised.value.sqlstate == "PS018"
     assert "missing column" in str(raised.value)
     remedy = raised.value.hint.partition("run: ")[2]
     await engine.connection.execute(f"ALTER TABLE {table_of(8)} ADD COLUMN result jsonb")
     await engine.connection.execute(remedy)
     await settle_without_waiting(engine)
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 0
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 0
 
 
 async def test_a_detached_partition_that_somebody_uses_is_told_with_who_does(
@@ -288,10 +288,10 @@ async def test_a_detached_partition_that_somebody_uses_is_told_with_who_does(
     async with other.connection.transaction():
         await other.connection.execute(f"SELECT FROM {table_of(8)}")
         with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* in use") as raised:
-            await engine.value("ensure_partitions_v2", now=NOON)
+            await engine.value("ensure_partitions_v1", now=NOON)
         assert raised.value.sqlstate == "PS018"
         assert f"{user} (" in raised.value.hint
-    assert await engine.value("ensure_partitions_v2", now=NOON) == 1
+    assert await engine.value("ensure_partitions_v1", now=NOON) == 1
     await settle_without_waiting(engine)
 
 
@@ -300,7 +300,7 @@ async def test_a_partition_of_another_table_is_told_with_the_statements_to_run(
 ) -> None:
     elsewhere = await attached_elsewhere(engine, 8)
     with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* is detached") as raised:
-        await engine.value("ensure_partitions_v2", now=NOON)
+        await engine.value("ensure_partitions_v1", now=NOON)
     assert raised.value.sqlstate == "PS018"
     remedy = raised.value.hint.partition("run: ")[2]
     assert remedy.startswith(f"ALTER TABLE {elsewhere} DETACH PARTITION")

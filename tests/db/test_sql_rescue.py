@@ -228,7 +228,7 @@ async def test_a_retry_by_hand_clears_the_suspicion_with_the_losses(engine: Engi
     attempt = await engine.begun()
     await engine.connection.execute("UPDATE penstock.job SET losses = 2")
     assert await rescue(engine, after(61)) == {attempt["id"]: True}
-    await engine.answers("retry_v2", attempt["id"])
+    await engine.answers("retry_v1", attempt["id"])
     row = await engine.live(attempt["id"])
     assert row is not None
     assert (row["losses"], row["suspect"], row["begun_token"]) == (0, False, None)

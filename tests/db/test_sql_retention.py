@@ -133,7 +133,7 @@ async def test_a_longer_rule_waits_for_whoever_makes_partitions_at_the_moment(
     engine: Engine, other: Engine
 ) -> None:
     async with other.connection.transaction():
-        await other.value("ensure_partitions_v2", ahead=8)
+        await other.value("ensure_partitions_v1", ahead=8)
         await engine.connection.execute("SET lock_timeout = '100ms'")
         with pytest.raises(asyncpg.LockNotAvailableError):
             await keep(engine, "completed", 60)

@@ -34,7 +34,7 @@ async def test_with_nothing_said_the_attempt_completes(engine: Engine) -> None:
     engine.now = NOON
     attempt = await engine.attempt()
     rows = await engine.call(
-        "settle_v2", ids=[attempt["id"]], tokens=[attempt["token"]], now=engine.now
+        "settle_v1", ids=[attempt["id"]], tokens=[attempt["token"]], now=engine.now
     )
     assert rows == []
     job = await engine.job(attempt["id"])
@@ -216,7 +216,7 @@ async def test_one_refused_settle_does_not_hinder_its_neighbours(engine: Engine)
     attempts = await engine.claim(await engine.lease())
     bad = attempts[1]
     rows = await engine.call(
-        "settle_v2",
+        "settle_v1",
         ids=[each["id"] for each in attempts],
         tokens=[uuid4() if each is bad else each["token"] for each in attempts],
         states=["completed", "completed", "scheduled", "cancelled"],
@@ -248,10 +248,10 @@ async def test_a_row_that_an_open_transaction_holds_is_busy_and_its_neighbours_a
     await engine.connection.execute("SET statement_timeout = '30s'")
     async with other.connection.transaction():
         await other.connection.execute("SELECT FROM penstock.job WHERE id = $1 FOR UPDATE", held)
-        rows = await engine.call("settle_v2", **columns)
+        rows = await engine.call("settle_v1", **columns)
         assert [(row["id"], row["answer"]) for row in rows] == [(held, "busy")]
         assert list((await engine.states()).values()) == ["completed", "running", "scheduled"]
-    assert await engine.call("settle_v2", **columns) == []
+    assert await engine.call("settle_v1", **columns) == []
     assert list((await engine.states()).values()) == states
     results = [(await engine.job(each["id"]))["result"] for each in attempts]
     assert results == ['"one"', '"two"', None]
@@ -292,7 +292,7 @@ async def test_a_durable_settle_is_never_below_a_commit_on_disk(
     async with engine.connection.transaction():
         await engine.connection.execute(f"SET LOCAL synchronous_commit = {server_default}")
         await engine.call(
-            "settle_v2",
+            "settle_v1",
             ids=[attempt["id"]],
             tokens=[attempt["token"]],
             options=json.dumps({"durable": True}),

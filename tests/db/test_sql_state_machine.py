@@ -161,7 +161,7 @@ class Queue(RuleBasedStateMachine):
     )
     def a_session_gives_back_strangers_or_ends(self, lease: int, keep: list[int] | None) -> int:
         if keep is None:
-            closed = self.engine.value("close_lease_v2", lease=lease, now=self.model.now)
+            closed = self.engine.value("close_lease_v1", lease=lease, now=self.model.now)
             assert self.play.run(closed) == self.model.close_lease(lease)
             return self.open_lease()
         released = self.engine.value("release_v1", lease=lease, keep=keep, now=self.model.now)
@@ -209,7 +209,7 @@ class Queue(RuleBasedStateMachine):
         ]
         rows = self.play.run(
             self.engine.call(
-                "settle_v2",
+                "settle_v1",
                 ids=[id for id, _, _ in given],
                 tokens=[token for _, token, _ in given],
                 states=[each.state for each in asked],
@@ -236,8 +236,8 @@ def test_no_order_of_events_loses_a_job_or_lets_a_superseded_attempt_write(play:
 
 
 FAULTS = {
-    "finish_v2": (" AND j.token IS NOT DISTINCT FROM g.token", ""),
-    "put_back_v2": (" AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
+    "finish_v1": (" AND j.token IS NOT DISTINCT FROM g.token", ""),
+    "put_back_v1": (" AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # A loss for what was only fetched.
     "lose_v1": ("p_has_begun OR (j.begun_token = j.token) IS TRUE", "true"),
 }

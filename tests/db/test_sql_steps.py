@@ -94,7 +94,7 @@ async def test_steps_stay_when_the_job_fails_and_are_there_after_a_retry(engine:
     await save(engine, attempt)
     await engine.settle([attempt], states=["failed"], reasons=["discarded"])
     assert dict((await engine.call("sweep_steps_v1"))[0]) == {"swept": 0, "upto": attempt["id"]}
-    await engine.call("retry_v2", ids=[attempt["id"]])
+    await engine.call("retry_v1", ids=[attempt["id"]])
     [again] = await engine.claim(await engine.lease())
     assert await steps(engine, again) == {"fetch": "1"}
 

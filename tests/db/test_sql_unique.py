@@ -21,7 +21,7 @@ async def put(engine: Engine, *rules: str | None, **columns: Any) -> list[tuple[
     given = {name: [value] * len(rules) for name, value in columns.items()}
     args = given.pop("args", [json.dumps({"n": n}) for n in range(len(rules))])
     rows = await engine.call(
-        "enqueue_v3",
+        "enqueue_v1",
         tasks=["work"] * len(rules),
         args=args,
         uniques=list(rules),
@@ -74,7 +74,7 @@ async def test_an_expired_a_deleted_and_a_cancelled_job_free_it(engine: Engine) 
     await engine.value("expire_v1", now=NOON + 2 * SECOND)
     assert await holder(engine) is None
     deleted, _ = await one(engine)
-    await engine.answers("delete_v3", deleted)
+    await engine.answers("delete_v1", deleted)
     cancelled, is_duplicate = await one(engine)
     assert not is_duplicate
     await engine.answers("cancel_v1", cancelled)
@@ -107,9 +107,9 @@ async def test_a_kept_key_is_swept_when_its_time_is_over(engine: Engine) -> None
     engine.now = NOON
     first, _ = await one(engine, keep=60)
     await engine.settle([await begun(engine)])
-    await engine.call("sweep_v3", now=NOON + 59 * SECOND)
+    await engine.call("sweep_v1", now=NOON + 59 * SECOND)
     assert await holder(engine) == first
-    await engine.call("sweep_v3", now=NOON + 61 * SECOND)
+    await engine.call("sweep_v1", now=NOON + 61 * SECOND)
     assert await holder(engine) is None
 
 
@@ -319,9 +319,9 @@ async def test_a_job_that_is_run_again_takes_its_key_or_is_held_by_it(engine: En
     first, _ = await one(engine)
     await engine.answers("cancel_v1", first)
     second, _ = await one(engine)
-    assert await engine.answers("retry_v2", first) == {first: "held"}
+    assert await engine.answers("retry_v1", first) == {first: "held"}
     await engine.answers("cancel_v1", second)
-    assert await engine.answers("retry_v2", first, second) == {first: "ready", second: "held"}
+    assert await engine.answers("retry_v1", first, second) == {first: "ready", second: "held"}
     assert await one(engine) == (first, True)
 
 
@@ -333,7 +333,7 @@ async def test_a_refused_retry_in_an_open_transaction_is_in_nobodys_way(
     await one(engine)
     running = await begun(other)
     async with engine.connection.transaction():
-        assert await engine.answers("retry_v2", first) == {first: "held"}
+        assert await engine.answers("retry_v1", first) == {first: "held"}
         assert await other.settle([running]) == {}
 
 
@@ -341,7 +341,7 @@ async def test_a_kept_key_is_the_jobs_own_when_it_is_run_again(engine: Engine) -
     engine.now = NOON
     first, _ = await one(engine, keep=60)
     await engine.settle([await begun(engine)])
-    assert await engine.answers("retry_v2", first, now=NOON) == {first: "ready"}
+    assert await engine.answers("retry_v1", first, now=NOON) == {first: "ready"}
     await engine.settle([await begun(engine)])
     engine.now = NOON + 59 * SECOND
     assert await one(engine, keep=60) == (first, True)

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import pytest
 
 from penstock.migrate.compatibility import newest_functions
 from penstock.sql import quote
 from tests.db.engine import LONG_AGO, Engine
-from tests.db.flows import Flow
 from tests.fixtures.database import Database
 
 OLD_CLAIM = """
 SELECT id, token, task, args
-  FROM penstock.claim_v1($1, 'default', '{""}', '{0}', $2, '{0}', 3)
+  FROM penstock.claim_v1($1, 'default', '{""}', '{0}', $2, '{0}', NULL, 3)
 """
 NEW_CLAIM = """
 SELECT id, token, task, args, note
@@ -37,7 +35,8 @@ SET search_path = {schema}, pg_temp
 AS $$
     WITH claimed AS (
         SELECT c.id, c.token, c.task, c.args
-          FROM claim_v1(p_lease, p_queue, p_lanes, p_priorities, p_marks, p_mark_ids, p_limit) AS c
+          FROM claim_v1(
+                   p_lease, p_queue, p_lanes, p_priorities, p_marks, p_mark_ids, NULL, p_limit) AS c
     )
     SELECT c.id, c.token, c.task, c.args, j.note FROM claimed AS c JOIN job AS j ON j.id = c.id;
 $$;
@@ -123,73 +122,6 @@ async def test_an_old_worker_cannot_settle_what_a_new_one_has_taken_over(
         settle = "SELECT answer FROM penstock.settle_v9($1, $2, $3)"
         assert await new.fetch(settle, [claimed["id"]], [claimed["token"]], ["new"]) == []
     assert await engine.settle([frozen]) == {frozen["id"]: "refused"}
-
-
-async def test_a_worker_of_the_version_before_serves_lanes_that_it_knows_nothing_of(
-    engine: Engine,
-) -> None:
-    await engine.connection.execute("INSERT INTO penstock.queue (name, fair) VALUES ('mail', true)")
-    old = await engine.call("enqueue_v1", tasks=["work"], args=["{}"], queues=["mail"])
-    new = await engine.enqueue(2, queues="mail", tenants="acme", limits='["model"]')
-    lines = await engine.call("scan_lines_v1", queue="mail")
-    assert [row["lane"] for row in lines] == ["", "acme\x1fmodel"]
-    lease = await engine.lease()
-    claimed = await engine.call(
-        "claim_v1",
-        lease=lease,
-        queue="mail",
-        lanes=[row["lane"] for row in lines],
-        priorities=[row["priority"] for row in lines],
-        marks=[row["ready_at"] for row in lines],
-        mark_ids=[row["id"] for row in lines],
-        limit=10,
-    )
-    first, *rest = sorted(row["id"] for row in claimed)
-    assert [first, *rest] == [old[0]["id"], *new]
-    await engine.settle([row for row in claimed if row["id"] == first])
-    assert await engine.value("close_lease_v1", lease=lease) == len(rest)
-    assert await engine.answers("delete_v1", *new) == dict.fromkeys(new, "deleted")
-    [swept] = await engine.call("sweep_v1")
-    assert swept["leases"] == 0
-    assert await engine.states() == {first: "completed"}
-
-
-@pytest.mark.parametrize("delete", ["delete_v1", "delete_v2"])
-async def test_what_clients_of_the_version_before_delete_counts_and_frees_who_waits(
-    engine: Engine, delete: str
-) -> None:
-    flow = await Flow.new(engine)
-    parent = await flow.add()
-    child = await flow.add([(parent, "continue")])
-    batch = await engine.connection.fetchval(
-        "INSERT INTO penstock.batch DEFAULT VALUES RETURNING id"
-    )
-    [row] = await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=batch)
-    assert await engine.answers(delete, parent, row["id"]) == {
-        parent: "deleted",
-        row["id"]: "deleted",
-    }
-    assert (await engine.job(child))["state"] == "ready"
-    assert await pending(engine) == 0
-
-
-async def test_what_a_client_of_the_version_before_retries_is_pending_in_its_batch_again(
-    engine: Engine,
-) -> None:
-    batch = await engine.connection.fetchval(
-        "INSERT INTO penstock.batch DEFAULT VALUES RETURNING id"
-    )
-    [row] = await engine.call("enqueue_v3", tasks=["work"], args=["{}"], batch=batch)
-    await engine.settle(
-        await engine.claim(await engine.lease()), states="failed", reasons="exhausted"
-    )
-    assert await pending(engine) == 0
-    assert await engine.answers("retry_v1", row["id"]) == {row["id"]: "ready"}
-    assert await pending(engine) == 1
-
-
-async def pending(engine: Engine) -> int:
-    return int(await engine.connection.fetchval("SELECT sum(pending) FROM penstock.batch_delta"))
 
 
 def test_we_ask_and_people_are_told_to_ask_the_newest_version_of_each_function() -> None:

@@ -104,11 +104,11 @@ async def test_a_child_comes_back_while_its_parent_ends(
     await engine.answers("cancel_v1", early, late)
     [attempt] = await claimed(engine, parent)
     async with engine.connection.transaction():
-        assert await engine.answers("retry_v2", early) == {early: "blocked"}
+        assert await engine.answers("retry_v1", early) == {early: "blocked"}
         assert await other.settle([attempt]) == {parent: "busy"}
     async with other.connection.transaction():
         assert await other.settle([attempt]) == {}
-        retrying = asyncio.create_task(engine.answers("retry_v2", late))
+        retrying = asyncio.create_task(engine.answers("retry_v1", late))
         await until(other.keeps_waiting)
     assert await retrying == {late: "ready"}
     assert await state(engine, early) == await state(engine, late) == READY
@@ -121,8 +121,8 @@ async def test_a_parent_and_its_child_that_come_back_at_once_do_so_in_their_orde
     child = await flow.add([parent])
     await run(engine, parent, state="failed")
     async with engine.connection.transaction():
-        await engine.answers("retry_v2", parent)
-        retrying = asyncio.create_task(other.answers("retry_v2", child))
+        await engine.answers("retry_v1", parent)
+        retrying = asyncio.create_task(other.answers("retry_v1", child))
         await until(engine.keeps_waiting)
     assert await retrying == {child: "blocked"}
     assert await state(engine, child) == BLOCKED

@@ -52,7 +52,7 @@ async def test_a_long_chain_is_cancelled_at_once_when_its_first_job_fails(
 ) -> None:
     number = 2000
     rows = await engine.call(
-        "enqueue_v3",
+        "enqueue_v1",
         tasks=["work"] * number,
         args=["{}"] * number,
         workflow=flow.id,
@@ -83,10 +83,10 @@ async def test_one_that_waits_for_a_person_goes_on_when_its_parent_is_retried_an
     parent, other = await flow.add(), await flow.add()
     child = await flow.add([(parent, "wait"), (other, "wait")])
     await run(engine, parent, other, state="failed")
-    assert await engine.answers("retry_v2", parent) == {parent: "ready"}
+    assert await engine.answers("retry_v1", parent) == {parent: "ready"}
     assert await state(engine, child) == ("blocked", "parent_failed", 2)
     await run(engine, parent)
-    assert await engine.answers("retry_v2", other) == {other: "ready"}
+    assert await engine.answers("retry_v1", other) == {other: "ready"}
     assert await state(engine, child) == BLOCKED
     await run(engine, other)
     assert await state(engine, child) == READY
@@ -104,7 +104,7 @@ async def test_one_that_is_unblocked_runs_and_nothing_holds_it_up_again(
         999: "missing",
     }
     assert await state(engine, child) == READY
-    await engine.answers("retry_v2", parent)
+    await engine.answers("retry_v1", parent)
     assert await state(engine, child) == READY
     await run(engine, live, state="failed")
     assert await state(engine, child) == READY
@@ -117,7 +117,7 @@ async def test_a_parent_that_is_run_again_is_waited_for_again_and_counted_once(
     child = await flow.add([first, second])
     await run(engine, first)
     assert await state(engine, child) == BLOCKED
-    await engine.answers("retry_v2", first)
+    await engine.answers("retry_v1", first)
     assert await state(engine, child) == ("blocked", None, 2)
     await run(engine, first)
     assert await state(engine, child) == BLOCKED
@@ -131,7 +131,7 @@ async def test_one_that_came_after_its_parent_failed_goes_on_when_that_is_retrie
     parent = await flow.add()
     await run(engine, parent, state="failed")
     child = await flow.add([(parent, "wait")])
-    await engine.call("retry_v2", ids=[parent])
+    await engine.call("retry_v1", ids=[parent])
     await run(engine, parent)
     assert await state(engine, child) == READY
 
@@ -202,10 +202,10 @@ async def test_a_child_that_comes_back_alone_waits_for_its_parents_that_live_and
     child = await flow.add([dead, live])
     await run(engine, dead, state="failed")
     assert await state(engine, child) == CANCELLED
-    assert await engine.answers("retry_v2", child) == {child: "blocked"}
+    assert await engine.answers("retry_v1", child) == {child: "blocked"}
     assert await state(engine, child) == BLOCKED
     # The other one comes back as well: now it is waited for, too.
-    await engine.answers("retry_v2", dead)
+    await engine.answers("retry_v1", dead)
     assert await state(engine, child) == ("blocked", None, 2)
     await run(engine, dead)
     assert await state(engine, child) == BLOCKED
@@ -229,7 +229,7 @@ async def test_all_of_a_workflow_is_cancelled(engine: Engine, flow: Flow) -> Non
 async def test_a_deleted_parent_cancels_those_that_wait_for_it(engine: Engine, flow: Flow) -> None:
     parent = await flow.add()
     child, patient = await flow.add([parent]), await flow.add([(parent, "wait")])
-    await engine.answers("delete_v3", parent)
+    await engine.answers("delete_v1", parent)
     assert await state(engine, child) == CANCELLED
     assert await state(engine, patient) == STALLED
     # Nobody can run the parent again; a person lets it go on.
@@ -240,7 +240,7 @@ async def test_a_deleted_parent_cancels_those_that_wait_for_it(engine: Engine, f
 async def test_a_deleted_child_is_forgotten(engine: Engine, flow: Flow) -> None:
     parent = await flow.add()
     child = await flow.add([parent])
-    await engine.answers("delete_v3", child)
+    await engine.answers("delete_v1", child)
     await run(engine, parent)
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.dependency") == 0
 

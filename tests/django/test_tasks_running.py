@@ -176,7 +176,7 @@ def test_a_task_that_was_lost_with_its_workers_has_failed(app: DjangoPenstock, w
     with connection.cursor() as cursor:
         for loss in range(3):
             cursor.execute(
-                "SELECT id, token FROM penstock.claim_v3(penstock.open_lease_v1('ghost', 60), "
+                "SELECT id, token FROM penstock.claim_v1(penstock.open_lease_v1('ghost', 60), "
                 "'default', ARRAY[''], ARRAY[0]::smallint[], ARRAY['-infinity'::timestamptz], "
                 "ARRAY[0]::bigint[], NULL, 1)"
             )

@@ -6,10 +6,11 @@ import pytest
 
 from tests.doctor.examined import Examined
 from tests.fixtures.database import Database, connected
+from tests.fixtures.later import later
 from tests.fixtures.until import until
 from tests.fixtures.worker import app
 
-__all__ = ["app"]
+__all__ = ["app", "later"]
 
 FORGONE = ("fsync", "full_page_writes")
 

@@ -172,11 +172,11 @@ async def test_under_row_level_security_a_right_that_a_worker_lacks_is_named(
 ) -> None:
     await migrate(database.direct_url, rls=True)
     await admin.execute(f'GRANT penstock_worker TO "{database.name}_stranger"')
-    await admin.execute("REVOKE EXECUTE ON FUNCTION penstock.settle_v2 FROM penstock_worker")
+    await admin.execute("REVOKE EXECUTE ON FUNCTION penstock.settle_v1 FROM penstock_worker")
     [finding] = await Examined(stranger)("rights")
     assert finding.verdict is ERROR
     async with Penstock(stranger) as app:
-        with pytest.raises(NotAllowed, match="settle_v2") as refused:
+        with pytest.raises(NotAllowed, match="settle_v1") as refused:
             await worker_of(app).start()
         [remedy] = finding.paste
         assert remedy in refused.value.remedy
@@ -238,6 +238,15 @@ async def test_commands_to_paste_lead_to_the_schema_that_was_examined(
     await migrate(database.url, schema="my jobs")
     [finding] = await examined("workers", schema="my jobs")
     assert finding.paste == ("penstock work APP --schema 'my jobs'",)
+
+
+async def test_a_schema_that_is_too_old_is_an_error_that_says_to_migrate(
+    examined: Examined, later: str
+) -> None:
+    [finding] = await examined("schema")
+    assert finding.verdict is ERROR
+    assert "migration 1" in finding.seen
+    assert finding.paste == ("penstock migrate",)
 
 
 async def test_a_schema_that_is_too_new_for_this_version_is_an_error(

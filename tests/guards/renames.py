@@ -9,8 +9,28 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-RENAMED: dict[str, str] = {}
-REMOVED: frozenset[str] = frozenset()
+RENAMED = {
+    "announce_v2": "announce_v1",
+    "claim_v3": "claim_v1",
+    "close_lease_v2": "close_lease_v1",
+    "delete_v3": "delete_v1",
+    "enqueue_v3": "enqueue_v1",
+    "ensure_partitions_v2": "ensure_partitions_v1",
+    "finish_v2": "finish_v1",
+    "put_back_v2": "put_back_v1",
+    "retry_v2": "retry_v1",
+    "scan_lines_v2": "scan_lines_v1",
+    "settle_unlocked_v2": "settle_unlocked_v1",
+    "settle_v2": "settle_v1",
+    "sweep_v3": "sweep_v1",
+}
+REMOVED = frozenset(
+    {
+        *("announce_v1", "claim_v1", "claim_v2", "close_lease_v1", "delete_v1", "delete_v2"),
+        *("enqueue_v1", "enqueue_v2", "ensure_partitions_v1", "finish_v1", "put_back_v1"),
+        *("retry_v1", "scan_lines_v1", "settle_unlocked_v1", "settle_v1", "sweep_v1", "sweep_v2"),
+    }
+)
 # They are compared with a text of their own, in `kept/engine_merged.sql`.
 MERGED = frozenset({"close_lease_v2", "ensure_partitions_v2", "put_back_v2"})
 KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}

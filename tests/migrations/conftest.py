@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.fixtures.database import Database, create, drop
+from tests.fixtures.later import later
 from tests.fixtures.server import PostgresServer
+
+__all__ = ["later"]
 
 
 @pytest.fixture

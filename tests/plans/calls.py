@@ -55,7 +55,7 @@ def enqueue_unique(on_conflict: str, hold: str = "live") -> Call:
         )
         rules = [{"key": str(job), "on_conflict": on_conflict, "hold": hold} for job in DUE]
         return await Engine(connection).call(
-            "enqueue_v3",
+            "enqueue_v1",
             tasks=["work"] * len(DUE),
             args=["{}"] * len(DUE),
             uniques=[json.dumps(rule) for rule in rules],
@@ -117,12 +117,12 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "claim": (claim(LONG_AGO), {"job_ready", PKEY}),
     "claim from a mark": (claim(MIDDLE), {"job_ready", PKEY}),
     "claim in turns": (claim_in_turns, {"job_ready", PKEY}),
-    "scan lines": (function("scan_lines_v2", queue="default"), {"job_ready"}),
+    "scan lines": (function("scan_lines_v1", queue="default"), {"job_ready"}),
     "settle as completed": (settle(RUNNING), {PKEY}),
     "settle as retry": (settle(RUNNING, states="scheduled", delays=30.0, errors="{}"), {PKEY}),
     "settle as ready": (settle(RUNNING, states="ready"), {PKEY}),
     "settle with old tokens": (
-        function("settle_v2", ids=list(RUNNING), tokens=OLD_TOKENS),
+        function("settle_v1", ids=list(RUNNING), tokens=OLD_TOKENS),
         {PKEY, HISTORY},
     ),
     "settle again": (settle(FINAL), {HISTORY}),
@@ -143,20 +143,20 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "rescue": (function("rescue_v1"), {"job_running", PKEY}),
     "expire": (function("expire_v1"), {"job_deadline", PKEY}),
     "release": (function("release_v1", lease=OWN), {"job_running", PKEY}),
-    "close a lease": (function("close_lease_v2", lease=OWN), {"job_running", PKEY}),
+    "close a lease": (function("close_lease_v1", lease=OWN), {"job_running", PKEY}),
     "cancel": (function("cancel_v1", ids=list(DUE)), {PKEY, HISTORY}),
     "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
     "retry what is scheduled": (
-        function("retry_v2", ids=list(LATE)),
+        function("retry_v1", ids=list(LATE)),
         {PKEY, HISTORY, "job_scheduled"},  # the last one if it is short
     ),
     "retry what has ended": (
-        function("retry_v2", ids=list(FINAL)),
+        function("retry_v1", ids=list(FINAL)),
         {PKEY, HISTORY, "job_scheduled"},
     ),
-    "delete": (function("delete_v3", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
+    "delete": (function("delete_v1", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
     "overlap": (function("overlap_v1", schedule="often", overlap="skip"), {PKEY}),
-    "sweep": (function("sweep_v3"), {"job_running", PKEY, HISTORY}),
+    "sweep": (function("sweep_v1"), {"job_running", PKEY, HISTORY}),
     "unserved": (function("unserved_v1", seconds=0.0), {"job_ready"}),
 }
 

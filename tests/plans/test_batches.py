@@ -21,7 +21,7 @@ BATCHES = Batches(STORE)
 
 def _enqueue(count: int, more: str = "") -> str:
     filled = f"array_fill('%s'::text, ARRAY[{count}])"
-    return f"SELECT count(*) FROM penstock.enqueue_v3({filled % 'work'}, {filled % '{}'}{more});"
+    return f"SELECT count(*) FROM penstock.enqueue_v1({filled % 'work'}, {filled % '{}'}{more});"
 
 
 # A batch that ended before all others, and one that waits behind them.

@@ -14,8 +14,11 @@ from penstock.migrate import migrate
 from penstock.sql import rls
 from tests.fixtures.address import with_role
 from tests.fixtures.database import END_SESSIONS, Database, connected, create, drop
+from tests.fixtures.later import later
 from tests.fixtures.server import PostgresServer
 from tests.rls.seeds import SEEDS, values
+
+__all__ = ["later"]
 
 WORKER_LOGIN = f"penstock_rls_worker_{os.getpid()}"
 APP_LOGIN = f"penstock_rls_app_{os.getpid()}"

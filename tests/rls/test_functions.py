@@ -79,9 +79,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "enqueue": [
         ("SELECT penstock.enqueue('work', tenant => 'b')", None),
         ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
-        ("SELECT id FROM penstock.enqueue_v2('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
-        ("SELECT id FROM penstock.enqueue_v3('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
-        ("SELECT id FROM penstock.enqueue_v3('{work}', '{\"{}\"}', p_batch => 2)", None),
+        ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_batch => 2)", None),
     ],
     "hold_keys": [
         ("SELECT job FROM penstock.hold_keys_v1('{k}', '{b}', NULL, now())", None),
@@ -97,12 +95,9 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "cancel": [("SELECT answer FROM penstock.cancel_v1('{2}')", "missing")],
     "retry": [
         ("SELECT answer FROM penstock.retry_v1('{102}')", "missing"),
-        ("SELECT answer FROM penstock.retry_v2('{102}')", "missing"),
     ],
     "delete": [
         ("SELECT answer FROM penstock.delete_v1('{102}')", "missing"),
-        ("SELECT answer FROM penstock.delete_v2('{102}')", "missing"),
-        ("SELECT answer FROM penstock.delete_v3('{102}')", "missing"),
     ],
     "find_jobs": [("SELECT count(*) FROM penstock.find_jobs_v1('{2, 102}')", 0)],
     "match_jobs": [
@@ -127,7 +122,7 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
             0,
         ),
         (
-            "SELECT penstock.finish_v2('{2}', '{00000000-0000-0000-0000-000000000002}',"
+            "SELECT penstock.finish_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
             " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
             0,
         ),
@@ -299,7 +294,7 @@ async def test_without_a_tenant_an_apps_functions_reach_nothing(
     for call, answer in (
         ("SELECT answer FROM penstock.cancel_v1('{1}')", "missing"),
         ("SELECT answer FROM penstock.retry_v1('{101}')", "missing"),
-        ("SELECT answer FROM penstock.delete_v2('{101}')", "missing"),
+        ("SELECT answer FROM penstock.delete_v1('{101}')", "missing"),
         ("SELECT penstock.owns_v1(1)", False),
     ):
         async with seeded.trying(tenant) as connection:

@@ -1,6 +1,6 @@
 """No partition of the history lets a tenant past the policies of the history."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -76,28 +76,42 @@ async def test_a_partition_is_closed_also_after_a_slip(seeded: Ground) -> None:
 
 async def test_a_partition_that_a_worker_makes_later_is_closed_too(ground: Ground) -> None:
     async with connected(ground.worker_url) as worker:
-        await worker.execute("SELECT penstock.ensure_partitions_v2()")
-        assert await worker.fetchval("SELECT penstock.ensure_partitions_v2(9)") >= 2
+        await worker.execute("SELECT penstock.ensure_partitions_v1()")
+        assert await worker.fetchval("SELECT penstock.ensure_partitions_v1(9)") >= 2
     async with ground.owner() as owner:
         assert await owner.fetch(UNCOVERED) == []
+
+
+async def test_a_partition_that_a_longer_retention_makes_is_closed_too(ground: Ground) -> None:
+    before = await partitions(ground)
+    async with ground.owner() as owner:
+        await owner.execute(
+            "INSERT INTO penstock.retention (tenant, state, days) VALUES ('a', 'failed', 40)"
+        )
+        assert await owner.fetch(UNCOVERED) == []
+    assert len(await partitions(ground)) > len(before)
 
 
 async def test_a_partition_that_was_made_without_is_closed_by_the_next_worker(
     ground: Ground,
 ) -> None:
     async with ground.owner() as owner:
-        await owner.execute("SELECT penstock.ensure_partitions_v1(9)")
-        await owner.execute(
-            "INSERT INTO penstock.retention (tenant, state, days) VALUES ('a', 'failed', 40)"
-        )
+        days = [date.today() + timedelta(days=ahead) for ahead in (100, 101)]
+        for day in days:
+            name = f"penstock.job_history_{day:%Y%m%d}"
+            await owner.execute(f"CREATE TABLE {name} (LIKE penstock.job_history INCLUDING ALL)")
+            await owner.execute(
+                f"ALTER TABLE penstock.job_history ATTACH PARTITION {name}"
+                f" FOR VALUES FROM ('{day}') TO ('{day + timedelta(days=1)}')"
+            )
         uncovered = await owner.fetch(UNCOVERED)
-    assert len(uncovered) > 2
+    assert len(uncovered) == len(days)
     async with ground.trying("a") as app:
         for row in uncovered:
             async with ground.undone(app):
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):
                     await app.execute(f"SELECT FROM penstock.{row['relname']}")
     async with connected(ground.worker_url) as worker:
-        await worker.execute("SELECT penstock.ensure_partitions_v2()")
+        await worker.execute("SELECT penstock.ensure_partitions_v1()")
     async with ground.owner() as owner:
         assert await owner.fetch(UNCOVERED) == []

@@ -7,10 +7,11 @@ import pytest
 
 from penstock import Penstock
 from penstock.service import Service
+from tests.fixtures.later import later
 from tests.fixtures.service import asked, service_of, serving
 from tests.fixtures.worker import app
 
-__all__ = ["app"]
+__all__ = ["app", "later"]
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_run_a_moment_later(
         async def note(number: int) -> int:
             return number
 
-        lost = proxy.drop_reply_after("claim_v3")
+        lost = proxy.drop_reply_after("claim_v1")
         async with worker_of(far, reconcile=3600, lease=600, heartbeat=200):
             jobs = await far.enqueue_many(note.prepare(number) for number in range(3))
             await lost.wait()

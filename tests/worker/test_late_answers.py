@@ -59,7 +59,7 @@ async def test_slots_that_come_free_while_they_are_asked_for_are_asked_for_again
         await listening(worker)
         await app.enqueue(meter.task)
         await late.given()
-        await connection.execute("SELECT penstock.close_lease_v2($1)", holder)
+        await connection.execute("SELECT penstock.close_lease_v1($1)", holder)
         await all_heard(connection, worker)
         late.go_on()
         await meter.ended(1)

@@ -311,11 +311,11 @@ async def test_a_settle_whose_answer_was_lost_is_repeated_and_counts_once(
         finished = gathered(far, JobFinished)
         worker = worker_of(far)
         async with worker:
-            lost = proxy.drop_reply_after("settle_v2")
+            lost = proxy.drop_reply_after("settle_v1")
             good = await far.enqueue(give, 1)
             await lost.wait()
             assert await far.wait(good, timeout=30) == 1
-            lost = proxy.drop_reply_after("settle_v2")
+            lost = proxy.drop_reply_after("settle_v1")
             bad = await far.enqueue(give, 2)
             await lost.wait()
             job = await reaches(far, bad, "scheduled")

@@ -63,7 +63,7 @@ BEGIN NEW.suspect = true; RETURN NEW; END $$;
 CREATE TRIGGER suspect BEFORE INSERT ON penstock.job
     FOR EACH ROW EXECUTE FUNCTION public.suspect();
 """
-ALLOWED_TO = "penstock.settle_v2 {} PUBLIC, CURRENT_USER"
+ALLOWED_TO = "penstock.settle_v1 {} PUBLIC, CURRENT_USER"
 REVOKE = f"REVOKE EXECUTE ON FUNCTION {ALLOWED_TO.format('FROM')}"
 GRANT = f"GRANT EXECUTE ON FUNCTION {ALLOWED_TO.format('TO')}"
 
@@ -109,10 +109,10 @@ async def unwritten(connection: asyncpg.Connection) -> Any:
 @pytest.mark.parametrize(
     ("broken", "mended", "why"),
     [
-        (REVOKE, GRANT, "permission denied for function settle_v2"),
+        (REVOKE, GRANT, "permission denied for function settle_v1"),
         (
-            "ALTER FUNCTION penstock.settle_v2 RENAME TO settled",
-            "ALTER FUNCTION penstock.settled RENAME TO settle_v2",
+            "ALTER FUNCTION penstock.settle_v1 RENAME TO settled",
+            "ALTER FUNCTION penstock.settled RENAME TO settle_v1",
             "does not exist",
         ),
         (REFUSE_ALL, "DROP TRIGGER refuse ON penstock.job_history", "the history is closed"),
@@ -498,7 +498,7 @@ async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
     worker = worker_of(app, unwritten_retry=3600)
     await connection.execute(ALL_SUSPECTS)
     async with worker:
-        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'mark_begun_v1')}")
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'mark_begun_v1')}")
         job = await app.enqueue(slow.task, "never begun")
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     found = await app.get(job)
@@ -514,7 +514,7 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
     worker = worker_of(app, unwritten_retry=3600)
     async with worker:
         [job] = await slow.running(app, worker, "ended")
-        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v2', 'lose_unwritten_v1')}")
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'lose_unwritten_v1')}")
         slow.go_on.set()
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     assert "No loss could be counted" in errors()[-1]
@@ -549,7 +549,7 @@ async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
     worker = worker_of(app, unwritten_retry=3600)
     async with worker:
         [job] = await slow.running(app, worker, "ended")
-        await connection.execute(REVOKE.replace("settle_v2", "lose_unwritten_v1"))
+        await connection.execute(REVOKE.replace("settle_v1", "lose_unwritten_v1"))
         async with connection.transaction():
             await connection.execute("SELECT FROM penstock.job FOR UPDATE")
             slow.go_on.set()
@@ -603,13 +603,13 @@ async def test_a_stop_does_not_wait_for_a_partition_that_cannot_be_attached(
 
 
 @pytest.mark.parametrize(
-    "function", ["heartbeat_v1", "settle_v2", "finish_v2", "lose_unwritten_v1", "rescue_v1"]
+    "function", ["heartbeat_v1", "settle_v1", "finish_v1", "lose_unwritten_v1", "rescue_v1"]
 )
 async def test_a_worker_whose_role_lacks_a_right_does_not_start(
     app: Penstock, connection: asyncpg.Connection, function: str
 ) -> None:
     role = await connection.fetchval("SELECT current_user")
-    await connection.execute(REVOKE.replace("settle_v2", function))
+    await connection.execute(REVOKE.replace("settle_v1", function))
     with pytest.raises(NotAllowed, match=f"EXECUTE on function penstock.{function}") as refused:
         await worker_of(app).start()
     assert refused.value.role == role

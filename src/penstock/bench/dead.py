@@ -13,7 +13,7 @@ AT_ONCE = 50_000
 
 # Throwaway jobs go the way of all jobs, but for the copy into history, which plays no part here.
 CLAIM = """
-SELECT count(*) FROM claim_v3($1, 'default', '{""}', '{0}', ARRAY[$2::timestamptz], '{0}', NULL, $3)
+SELECT count(*) FROM claim_v1($1, 'default', '{""}', '{0}', ARRAY[$2::timestamptz], '{0}', NULL, $3)
 """
 REMOVE = "DELETE FROM job WHERE state = 'running' AND lease = $1"
 

@@ -11,7 +11,7 @@ AT_ONCE = 1000
 # The jobs go the way of all jobs, but for the copy into history, which plays no part here.
 CLAIM = """
 SELECT count(*)
-  FROM claim_v3($1, $2, $3, array_fill(0::smallint, ARRAY[$4::integer]),
+  FROM claim_v1($1, $2, $3, array_fill(0::smallint, ARRAY[$4::integer]),
                 array_fill('-infinity'::timestamptz, ARRAY[$4]), array_fill(0::bigint, ARRAY[$4]),
                 array_fill($5::integer, ARRAY[$4]), $4 * $5)
 """

@@ -31,7 +31,7 @@ FAST_AT_ONCE = 200_000
 
 # The same jobs without the way from a client to the server.
 FILL_FAST = """
-SELECT count(*) FROM enqueue_v3(
+SELECT count(*) FROM enqueue_v1(
     array_fill('bench.noop'::text, ARRAY[$1::integer]),
     ARRAY(SELECT format('{"number": %s}', n) FROM generate_series(1, $1) AS n),
     p_timeouts => array_fill(3600::double precision, ARRAY[$1]))

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from penstock.sql.rights import WORKER_FUNCTIONS
 
+ROOT: Traversable = files(__package__)
+
 _INCLUDE = "\\ir "
 _NAME = "-- name: "
 
@@ -44,7 +46,7 @@ def read_named(folder: Traversable) -> dict[str, str]:
 
 def function(name: str, schema: str) -> str:
     """The statement that makes one function in `functions/`, for a schema."""
-    return _bind((files(__package__) / "functions" / f"{name}.sql").read_text("utf-8"), schema)
+    return _bind((ROOT / "functions" / f"{name}.sql").read_text("utf-8"), schema)
 
 
 def function_body(name: str, schema: str) -> str:
@@ -65,17 +67,17 @@ def indexes(schema: str) -> dict[str, str]:
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Number and name of every migration, in order."""
-    return listed(files(__package__))
+    return listed(ROOT)
 
 
 def migration(name: str, direction: str, schema: str) -> str:
     """The whole text of a migration, its included files in place, as psql would read it."""
-    return _bind(expand(files(__package__), f"{name}.{direction}.sql"), schema)
+    return _bind(expand(ROOT, f"{name}.{direction}.sql"), schema)
 
 
 def rls(name: str, schema: str) -> str:
     """The text of one script in `rls/`, for a schema and the roles that are named after it."""
-    text = _bind((files(__package__) / "rls" / f"{name}.sql").read_text("utf-8"), schema)
+    text = _bind((ROOT / "rls" / f"{name}.sql").read_text("utf-8"), schema)
     variables = {
         "schema": schema,
         "worker_functions": " ".join(WORKER_FUNCTIONS),

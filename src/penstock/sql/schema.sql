@@ -15,35 +15,6 @@ BEGIN
     IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
         v_count := 1;  -- All jobs are in one line.
     END IF;
-    WITH given AS (
-        SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
-               coalesce(g.priority, 0::smallint) AS priority,
-               coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
-          FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
-                      array_fill(0, ARRAY[v_count]))
-            AS g (queue, lane, priority, delay, run_at, pad)
-    ), told AS (
-        SELECT notify_ready_v1(g.queue, g.lane, g.priority, p_ready_at)
-          FROM (SELECT DISTINCT queue, lane, priority FROM given WHERE due <= p_now) AS g
-        UNION ALL
-        SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
-    )
-    SELECT count(*) INTO v_count FROM told;
-    RETURN v_count;
-END
-$$;
-
-CREATE FUNCTION penstock.announce_v2(p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_count integer, p_ready_at timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-DECLARE
-    v_count integer := p_count;
-BEGIN
-    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
-        v_count := 1;  -- All jobs are in one line.
-    END IF;
     WITH given AS MATERIALIZED (
         SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
                coalesce(g.priority, 0::smallint) AS priority,
@@ -281,125 +252,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.claim_v1(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, extra jsonb)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_left integer := p_limit;
-    v_got  integer;
-    v_salt bytea := uuid_send(gen_random_uuid());
-BEGIN
-    IF p_options ->> 'commit' = 'async' THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
-    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
-        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
-            USING ERRCODE = 'PS001';
-    END IF;
-    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
-        RETURN;
-    END IF;
-    FOR i IN 1 .. coalesce(cardinality(p_priorities), 0) LOOP
-        RETURN QUERY
-        UPDATE job AS j
-           SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
-               attempt = j.attempt + 1, attempted_at = v_now
-         WHERE j.id = ANY (ARRAY(
-               SELECT c.id
-                 FROM job AS c
-                WHERE c.state = 'ready' AND c.queue = p_queue
-                  AND c.lane = p_lanes[i] AND c.priority = p_priorities[i]
-                  AND (c.ready_at, c.id) >= (p_marks[i], p_mark_ids[i])
-                  AND (c.deadline IS NULL OR c.deadline > v_now)
-                ORDER BY c.ready_at, c.id
-                LIMIT v_left
-                  FOR NO KEY UPDATE SKIP LOCKED))
-        RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
-                  j.failures, j.max_attempts, j.losses, j.timeout,
-                  j.lane, j.priority, j.tenant, j.ready_at, j.created_at,
-                  CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
-                         OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
-                         OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
-                         OR j.tags IS NOT NULL OR j.run_at <> j.created_at
-                       THEN jsonb_build_object(
-                           'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
-                           'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
-                           'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
-                  END;
-        GET DIAGNOSTICS v_got = ROW_COUNT;
-        v_left := v_left - v_got;
-        EXIT WHEN v_left <= 0;
-    END LOOP;
-END
-$$;
-
-CREATE FUNCTION penstock.claim_v2(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, extra jsonb)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_salt bytea := uuid_send(gen_random_uuid());
-BEGIN
-    IF p_options ->> 'commit' = 'async' THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
-    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
-        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
-            USING ERRCODE = 'PS001';
-    END IF;
-    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    UPDATE job AS j
-       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
-           attempt = j.attempt + 1, attempted_at = v_now
-     WHERE j.id = ANY (ARRAY(
-           SELECT t.id
-             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
-               AS l (lane, priority, mark, mark_id, take)
-            CROSS JOIN LATERAL (
-                  SELECT c.id
-                    FROM job AS c
-                   WHERE c.state = 'ready' AND c.queue = p_queue
-                     AND c.lane = l.lane AND c.priority = l.priority
-                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
-                     AND (c.deadline IS NULL OR c.deadline > v_now)
-                   ORDER BY c.ready_at, c.id
-                   LIMIT l.take
-                     FOR NO KEY UPDATE SKIP LOCKED) AS t
-            LIMIT p_limit))
-    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
-              j.failures, j.max_attempts, j.losses, j.timeout,
-              j.lane, j.priority, j.tenant, j.ready_at, j.created_at,
-              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
-                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
-                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
-                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
-                   THEN jsonb_build_object(
-                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
-                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
-                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
-              END;
-END
-$$;
-
-CREATE FUNCTION penstock.claim_v3(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, suspect boolean, extra jsonb)
+CREATE FUNCTION penstock.claim_v1(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, suspect boolean, extra jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -507,25 +360,6 @@ END
 $$;
 
 CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-DECLARE
-    v_released integer;
-BEGIN
-    DELETE FROM leader AS r WHERE r.lease = p_lease;
-    IF FOUND THEN
-        PERFORM pg_notify(current_schema() || '.leader', 'vacant');
-    END IF;
-    v_released := release_v1(p_lease, '{}', p_now);
-    DELETE FROM "grant" AS g WHERE g.lease = p_lease;
-    DELETE FROM signal AS s WHERE s.lease = p_lease;
-    DELETE FROM lease AS l WHERE l.id = p_lease;
-    RETURN v_released;
-END
-$$;
-
-CREATE FUNCTION penstock.close_lease_v2(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
@@ -644,21 +478,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.delete_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
-$$;
-
-CREATE FUNCTION penstock.delete_v2(p_ids bigint[]) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT d.id, d.answer FROM delete_v3(p_ids) AS d;
-$$;
-
-CREATE FUNCTION penstock.delete_v3(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+CREATE FUNCTION penstock.delete_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -677,7 +497,7 @@ DECLARE
 BEGIN
     SELECT coalesce(array_agg(l.id), '{}') INTO v_live
       FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
-    PERFORM finish_v2(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+    PERFORM finish_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
                       array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
                       coalesce(p_now, statement_timestamp()));
     v_dates := history_dates_v1(p_ids);
@@ -943,7 +763,7 @@ CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queu
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT e.id FROM enqueue_v3(
+    SELECT e.id FROM enqueue_v1(
         p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue], p_lanes => ARRAY[lane],
         p_limits => ARRAY[to_jsonb(limits)::text],
         p_args_versions => ARRAY[args_version::smallint],
@@ -961,7 +781,7 @@ CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_met
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
-    SELECT e.id FROM enqueue_v3(
+    SELECT e.id FROM enqueue_v1(
         p_tasks => ARRAY[p_request ->> 'task'],
         p_args => ARRAY[coalesce(p_request -> 'args', '{}')::text],
         p_args_versions => ARRAY[(p_request ->> 'args_version')::smallint],
@@ -984,173 +804,7 @@ CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_met
         p_options => '{"notify": true}') AS e;
 $$;
 
-CREATE FUNCTION penstock.enqueue_v1(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
-    -- equal notifications of one transaction into one.
-    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
-    v_jobs   bigint[];
-    v_new    boolean[];
-BEGIN
-    IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
-    END IF;
-    -- Postgres knows times, and an infinity, that no worker could read.
-    IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
-        SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
-         WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
-        RAISE EXCEPTION 'A job''s run_at and deadline are from 1970-01-01 on and before 9999-01-01.'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF p_keys IS NOT NULL THEN
-        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
-          INTO v_jobs, v_new
-          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
-    END IF;
-
-    RETURN QUERY
-    WITH given AS (
-        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
-          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, p_lanes, p_priorities, p_delays,
-                      p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
-                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new) WITH ORDINALITY
-            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
-                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
-                  ord)
-    ), added AS (
-        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
-                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
-                         retry, deadline)
-        SELECT coalesce(g.job, nextval('job_id_seq')),
-               CASE WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
-               v_now, g.due,
-               CASE WHEN g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
-               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
-               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
-               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
-                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
-               g.meta::jsonb, g.retry::jsonb, g.deadline
-          FROM given AS g
-         WHERE g.is_new IS DISTINCT FROM false
-         ORDER BY g.ord
-        RETURNING id
-    )
-    SELECT a.id, false FROM added AS a WHERE p_keys IS NULL;
-
-    IF p_keys IS NOT NULL THEN
-        RETURN QUERY SELECT k.job, NOT k.is_new FROM unnest(v_jobs, v_new) AS k (job, is_new);
-    END IF;
-    IF p_options ->> 'notify' = 'true' THEN
-        PERFORM announce_v1(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
-                            cardinality(p_tasks), v_since, v_now);
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.enqueue_v2(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_limits text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean, lane text, priority smallint)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
-    -- equal notifications of one transaction into one.
-    v_since  timestamptz := coalesce(p_now, transaction_timestamp());
-    v_jobs   bigint[];
-    v_new    boolean[];
-    v_lanes  text[];
-    v_priorities smallint[];
-    v_tenant text := coalesce(current_setting('penstock.tenant', true), '');
-    v_other  text;
-BEGIN
-    IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
-    END IF;
-    -- Postgres knows times, and an infinity, that no worker could read.
-    IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
-        SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
-         WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
-        RAISE EXCEPTION 'A job''s run_at and deadline are from 1970-01-01 on and before 9999-01-01.'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF v_tenant <> '' THEN
-        SELECT t.tenant INTO v_other FROM unnest(p_tenants) AS t (tenant) WHERE t.tenant NOT IN ('', v_tenant) LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION 'A job of tenant "%" cannot be enqueued by tenant "%".', v_other, v_tenant
-                USING ERRCODE = 'PS007', DETAIL = json_build_array(v_other, v_tenant)::text,
-                      HINT = 'Leave the tenant out, or SET LOCAL penstock.tenant to the other one.';
-        END IF;
-        p_tenants := ARRAY(SELECT coalesce(nullif(t.tenant, ''), v_tenant)
-                             FROM unnest(p_tasks, p_tenants) WITH ORDINALITY AS t (task, tenant, ord) ORDER BY t.ord);
-    ELSIF row_security_active('job') THEN
-        RAISE EXCEPTION 'No tenant is set, and row level security is on.'
-            USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the jobs belong to.';
-    END IF;
-    IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
-        SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
-          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                        p_requested_bys, p_metas) AS w;
-    END IF;
-    IF p_keys IS NOT NULL THEN
-        SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
-          INTO v_jobs, v_new
-          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
-    END IF;
-
-    RETURN QUERY
-    WITH given AS (
-        SELECT g.*, coalesce(g.run_at, v_now + make_interval(secs => coalesce(g.delay, 0))) AS due
-          FROM unnest(p_tasks, p_args, p_args_versions, p_queues, v_lanes,
-                      coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts, p_tenants, p_subjects, p_requested_bys,
-                      p_tags, p_metas, p_retries, p_deadlines, v_jobs, v_new) WITH ORDINALITY
-            AS g (task, args, args_version, queue, lane, priority, delay, run_at, max_attempts,
-                  timeout, tenant, subject, requested_by, tags, meta, retry, deadline, job, is_new,
-                  ord)
-    ), added AS (
-        INSERT INTO job (id, state, created_at, run_at, ready_at, task, args, args_version, queue, lane,
-                         priority, max_attempts, timeout, tenant, subject, requested_by, tags, meta,
-                         retry, deadline)
-        SELECT coalesce(g.job, nextval('job_id_seq')),
-               CASE WHEN g.due > v_now THEN 'scheduled' ELSE 'ready' END,
-               v_now, g.due,
-               CASE WHEN g.due > v_now THEN NULL ELSE coalesce(p_now, clock_timestamp()) END,
-               g.task, g.args::jsonb, coalesce(g.args_version, 1), coalesce(g.queue, 'default'),
-               coalesce(g.lane, ''), coalesce(g.priority, 0), coalesce(g.max_attempts, 5), g.timeout,
-               coalesce(g.tenant, ''), g.subject, g.requested_by, CASE WHEN g.tags IS NOT NULL THEN
-                   ARRAY(SELECT jsonb_array_elements_text(g.tags::jsonb)) END,
-               g.meta::jsonb, g.retry::jsonb, g.deadline
-          FROM given AS g
-         WHERE g.is_new IS DISTINCT FROM false
-         ORDER BY g.ord
-        RETURNING id, lane, priority
-    )
-    SELECT a.id, false, CASE WHEN v_lanes IS NOT NULL THEN a.lane END,
-           CASE WHEN v_lanes IS NOT NULL THEN a.priority END
-      FROM added AS a WHERE p_keys IS NULL;
-
-    IF p_keys IS NOT NULL THEN
-        RETURN QUERY
-        SELECT k.job, NOT k.is_new, k.lane, k.priority
-          FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
-    END IF;
-    IF p_options ->> 'notify' = 'true' THEN
-        PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
-                            cardinality(p_tasks), v_since, v_now);
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.enqueue_v3(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_limits text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_uniques text[] DEFAULT NULL::text[], p_batch bigint DEFAULT NULL::bigint, p_workflow bigint DEFAULT NULL::bigint, p_steps text[] DEFAULT NULL::text[], p_parents text[] DEFAULT NULL::text[], p_children text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean, lane text, priority smallint)
+CREATE FUNCTION penstock.enqueue_v1(p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL::smallint[], p_queues text[] DEFAULT NULL::text[], p_lanes text[] DEFAULT NULL::text[], p_limits text[] DEFAULT NULL::text[], p_priorities smallint[] DEFAULT NULL::smallint[], p_delays double precision[] DEFAULT NULL::double precision[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_timeouts double precision[] DEFAULT NULL::double precision[], p_tenants text[] DEFAULT NULL::text[], p_subjects text[] DEFAULT NULL::text[], p_requested_bys text[] DEFAULT NULL::text[], p_tags text[] DEFAULT NULL::text[], p_metas text[] DEFAULT NULL::text[], p_retries text[] DEFAULT NULL::text[], p_deadlines timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_keys text[] DEFAULT NULL::text[], p_fingerprints bytea[] DEFAULT NULL::bytea[], p_uniques text[] DEFAULT NULL::text[], p_batch bigint DEFAULT NULL::bigint, p_workflow bigint DEFAULT NULL::bigint, p_steps text[] DEFAULT NULL::text[], p_parents text[] DEFAULT NULL::text[], p_children text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean, lane text, priority smallint)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1270,7 +924,7 @@ BEGIN
           FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
     END IF;
     IF v_doomed IS NOT NULL THEN
-        PERFORM finish_v2(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+        PERFORM finish_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
                           array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
                           false, v_now);
     END IF;
@@ -1280,7 +934,7 @@ BEGIN
                            p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
     END IF;
     IF p_options ->> 'notify' = 'true' THEN
-        PERFORM announce_v2(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
+        PERFORM announce_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                             cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
         IF v_uniques IS NOT NULL THEN
@@ -1295,98 +949,6 @@ END
 $$;
 
 CREATE FUNCTION penstock.ensure_partitions_v1(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_also date[] DEFAULT '{}'::date[]) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET lock_timeout TO '50ms'
-    AS $_$
-DECLARE
-    v_today  date := (coalesce(p_now, statement_timestamp()) AT TIME ZONE 'UTC')::date;
-    v_day    date;
-    v_name   text;
-    v_attach text;
-    v_table  regclass;
-    v_is_in  boolean;
-    v_is_out boolean;
-    v_made   integer := 0;
-    v_error  text;
-    v_hint   text;
-    v_other  text;
-    v_users  text;
-BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0)) THEN
-        RETURN 0;
-    END IF;
-    FOR v_day IN
-        SELECT v_today + d.days FROM generate_series(0, p_ahead + 8) AS d (days)
-        UNION
-        SELECT expires_on_v1(v_today + a.days, k.days)
-          FROM generate_series(0, p_ahead) AS a (days)
-         CROSS JOIN (SELECT 30 AS days UNION SELECT r.days FROM retention AS r) AS k
-        UNION
-        SELECT a FROM unnest(p_also) AS a
-        UNION
-        SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_class AS c
-         WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind = 'r'
-           AND c.relname ~ '^job_history_[0-9]{8}$' AND c.relname >= 'job_history_' || to_char(v_today, 'YYYYMMDD')
-         ORDER BY 1
-    LOOP
-        v_name := 'job_history_' || to_char(v_day, 'YYYYMMDD');
-        v_attach := format('ALTER TABLE %1$I.job_history ATTACH PARTITION %1$I.%2$I FOR VALUES FROM (%3$L) TO (%4$L)',
-                           current_schema(), v_name, v_day, v_day + 1);
-        v_table := to_regclass(format('%I.%I', current_schema(), v_name));
-        IF v_table IS NULL THEN
-            EXECUTE format('CREATE TABLE %I (LIKE job_history INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES INCLUDING STORAGE)', v_name);
-            EXECUTE v_attach;
-            v_made := v_made + 1;
-            CONTINUE;
-        END IF;
-        SELECT NOT i.inhdetachpending, i.inhdetachpending INTO v_is_in, v_is_out
-          FROM pg_inherits AS i WHERE i.inhrelid = v_table AND i.inhparent = 'job_history'::regclass;
-        CONTINUE WHEN v_is_in;
-        BEGIN
-            IF v_is_out THEN
-                EXECUTE format('ALTER TABLE job_history DETACH PARTITION %I FINALIZE', v_name);
-            END IF;
-            EXECUTE v_attach;
-            v_made := v_made + 1;
-        EXCEPTION
-            WHEN lock_not_available THEN
-                SELECT string_agg(DISTINCT format('%s (%s)', l.pid, coalesce(nullif(a.application_name, ''), a.usename, 'unknown')), ', ')
-                  INTO v_users
-                  FROM pg_locks AS l
-                  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-                 WHERE l.relation = v_table AND l.granted AND l.pid <> pg_backend_pid()
-                   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
-                IF v_users IS NULL THEN
-                    -- Somebody has locked the history itself, and most often not for long.
-                    RAISE;
-                END IF;
-                v_error := format('The partition %I.%I of the history is detached and in use, so it cannot be attached.',
-                                  current_schema(), v_name);
-                v_hint := format('Jobs whose history expires on %s cannot end. Workers attach it once the transactions of these '
-                                 'processes have ended: %s. SELECT pg_terminate_backend(…) ends one.', v_day, v_users);
-            WHEN OTHERS THEN
-                SELECT format('%s.%I', o.relnamespace::regnamespace, o.relname) INTO v_other
-                  FROM pg_inherits AS i JOIN pg_class AS o ON o.oid = i.inhparent
-                 WHERE i.inhrelid = v_table AND i.inhparent <> 'job_history'::regclass;
-                IF v_other IS NOT NULL THEN
-                    v_attach := format('ALTER TABLE %s DETACH PARTITION %I.%I; ', v_other, current_schema(), v_name)
-                                || v_attach;
-                END IF;
-                v_error := format('The partition %I.%I of the history is detached and cannot be attached: %s.',
-                                  current_schema(), v_name, rtrim(SQLERRM, '.'));
-                v_hint := format('Jobs whose history expires on %s cannot end. Mend the table, or rename it, and run: %s;',
-                                 v_day, v_attach);
-        END;
-    END LOOP;
-    IF v_error IS NOT NULL AND v_made = 0 THEN
-        RAISE EXCEPTION '%', v_error USING ERRCODE = 'PS018', HINT = v_hint;
-    END IF;
-    RETURN v_made;
-END
-$_$;
-
-CREATE FUNCTION penstock.ensure_partitions_v2(p_ahead integer DEFAULT 7, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_also date[] DEFAULT '{}'::date[]) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET lock_timeout TO '50ms'
@@ -1637,7 +1199,7 @@ BEGIN
                       FROM jsonb_array_elements(s.step -> 'children') AS e)::text AS children
               FROM jsonb_array_elements(p_steps) WITH ORDINALITY AS s (step, ord)) AS g;
     RETURN QUERY
-    SELECT e.id, e.duplicate FROM enqueue_v3(
+    SELECT e.id, e.duplicate FROM enqueue_v1(
         p_tasks => v.tasks, p_args => v.args, p_args_versions => v.args_versions, p_queues => v.queues, p_lanes => v.lanes,
         p_limits => v.limits, p_priorities => v.priorities, p_delays => v.delays, p_run_ats => v.run_ats,
         p_max_attempts => v.max_attempts, p_timeouts => v.timeouts, p_tenants => v.tenants, p_subjects => v.subjects,
@@ -1961,14 +1523,6 @@ END
 $$;
 
 CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, p_losses, p_errors, p_results,
-                     p_settled, p_now);
-$$;
-
-CREATE FUNCTION penstock.finish_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -2059,7 +1613,7 @@ BEGIN
     IF v_parents IS NOT NULL THEN
         v_doomed := free_children_v1(v_parents, v_states, v_flows, p_now);
         IF v_doomed IS NOT NULL THEN
-            PERFORM finish_v2(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+            PERFORM finish_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
                               array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
                               false, p_now);
         END IF;
@@ -3316,7 +2870,7 @@ CREATE FUNCTION penstock.purge_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answe
 DECLARE
     v_dead bigint[] := dead_v1(p_ids);
 BEGIN
-    PERFORM delete_v3(v_dead);
+    PERFORM delete_v1(v_dead);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
@@ -3326,44 +2880,6 @@ END
 $$;
 
 CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-    WITH given AS (
-        SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
-               coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
-          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors)
-            AS g (id, token, state, reason, delay, failure, stuck, error)
-         WHERE g.state IN ('ready', 'scheduled')
-    ), back AS (
-        UPDATE job AS j
-           SET state = g.state, reason = g.reason, lease = NULL, token = NULL, last_token = j.token,
-               failures = j.failures + g.failure,
-               run_at = p_now + make_interval(secs => g.delay),
-               ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
-               stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
-               errors = CASE WHEN g.error IS NULL THEN j.errors
-                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb
-                                  || jsonb_build_object('at', p_now, 'began', j.attempted_at)) END
-          FROM given AS g
-         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
-        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
-    ), told AS (
-        SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
-          FROM back AS b WHERE b.state = 'ready' GROUP BY b.queue, b.lane, b.priority
-        UNION ALL
-        SELECT notify_due_v1(min(b.run_at)) FROM back AS b WHERE b.state = 'scheduled' HAVING count(*) > 0
-    )
-    SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
-$$;
-
-CREATE FUNCTION penstock.put_back_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3508,7 +3024,7 @@ DECLARE
     v_dead  bigint[] := dead_v1(p_ids);
     v_held  bigint[];
 BEGIN
-    v_held := ARRAY(SELECT r.id FROM retry_v2(v_dead, p_now) AS r WHERE r.answer = 'held');
+    v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
         -- Not "ready": that would lead the planner to the index of all that are.
         UPDATE job AS j
@@ -3767,14 +3283,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.retry_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT r.id, r.answer FROM retry_v2(p_ids, p_now) AS r;
-$$;
-
-CREATE FUNCTION penstock.retry_v2(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_states text[] DEFAULT '{completed,failed,cancelled}'::text[]) RETURNS TABLE(id bigint, answer text)
+CREATE FUNCTION penstock.retry_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_states text[] DEFAULT '{completed,failed,cancelled}'::text[]) RETURNS TABLE(id bigint, answer text)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3917,7 +3426,7 @@ BEGIN
     END IF;
     v_jobs := ARRAY(SELECT j.id FROM workflow_jobs_v1(ARRAY[p_workflow]) AS j
                      WHERE j.state IN ('failed', 'cancelled') ORDER BY j.id);
-    RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
+    RETURN (SELECT count(*) FROM retry_v1(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
 END
 $$;
 
@@ -4000,44 +3509,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
-    LANGUAGE sql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    AS $$
-    WITH RECURSIVE line AS (
-        (SELECT j.lane, j.priority, j.ready_at, j.id
-           FROM job AS j
-          WHERE j.state = 'ready' AND j.queue = p_queue
-          ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
-          LIMIT 1)
-        UNION ALL
-        SELECT n.lane, n.priority, n.ready_at, n.id
-          FROM line AS l
-         CROSS JOIN LATERAL (
-               SELECT x.lane, x.priority, x.ready_at, x.id FROM (
-                   (SELECT j.lane, j.priority, j.ready_at, j.id
-                      FROM job AS j
-                     WHERE j.state = 'ready' AND j.queue = p_queue
-                       AND j.lane = l.lane AND j.priority < l.priority
-                     ORDER BY j.priority DESC, j.ready_at, j.id
-                     LIMIT 1)
-                   UNION ALL
-                   (SELECT j.lane, j.priority, j.ready_at, j.id
-                      FROM job AS j
-                     WHERE j.state = 'ready' AND j.queue = p_queue AND j.lane > l.lane
-                     ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
-                     LIMIT 1)) AS x
-                LIMIT 1) AS n
-    )
-    SELECT l.lane, l.priority, l.ready_at, l.id FROM line AS l LIMIT p_limit;
-$$;
-
-CREATE FUNCTION penstock.scan_lines_v2(p_queue text, p_from text DEFAULT ''::text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
+CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_from text DEFAULT ''::text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -4164,39 +3636,6 @@ DECLARE
     v_free    record;
     v_settled integer;
 BEGIN
-    WITH free AS MATERIALIZED (
-        SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
-    )
-    SELECT array_agg(g.id) AS ids, array_agg(g.token) AS tokens, array_agg(g.state) AS states,
-           array_agg(g.reason) AS reasons, array_agg(g.delay) AS delays,
-           array_agg(g.failure) AS failures, array_agg(g.stuck) AS stuck,
-           array_agg(g.error) AS errors, array_agg(g.result) AS results
-      INTO v_free
-      FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors, p_results)
-        AS g (id, token, state, reason, delay, failure, stuck, error, result)
-     WHERE g.id IN (SELECT f.id FROM free AS f);
-    IF v_free.ids IS NULL THEN
-        RETURN 0;
-    END IF;
-    v_settled := finish_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
-                           NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
-                                   v_free.failures, v_free.stuck, v_free.errors, p_now);
-END
-$$;
-
-CREATE FUNCTION penstock.settle_unlocked_v2(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamp with time zone) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-DECLARE
-    v_free    record;
-    v_settled integer;
-BEGIN
     WITH RECURSIVE own AS MATERIALIZED (
         SELECT j.id, j.has_children, j.unique_key IS NOT NULL AS has_key
           FROM job AS j WHERE j.id = ANY (p_ids) FOR UPDATE SKIP LOCKED
@@ -4237,9 +3676,9 @@ BEGIN
     IF v_free.ids IS NULL THEN
         RETURN 0;
     END IF;
-    v_settled := finish_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
+    v_settled := finish_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
                            NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v2(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
                                    v_free.failures, v_free.stuck, v_free.errors, p_now);
 END
 $$;
@@ -4272,47 +3711,6 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- A caller's open transaction holds a row: the others must not wait for it.
         v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
-                                        p_stuck, p_errors, p_results, v_now);
-    END;
-    IF v_settled < cardinality(p_ids) THEN
-        IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
-                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
-            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
-                p_states USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.settle_v2(p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL::text[], p_reasons text[] DEFAULT NULL::text[], p_delays double precision[] DEFAULT NULL::double precision[], p_failures smallint[] DEFAULT NULL::smallint[], p_stuck boolean[] DEFAULT NULL::boolean[], p_errors text[] DEFAULT NULL::text[], p_results text[] DEFAULT NULL::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, answer text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET lock_timeout TO '50ms'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now     timestamptz := coalesce(p_now, statement_timestamp());
-    v_settled integer := 0;
-BEGIN
-    IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
-    END IF;
-    BEGIN
-        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
-        v_settled := finish_v2(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
-                               p_errors, p_results, true, v_now);
-        IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
-            v_settled := v_settled + put_back_v2(p_ids, p_tokens, p_states, p_reasons, p_delays,
-                                                 p_failures, p_stuck, p_errors, v_now);
-        END IF;
-    EXCEPTION WHEN lock_not_available THEN
-        -- A caller's open transaction holds a row: the others must not wait for it.
-        v_settled := settle_unlocked_v2(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
                                         p_stuck, p_errors, p_results, v_now);
     END;
     IF v_settled < cardinality(p_ids) THEN
@@ -4488,71 +3886,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.sweep_v1(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_dead bigint[];
-    -- Before that its job may well be in history: to ask for each would be to walk through all of it.
-    v_gone timestamptz := v_now - make_interval(
-        days => 33 + greatest(30, (SELECT max(r.days) FROM retention AS r)));
-BEGIN
-    -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
-    v_dead := ARRAY(
-        SELECT l.id FROM lease AS l
-         WHERE l.expires_at < v_now - interval '1 hour'
-           AND NOT EXISTS (SELECT FROM job AS j WHERE j.state = 'running' AND j.lease = l.id)
-         LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    DELETE FROM lease AS l WHERE l.id = ANY (v_dead);
-    GET DIAGNOSTICS leases = ROW_COUNT;
-    DELETE FROM signal AS s WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = s.lease);
-    DELETE FROM "grant" AS g WHERE NOT EXISTS (SELECT FROM lease AS l WHERE l.id = g.lease);
-    DELETE FROM unique_claim AS u
-     WHERE (u.kind, u.tenant, u.key) IN (
-           SELECT o.kind, o.tenant, o.key FROM unique_claim AS o
-            WHERE o.expires_at <= v_now ORDER BY o.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS keys = ROW_COUNT;
-    DELETE FROM progress AS p
-     WHERE p.job IN (
-           SELECT o.job FROM progress AS o
-            WHERE o.updated_at < v_gone
-              AND NOT EXISTS (SELECT FROM job_all AS j WHERE j.id = o.job)
-            LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
-    GET DIAGNOSTICS progress = ROW_COUNT;
-    RETURN NEXT;
-END
-$$;
-
-CREATE FUNCTION penstock.sweep_v2(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer, buckets integer)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_hour_ago timestamptz := coalesce(p_now, statement_timestamp()) - interval '1 hour';
-BEGIN
-    SELECT s.leases, s.keys, s.progress INTO leases, keys, progress FROM sweep_v1(p_limit, p_now) AS s;
-    DELETE FROM bucket AS b
-     WHERE b.key IN (
-           SELECT o.key FROM bucket AS o CROSS JOIN LATERAL limit_v1(o.key) AS l
-            WHERE o.filled_at < v_hour_ago AND (o.closed_until < v_hour_ago) IS NOT FALSE
-              AND (o.level + l.rate * extract(epoch FROM v_hour_ago - o.filled_at) >= l.burst) IS NOT FALSE
-            LIMIT p_limit FOR UPDATE OF o SKIP LOCKED);
-    GET DIAGNOSTICS buckets = ROW_COUNT;
-    RETURN NEXT;
-END
-$$;
-
-CREATE FUNCTION penstock.sweep_v3(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer, buckets integer, batches integer, workflows integer)
+CREATE FUNCTION penstock.sweep_v1(p_limit integer DEFAULT 5000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(leases integer, keys integer, progress integer, buckets integer, batches integer, workflows integer)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -4806,7 +4140,7 @@ CREATE FUNCTION penstock.unserved_v1(p_seconds double precision, p_limit integer
       FROM alone AS a
      CROSS JOIN LATERAL (
            SELECT extract(epoch FROM coalesce(p_now, statement_timestamp()) - min(s.ready_at))::double precision
-             FROM scan_lines_v2(a.queue, '', 100) AS s) AS o (seconds)
+             FROM scan_lines_v1(a.queue, '', 100) AS s) AS o (seconds)
      WHERE o.seconds >= p_seconds
      ORDER BY o.seconds DESC, a.queue;
 $$;

@@ -60,7 +60,7 @@ def _remedy(schema: str, gap: Gap) -> tuple[str, ...]:
         return (
             "Workers make them every hour, as the owner of the tables: see the checks workers and "
             "rights. By hand:",
-            f"SELECT {quote(schema)}.ensure_partitions_v2();",
+            f"SELECT {quote(schema)}.ensure_partitions_v1();",
         )
     table = f"{quote(schema)}.{quote(f'job_history_{gap.day:%Y%m%d}')}"
     attach = (

@@ -1,4 +1,5 @@
--- Claim up to p_limit ready jobs of a queue for a lease, line by line, each line from its mark on.
+-- Claim up to p_limit ready jobs of a queue for a lease: from each line in turn up to its own take, from its
+-- mark on. Without takes the first line is emptied before the second is looked at.
 --
 -- A line is (lane, priority); its mark (ready_at, id) is where the caller's last claim ended. The mark
 -- keeps a claim from walking over entries that are dead but not yet vacuumed, because somebody's old
@@ -6,12 +7,13 @@
 -- id = ANY(ARRAY(...)) rather than a join: joined back to a CTE the planner may choose a nested loop.
 CREATE FUNCTION :"schema".claim_v1(
     p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[],
-    p_marks timestamptz[], p_mark_ids bigint[], p_limit integer,
+    p_marks timestamptz[], p_mark_ids bigint[], p_takes integer[], p_limit integer,
     p_now timestamptz DEFAULT NULL, p_options jsonb DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer,
     failures integer, max_attempts integer, losses smallint, timeout double precision,
-    lane text, priority smallint, tenant text, ready_at timestamptz, created_at timestamptz, extra jsonb
+    lane text, priority smallint, tenant text, ready_at timestamptz, created_at timestamptz, batch bigint,
+    suspect boolean, extra jsonb
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -24,8 +26,6 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_left integer := p_limit;
-    v_got  integer;
     v_salt bytea := uuid_send(gen_random_uuid());
 BEGIN
     IF p_options ->> 'commit' = 'async' THEN
@@ -38,36 +38,38 @@ BEGIN
     IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
         RETURN;
     END IF;
-    FOR i IN 1 .. coalesce(cardinality(p_priorities), 0) LOOP
-        RETURN QUERY
-        UPDATE job AS j
-           SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
-               attempt = j.attempt + 1, attempted_at = v_now
-         WHERE j.id = ANY (ARRAY(
-               SELECT c.id
-                 FROM job AS c
-                WHERE c.state = 'ready' AND c.queue = p_queue
-                  AND c.lane = p_lanes[i] AND c.priority = p_priorities[i]
-                  AND (c.ready_at, c.id) >= (p_marks[i], p_mark_ids[i])
-                  AND (c.deadline IS NULL OR c.deadline > v_now)
-                ORDER BY c.ready_at, c.id
-                LIMIT v_left
-                  FOR NO KEY UPDATE SKIP LOCKED))
-        RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
-                  j.failures, j.max_attempts, j.losses, j.timeout,
-                  j.lane, j.priority, j.tenant, j.ready_at, j.created_at,
-                  CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
-                         OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
-                         OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
-                         OR j.tags IS NOT NULL OR j.run_at <> j.created_at
-                       THEN jsonb_build_object(
-                           'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
-                           'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
-                           'meta', j.meta, 'retry', j.retry, 'errors', j.errors)
-                  END;
-        GET DIAGNOSTICS v_got = ROW_COUNT;
-        v_left := v_left - v_got;
-        EXIT WHEN v_left <= 0;
-    END LOOP;
+    RETURN QUERY
+    UPDATE job AS j
+       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
+           attempt = j.attempt + 1, attempted_at = v_now
+     WHERE j.id = ANY (ARRAY(
+           SELECT t.id
+             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
+               AS l (lane, priority, mark, mark_id, take)
+            CROSS JOIN LATERAL (
+                  SELECT c.id
+                    FROM job AS c
+                   WHERE c.state = 'ready' AND c.queue = p_queue
+                     AND c.lane = l.lane AND c.priority = l.priority
+                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
+                     AND (c.deadline IS NULL OR c.deadline > v_now)
+                   ORDER BY c.ready_at, c.id
+                   LIMIT l.take
+                     FOR NO KEY UPDATE SKIP LOCKED) AS t
+            LIMIT p_limit))
+    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
+              j.failures, j.max_attempts, j.losses, j.timeout,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch, j.suspect,
+              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
+                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
+                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
+                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
+                     OR j.workflow IS NOT NULL OR j.unique_key IS NOT NULL
+                   THEN jsonb_build_object(
+                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
+                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
+                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors, 'workflow', j.workflow,
+                       'step', j.step, 'unique_key', j.unique_key)
+              END;
 END
 $$;

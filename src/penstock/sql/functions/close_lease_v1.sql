@@ -1,12 +1,20 @@
--- The end of a worker session: what still runs goes back to ready at once, then the lease is gone.
-CREATE FUNCTION :"schema".close_lease_v1(p_lease bigint, p_now timestamptz DEFAULT NULL)
-RETURNS integer
+-- The end of a worker session: who waits for its slots is told, what still runs goes back to ready at once, then the
+-- lease is gone.
+CREATE FUNCTION :"schema".close_lease_v1(p_lease bigint, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
 DECLARE
+    v_now      timestamptz := coalesce(p_now, statement_timestamp());
+    v_keys     text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
     v_released integer;
 BEGIN
+    -- Who asks at this moment is either seen here, or sees that the slots are free.
+    PERFORM lock_grants_v1(v_keys);
+    PERFORM pg_notify(current_schema() || '.grants', k.key)
+       FROM unnest(v_keys) AS k (key)
+      WHERE EXISTS (SELECT FROM "grant" AS g JOIN lease AS l ON l.id = g.lease AND l.expires_at > v_now
+                     WHERE g.key = k.key AND g.lease <> p_lease AND g.wanted > g.slots);
     DELETE FROM leader AS r WHERE r.lease = p_lease;
     IF FOUND THEN
         PERFORM pg_notify(current_schema() || '.leader', 'vacant');

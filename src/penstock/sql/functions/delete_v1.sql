@@ -1,5 +1,7 @@
 -- Erase jobs that do not run, live or final, with what was kept about them. Answers deleted, running, missing.
-CREATE FUNCTION :"schema".delete_v1(p_ids bigint[])
+-- The job goes last: under row level security what is kept about it belongs to whom the job belongs to.
+-- A live one is cancelled first: its batch, its key and the jobs that wait for it hear of it as of any other end.
+CREATE FUNCTION :"schema".delete_v1(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -12,19 +14,30 @@ SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_gone bigint[];
+    v_live  bigint[];
+    v_final bigint[];
+    v_dates date[];
+    v_gone  bigint[];
 BEGIN
-    WITH live AS (
-        DELETE FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' RETURNING j.id
-    ), final AS (
-        DELETE FROM job_history AS h WHERE h.id = ANY (p_ids) RETURNING h.id
-    )
-    SELECT coalesce(array_agg(g.id), '{}') INTO v_gone
-      FROM (SELECT l.id FROM live AS l UNION ALL SELECT f.id FROM final AS f) AS g;
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
+    PERFORM finish_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+                      array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
+                      coalesce(p_now, statement_timestamp()));
+    v_dates := history_dates_v1(p_ids);
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;
+    v_gone := v_final;
     DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
+    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    DELETE FROM dependency AS d
+     WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
     -- A key must not go on standing for a job that nobody can find any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
       FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);

@@ -10,7 +10,7 @@ CREATE FUNCTION :"schema".enqueue(
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
-    SELECT e.id FROM enqueue_v3(
+    SELECT e.id FROM enqueue_v1(
         p_tasks => ARRAY[task], p_args => ARRAY[args::text], p_queues => ARRAY[queue], p_lanes => ARRAY[lane],
         p_limits => ARRAY[to_jsonb(limits)::text],
         p_args_versions => ARRAY[args_version::smallint],

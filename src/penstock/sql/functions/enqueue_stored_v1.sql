@@ -7,7 +7,7 @@ CREATE FUNCTION :"schema".enqueue_stored_v1(
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp
 AS $$
-    SELECT e.id FROM enqueue_v3(
+    SELECT e.id FROM enqueue_v1(
         p_tasks => ARRAY[p_request ->> 'task'],
         p_args => ARRAY[coalesce(p_request -> 'args', '{}')::text],
         p_args_versions => ARRAY[(p_request ->> 'args_version')::smallint],

@@ -58,7 +58,7 @@ BEGIN
                       FROM jsonb_array_elements(s.step -> 'children') AS e)::text AS children
               FROM jsonb_array_elements(p_steps) WITH ORDINALITY AS s (step, ord)) AS g;
     RETURN QUERY
-    SELECT e.id, e.duplicate FROM enqueue_v3(
+    SELECT e.id, e.duplicate FROM enqueue_v1(
         p_tasks => v.tasks, p_args => v.args, p_args_versions => v.args_versions, p_queues => v.queues, p_lanes => v.lanes,
         p_limits => v.limits, p_priorities => v.priorities, p_delays => v.delays, p_run_ats => v.run_ats,
         p_max_attempts => v.max_attempts, p_timeouts => v.timeouts, p_tenants => v.tenants, p_subjects => v.subjects,

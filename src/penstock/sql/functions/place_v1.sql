@@ -1,5 +1,5 @@
 -- Where new jobs go: the lane of each, and its priority with its tenant's plan added.
--- Asked for only where something decides on them: see enqueue_v2.
+-- Asked for only where something decides on them: see enqueue_v1.
 --
 -- A lane is who takes the turn, and behind it the keys of the limits that hold for its jobs: what has to wait
 -- for a limit stands in a line of its own, which a claim can pass by without touching it.

@@ -15,7 +15,7 @@ AS $$
 DECLARE
     v_dead bigint[] := dead_v1(p_ids);
 BEGIN
-    PERFORM delete_v3(v_dead);
+    PERFORM delete_v1(v_dead);
     RETURN QUERY
     SELECT g.id, CASE WHEN g.id = ANY (v_dead) THEN 'deleted' ELSE coalesce(a.state, 'missing') END
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)

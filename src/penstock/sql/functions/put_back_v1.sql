@@ -1,10 +1,20 @@
--- The outcomes that keep a job alive (retry, snooze, release, park): back to ready or scheduled.
+-- The outcomes that keep a job alive (retry, snooze, release, park): back to ready or scheduled, or blocked: the job
+-- waits for an event.
 -- Tells the workers about lines that became ready, and the promoter when the next job is due.
+--
+-- A sender and a job that goes to sleep must never both miss each other. The wait was noted and committed before
+-- (await_event_v1), under a lock that senders of the name take first; so a sender whose event was not seen then sees
+-- the wait, and holds its row until it has committed. Here that row is taken without waiting:
+--   it is free, the sender has committed: the event is seen, in a statement that begins after the lock, and the job
+--     is ready instead of blocked;
+--   it is free, the sender has not come to it: it skips the row while it is held here and leaves the wait to the
+--     leader, or finds it later, and either sees the job blocked and wakes it;
+--   it is held, a sender is about to commit or not: nobody knows, and the job asks again in a second.
 CREATE FUNCTION :"schema".put_back_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[],
     p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamptz
 ) RETURNS integer
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan
@@ -13,10 +23,31 @@ SET enable_bitmapscan = off
 SET enable_nestloop = off
 SET enable_mergejoin = off
 AS $$
+DECLARE
+    v_states  text[] := p_states;
+    v_delays  double precision[] := p_delays;
+    v_blocked integer := 0;
+    v_back    integer;
+BEGIN
+    IF 'blocked' = ANY (p_states) THEN
+        SELECT array_agg(coalesce(h.state, g.state) ORDER BY g.ord),
+               array_agg(CASE h.state WHEN 'scheduled' THEN 1 ELSE g.delay END ORDER BY g.ord)
+          INTO v_states, v_delays
+          FROM unnest(p_ids, p_states, p_delays) WITH ORDINALITY AS g (id, state, delay, ord)
+          LEFT JOIN hold_waits_v1(ARRAY(
+                    SELECT b.id FROM unnest(p_ids, p_states) AS b (id, state) WHERE b.state = 'blocked'), p_now) AS h
+            ON h.job = g.id AND g.state = 'blocked';
+        UPDATE job AS j
+           SET state = 'blocked', reason = g.reason, lease = NULL, token = NULL, last_token = j.token, ready_at = NULL,
+               stuck_since = NULL
+          FROM unnest(p_ids, p_tokens, v_states, p_reasons) AS g (id, token, state, reason)
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token AND g.state = 'blocked';
+        GET DIAGNOSTICS v_blocked = ROW_COUNT;
+    END IF;
     WITH given AS (
         SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
                coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
-          FROM unnest(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures, p_stuck, p_errors)
+          FROM unnest(p_ids, p_tokens, v_states, p_reasons, v_delays, p_failures, p_stuck, p_errors)
             AS g (id, token, state, reason, delay, failure, stuck, error)
          WHERE g.state IN ('ready', 'scheduled')
     ), back AS (
@@ -38,5 +69,7 @@ AS $$
         UNION ALL
         SELECT notify_due_v1(min(b.run_at)) FROM back AS b WHERE b.state = 'scheduled' HAVING count(*) > 0
     )
-    SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
+    SELECT (SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told) INTO v_back;
+    RETURN v_blocked + v_back;
+END
 $$;

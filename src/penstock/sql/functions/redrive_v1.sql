@@ -24,7 +24,7 @@ DECLARE
     v_dead  bigint[] := dead_v1(p_ids);
     v_held  bigint[];
 BEGIN
-    v_held := ARRAY(SELECT r.id FROM retry_v2(v_dead, p_now) AS r WHERE r.answer = 'held');
+    v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
         -- Not "ready": that would lead the planner to the index of all that are.
         UPDATE job AS j

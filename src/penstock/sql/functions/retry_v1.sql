@@ -1,7 +1,13 @@
--- Run jobs again: a final one comes back under its id with fresh chances, a scheduled one is due now.
--- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing.
-CREATE FUNCTION :"schema".retry_v1(p_ids bigint[], p_now timestamptz DEFAULT NULL)
-RETURNS TABLE (id bigint, answer text)
+-- Run jobs again: a final one comes back under its id with fresh chances and without progress or result, a scheduled
+-- one is due now.
+-- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
+-- state of one that ended just now, and that somebody else is changing, or that is not among p_states.
+--
+-- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that
+-- come back in the same call; and a job that still waits waits for it again, if it had counted its end.
+CREATE FUNCTION :"schema".retry_v1(
+    p_ids bigint[], p_now timestamptz DEFAULT NULL, p_states text[] DEFAULT '{completed,failed,cancelled}'
+) RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -14,44 +20,108 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now     timestamptz := coalesce(p_now, statement_timestamp());
-    v_held    bigint[];
+    v_ids     bigint[];
+    v_dates   date[];
+    v_holds   boolean := false;
+    v_held    bigint[] := '{}';
     v_answers text[];
+    v_linked  bigint[];
+    v_parents bigint[];
 BEGIN
     UPDATE job AS j
        SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
     -- Again if one of them is final now: it ran a moment ago and has ended in between.
     LOOP
-        PERFORM 1 FROM job_history AS h WHERE h.id = ANY (p_ids) FOR UPDATE;
-        v_held := ARRAY(
-            SELECT h.id FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.unique_key IS NOT NULL
-               AND h.id <> (SELECT u.job FROM unique_claim AS u
-                             WHERE u.kind = 'unique' AND u.tenant = h.tenant AND u.key = h.unique_key
-                               AND (u.expires_at IS NULL OR u.expires_at > v_now)));
+        v_dates := history_dates_v1(p_ids);
+        -- One at a time in a workflow: a job that comes back must see whether its parents do.
+        PERFORM 1 FROM workflow AS w
+          WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h
+                                   WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
+          ORDER BY w.id FOR NO KEY UPDATE;
+        -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
+        -- The state is asked for behind a fence: beside the ids it could lead the planner to the index of all that have
+        -- failed.
+        IF NOT v_holds THEN
+            v_ids := ARRAY(
+                WITH named AS MATERIALIZED (
+                    SELECT h.id, h.state FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
+                )
+                SELECT n.id FROM named AS n WHERE n.state = ANY (p_states) ORDER BY n.id);
+        ELSE
+            v_ids := ARRAY(
+                WITH named AS MATERIALIZED (
+                    SELECT h.id, h.state FROM job_history AS h
+                     WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE SKIP LOCKED
+                )
+                SELECT n.id FROM named AS n WHERE n.state = ANY (p_states));
+        END IF;
+        WITH taken AS (
+            INSERT INTO unique_claim AS u (kind, tenant, key, job)
+            SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
+              FROM job_history AS h
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL
+               -- A conflict would lock the key of a job that has nothing to do with this.
+               AND (SELECT o.job FROM unique_claim AS o
+                     WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
+                       AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE) IS NULL
+             ORDER BY h.tenant, h.unique_key, h.id
+            ON CONFLICT (kind, tenant, key) DO UPDATE SET job = excluded.job, expires_at = NULL
+             WHERE u.job = excluded.job OR u.expires_at <= v_now
+            RETURNING u.job
+        )
+        SELECT coalesce(array_agg(h.id), '{}') INTO v_held
+          FROM job_history AS h
+         WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL AND h.id NOT IN (SELECT t.job FROM taken AS t);
         WITH back AS (
             DELETE FROM job_history AS h
-             WHERE h.id = ANY (p_ids) AND h.id <> ALL (v_held)
+             WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.id <> ALL (v_held)
             RETURNING h.id, h.batch, h.workflow, h.created_at, h.deadline, h.timeout, h.last_token, h.attempt,
                       h.max_attempts, h.max_losses, h.priority, h.args_version, h.has_children, h.queue,
                       h.lane, h.task, h.tenant, h.subject, h.requested_by, h.unique_key, h.tags, h.args,
-                      h.meta, h.retry, h.errors
+                      h.meta, h.retry, h.errors, h.step, h.state, h.attempted_at, h.finished_at
+        ), live AS (
+            INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
+                             attempt, max_attempts, max_losses, priority, args_version, has_children, state,
+                             queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
+                             retry, errors, step)
+            SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
+                   CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
+                   b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
+                   b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
+                   b.retry,
+                   -- Only errors are kept with a job. How the attempt ended that has none would be forgotten.
+                   CASE WHEN b.attempted_at IS NULL
+                          OR (b.errors -> -1 ->> 'began')::timestamptz = b.attempted_at THEN b.errors
+                        ELSE coalesce(b.errors, '[]') || jsonb_build_object(
+                             'kind', 'rerun', 'type', b.state, 'message', '', 'attempt', b.attempt,
+                             'began', b.attempted_at, 'at', b.finished_at) END,
+                   b.step
+              FROM back AS b
+        ), counted AS (
+            INSERT INTO batch_delta (batch, pending, completed, failed, cancelled)
+            SELECT b.batch, count(*), -count(*) FILTER (WHERE b.state = 'completed'),
+                   -count(*) FILTER (WHERE b.state = 'failed'), -count(*) FILTER (WHERE b.state = 'cancelled')
+              FROM back AS b WHERE b.batch IS NOT NULL GROUP BY b.batch
         )
-        INSERT INTO job (id, batch, workflow, created_at, run_at, ready_at, deadline, timeout, last_token,
-                         attempt, max_attempts, max_losses, priority, args_version, has_children, state,
-                         queue, lane, task, tenant, subject, requested_by, unique_key, tags, args, meta,
-                         retry, errors)
-        SELECT b.id, b.batch, b.workflow, b.created_at, v_now, coalesce(p_now, clock_timestamp()),
-               CASE WHEN b.deadline > v_now THEN b.deadline END, b.timeout, b.last_token,
-               b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
-               b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
-               b.retry, b.errors
-          FROM back AS b;
+        SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
+          FROM back AS b WHERE b.workflow IS NOT NULL;
+        IF v_linked IS NOT NULL THEN
+            PERFORM wait_again_v1(v_linked, v_parents);
+        END IF;
+        DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
+        -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
+        DELETE FROM step AS s
+         WHERE s.job = ANY (v_ids) AND s.job <> ALL (v_held) AND s.kind IN ('event', 'poll') AND s.result @> '{"timed_out": true}';
+        DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
         v_answers := ARRAY(
             SELECT CASE WHEN g.id = ANY (v_held) THEN 'held' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN job_all AS a ON a.id = g.id AND a.id = ANY (p_ids)
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
-        EXIT WHEN NOT v_answers && ARRAY['completed', 'failed', 'cancelled'];
+        EXIT WHEN NOT v_answers && p_states
+               OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
+        v_holds := true;
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
        FROM (SELECT j.queue, j.lane, j.priority,

@@ -18,6 +18,6 @@ BEGIN
     END IF;
     v_jobs := ARRAY(SELECT j.id FROM workflow_jobs_v1(ARRAY[p_workflow]) AS j
                      WHERE j.state IN ('failed', 'cancelled') ORDER BY j.id);
-    RETURN (SELECT count(*) FROM retry_v2(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
+    RETURN (SELECT count(*) FROM retry_v1(v_jobs, p_now) AS r WHERE r.answer IN ('ready', 'blocked'));
 END
 $$;

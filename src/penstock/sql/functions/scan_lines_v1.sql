@@ -1,7 +1,8 @@
--- Find the lines (lane, priority) of a queue that have ready jobs, and where each begins.
+-- Find the lines (lane, priority) of a queue that have ready jobs, and where each begins: from one lane on,
+-- so that a queue of very many lanes is looked through in pages.
 -- A recursive skip scan of the ready index: one step a line, not one a job. Under an old snapshot a step
 -- may have to walk over many dead entries, so callers keep a budget for it.
-CREATE FUNCTION :"schema".scan_lines_v1(p_queue text, p_limit integer DEFAULT 1000)
+CREATE FUNCTION :"schema".scan_lines_v1(p_queue text, p_from text DEFAULT '', p_limit integer DEFAULT 1000)
 RETURNS TABLE (lane text, priority smallint, ready_at timestamptz, id bigint)
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp
@@ -14,7 +15,7 @@ AS $$
     WITH RECURSIVE line AS (
         (SELECT j.lane, j.priority, j.ready_at, j.id
            FROM job AS j
-          WHERE j.state = 'ready' AND j.queue = p_queue
+          WHERE j.state = 'ready' AND j.queue = p_queue AND j.lane >= p_from
           ORDER BY j.lane, j.priority DESC, j.ready_at, j.id
           LIMIT 1)
         UNION ALL

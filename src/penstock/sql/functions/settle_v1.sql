@@ -41,8 +41,8 @@ BEGIN
     END;
     IF v_settled < cardinality(p_ids) THEN
         IF EXISTS (SELECT FROM unnest(p_states) AS s (state) WHERE s.state NOT IN (
-                   'completed', 'failed', 'cancelled', 'scheduled', 'ready')) THEN
-            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled or ready, not as %.',
+                   'completed', 'failed', 'cancelled', 'scheduled', 'ready', 'blocked')) THEN
+            RAISE EXCEPTION 'An attempt ends as completed, failed, cancelled, scheduled, ready or blocked, not as %.',
                 p_states USING ERRCODE = 'invalid_parameter_value';
         END IF;
         RETURN QUERY SELECT a.id, a.token, a.answer FROM explain_unsettled_v1(p_ids, p_tokens) AS a;

@@ -32,7 +32,7 @@ AS $$
       FROM alone AS a
      CROSS JOIN LATERAL (
            SELECT extract(epoch FROM coalesce(p_now, statement_timestamp()) - min(s.ready_at))::double precision
-             FROM scan_lines_v2(a.queue, '', 100) AS s) AS o (seconds)
+             FROM scan_lines_v1(a.queue, '', 100) AS s) AS o (seconds)
      WHERE o.seconds >= p_seconds
      ORDER BY o.seconds DESC, a.queue;
 $$;

@@ -50,9 +50,7 @@ DECLARE
     v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
     v_own     text := format('tenant = %s', v_tenant);
     v_batch   text := format('EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema');
-    -- Not there before it came with its migration.
-    v_flow    text := CASE WHEN to_regclass(format('%I.workflow', :'schema')) IS NULL THEN 'false' ELSE format(
-        'EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema') END;
+    v_flow    text := format('EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema');
     -- A job is in a batch of its tenant's or of nobody's; the first is found without a call for each row.
     v_joins   text := v_own || format(' AND (batch IS NULL OR EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = %%table.batch)'
         ' OR %1$I.joins_v1(batch)) AND (workflow IS NULL OR ', :'schema') || replace(v_flow, '= dependency.', '= %table.') || ')';

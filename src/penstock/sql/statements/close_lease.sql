@@ -1,3 +1,3 @@
 -- name: close_lease
 -- End a worker session; its unfinished jobs are ready again.
-SELECT :"schema".close_lease_v2($1);
+SELECT :"schema".close_lease_v1($1);

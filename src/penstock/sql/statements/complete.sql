@@ -4,4 +4,4 @@ WITH held AS MATERIALIZED (
     SELECT $1::bigint AS id, $2::uuid AS token, :"schema".fence_v1($1::bigint, $2::uuid) AS fence
 )
 SELECT s.id, s.token, s.answer
-  FROM held AS h, LATERAL :"schema".settle_v2(ARRAY[h.id], ARRAY[h.token], p_results => ARRAY[$3::text]) AS s;
+  FROM held AS h, LATERAL :"schema".settle_v1(ARRAY[h.id], ARRAY[h.token], p_results => ARRAY[$3::text]) AS s;

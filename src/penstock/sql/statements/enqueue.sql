@@ -5,7 +5,7 @@
 SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplicate) END AS duplicates,
        CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(lane) END AS lanes,
        CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(priority) END AS priorities
-  FROM :"schema".enqueue_v3(
+  FROM :"schema".enqueue_v1(
            $1::text[], $2::text[], $3::smallint[], $4::text[], $5::text[], $22::text[],
            $6::smallint[], $7::double precision[], $8::timestamptz[], $9::integer[], $10::double precision[],
            $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],

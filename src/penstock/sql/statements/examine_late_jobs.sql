@@ -9,7 +9,7 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane, s.priority
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v2(n.queue, '', $1::integer) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', $1::integer) AS s
      WHERE n.queue IS NOT NULL
      LIMIT $1::integer
 ), found AS (

@@ -18,7 +18,7 @@ SELECT n.queue, 'ready' AS state, c.jobs,
          FROM (SELECT FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue = n.queue
                 LIMIT $1::integer) AS few) AS c
  CROSS JOIN LATERAL (
-       SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v2(n.queue, '', 100) AS s) AS l
+       SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v1(n.queue, '', 100) AS s) AS l
 UNION ALL
 SELECT r.queue, 'running', count(*), NULL
   FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'running' LIMIT $1::integer) AS r GROUP BY r.queue

@@ -4,7 +4,7 @@
 -- to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how
 -- many running jobs to look at. A skip scan finds the lanes: one step a line, not one a job.
 WITH line AS MATERIALIZED (
-    SELECT s.lane, s.priority, s.ready_at FROM :"schema".scan_lines_v2($1::text, $2::text, $3::integer + 1) AS s
+    SELECT s.lane, s.priority, s.ready_at FROM :"schema".scan_lines_v1($1::text, $2::text, $3::integer + 1) AS s
 ), scanned AS (
     SELECT count(*) AS lines, count(*) <= $3::integer AS is_whole, max(l.lane) AS last FROM line AS l
 ), run AS MATERIALIZED (

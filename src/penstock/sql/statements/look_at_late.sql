@@ -10,7 +10,7 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane, s.priority
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v2(n.queue, '', 10000) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', 10000) AS s
      WHERE n.queue = coalesce($4::text, n.queue)
      LIMIT 10000
 ), found AS (

@@ -16,7 +16,7 @@ WITH RECURSIVE pattern AS MATERIALIZED (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v2(n.queue, '', $3::integer + 1) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', $3::integer + 1) AS s
      WHERE n.queue IS NOT NULL
      LIMIT $3::integer + 1
 ), lane AS MATERIALIZED (

@@ -34,7 +34,7 @@ WITH RECURSIVE name AS (
                     ORDER BY j.lane, j.priority DESC, j.ready_at, j.id LIMIT $1::integer + 1) AS r
             CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
      CROSS JOIN LATERAL (
-           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v2(n.queue, '', 100) AS s) AS l
+           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v1(n.queue, '', 100) AS s) AS l
 ), scheduled AS (
     SELECT s.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
       FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'scheduled'

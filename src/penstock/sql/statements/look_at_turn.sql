@@ -10,7 +10,7 @@ SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open
  CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS v
  CROSS JOIN LATERAL (
        SELECT count(DISTINCT split_part(l.lane, E'\x1f', 1)) AS lanes
-         FROM :"schema".scan_lines_v2(j.queue, '', $2::integer + 1) AS l
+         FROM :"schema".scan_lines_v1(j.queue, '', $2::integer + 1) AS l
         WHERE split_part(l.lane, E'\x1f', 1) <> split_part(j.lane, E'\x1f', 1)) AS o
  CROSS JOIN LATERAL (
        SELECT count(*) AS jobs

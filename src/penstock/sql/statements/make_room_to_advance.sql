@@ -9,6 +9,6 @@ WITH span AS (
                                     - ((h.finished_at - s.past) AT TIME ZONE 'UTC')::date) AS day
       FROM :"schema".job_history AS h CROSS JOIN span AS s
 )
-SELECT :"schema".ensure_partitions_v2(p_also => ARRAY(
+SELECT :"schema".ensure_partitions_v1(p_also => ARRAY(
            SELECT d.day FROM days AS d WHERE d.day >= (statement_timestamp() AT TIME ZONE 'UTC')::date))
   FROM (SELECT pg_advisory_xact_lock(hashtextextended(current_database() || '.' || $3::text || '.partitions', 0)) OFFSET 0) AS o;

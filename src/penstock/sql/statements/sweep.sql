@@ -1,3 +1,3 @@
 -- name: sweep
 -- Remove what nobody needs any more.
-SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v3($1);
+SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v1($1);
