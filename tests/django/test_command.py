@@ -90,7 +90,7 @@ def test_a_wrong_setting_stops_the_project(tmp_path: Path, database: Database) -
 def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status")
-    assert "0001_engine  applied" in said.getvalue()
+    assert "0001_penstock  applied" in said.getvalue()
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status", "--json")
     assert json.loads(said.getvalue())["due"] == []

@@ -45,7 +45,7 @@ def test_there_is_one_migration_for_each_of_penstocks() -> None:
 
 def test_the_schema_comes_with_the_projects_own_tables(empty: Database, use: Use) -> None:
     use(empty.url)
-    assert "Applying penstock.0001_engine... OK" in migrate()
+    assert "Applying penstock.0001_penstock... OK" in migrate()
     assert asked(SCHEMAS) == ["penstock"]
     assert asked(APPLIED) == [number for number, _ in sql.migrations()]
     assert "No migrations to apply" in migrate()
@@ -62,7 +62,7 @@ def test_the_schema_goes_when_it_is_taken_back(empty: Database, use: Use) -> Non
 
 def test_a_schema_that_is_there_already_is_left_alone(database: Database, use: Use) -> None:
     use(database.url)
-    assert "Applying penstock.0001_engine... OK" in migrate()
+    assert "Applying penstock.0001_penstock... OK" in migrate()
     assert asked(APPLIED) == [number for number, _ in sql.migrations()]
 
 

@@ -24,7 +24,7 @@ def test_the_test_database_has_the_schema_and_jobs_come_and_go_with_their_tests(
     kept: Database,
 ) -> None:
     first = manage(kept.admin_url, *TESTS, "--keepdb")
-    assert "Applying penstock.0001_engine... OK" in first.stdout
+    assert "Applying penstock.0001_penstock... OK" in first.stdout
     assert "Ran 3 tests" in first.stderr
     again = manage(kept.admin_url, *TESTS, "--keepdb")
     assert "Applying penstock" not in again.stdout
