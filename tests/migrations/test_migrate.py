@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 from datetime import timedelta
-from importlib.resources import files
 
 import asyncpg
 import pytest
@@ -370,10 +369,8 @@ def test_nothing_is_due_after_all_was_applied() -> None:
 
 
 def test_every_migration_has_its_way_back_and_every_function_is_in_one() -> None:
-    folder = files("penstock.sql")
     texts = [sql.migration(name, "up", "penstock") for name in ALL]
     for name in ALL:
-        assert (folder / "migrations" / f"{name}.down.sql").is_file()
-    for entry in (folder / "functions").iterdir():
-        function = entry.name.removesuffix(".sql")
+        assert sql.migration(name, "down", "penstock")
+    for function in sql.functions():
         assert any(f'FUNCTION "penstock".{function}(' in text for text in texts), function

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 
-from penstock.sql import statement
+from penstock.sql import functions, statement
 from penstock.store import Executor
 
-_VERSIONED = re.compile(r"(?P<verb>.+?)(?:_v(?P<version>\d+))?\.sql")
+_VERSIONED = re.compile(r"(?P<verb>.+?)(?:_v(?P<version>\d+))?")
 
 
 async def serves_us(connection: Executor, schema: str) -> bool:
@@ -27,8 +26,8 @@ async def serves_us(connection: Executor, schema: str) -> bool:
 def newest_functions() -> list[str]:
     """The newest version of each function that this version of Penstock has a file for."""
     newest: dict[str, int] = {}
-    for entry in (files("penstock.sql") / "functions").iterdir():
-        if found := _VERSIONED.fullmatch(entry.name):
+    for name in functions():
+        if found := _VERSIONED.fullmatch(name):
             version = int(found["version"] or 0)
             newest[found["verb"]] = max(version, newest.get(found["verb"], 0))
     return [f"{verb}_v{version}" if version else verb for verb, version in sorted(newest.items())]

@@ -44,9 +44,17 @@ def read_named(folder: Traversable) -> dict[str, str]:
     return texts
 
 
+@cache
+def functions() -> dict[str, Traversable]:
+    """The files of all functions by their names, whichever folder of `functions/` they are in."""
+    folders = (ROOT / "functions").iterdir()
+    files = (file for folder in folders for file in folder.iterdir())
+    return {file.name.removesuffix(".sql"): file for file in files}
+
+
 def function(name: str, schema: str) -> str:
     """The statement that makes one function in `functions/`, for a schema."""
-    return _bind((ROOT / "functions" / f"{name}.sql").read_text("utf-8"), schema)
+    return _bind(functions()[name].read_text("utf-8"), schema)
 
 
 def function_body(name: str, schema: str) -> str:
