@@ -1,0 +1,94 @@
+-- name: list_dead
+-- Dead letters by filter, those that failed last first: a page behind a moment and an id.
+SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h.subject, h.requested_by,
+       h.tags, h.attempt, h.failures, h.losses, h.max_attempts, h.timeout, h.retry::text, h.args::text, h.args_version,
+       h.meta::text, h.created_at, h.run_at, h.ready_at, h.attempted_at, h.finished_at, h.deadline,
+       NULL::timestamptz AS stuck_since, h.errors::text, h.result::text, h.batch, h.workflow, h.step, h.unique_key,
+       0 AS pending,
+       (SELECT ARRAY[p.done::text, p.total::text, p.message]
+          FROM :"schema".progress AS p WHERE p.job = h.id) AS progress
+  FROM :"schema".job_history AS h
+ WHERE h.state = 'failed'
+   AND ($1::text IS NULL OR h.queue = $1::text)
+   AND ($2::text IS NULL OR h.task = $2::text)
+   AND ($3::text IS NULL OR h.tenant = $3::text)
+   AND ($4::text IS NULL OR h.subject = $4::text)
+   AND ($5::text IS NULL OR $5::text = ANY (h.tags))
+   AND ($6::text IS NULL OR h.reason = $6::text)
+   AND ($7::text IS NULL OR h.errors -> -1 ->> 'type' = $7::text)
+   AND ($8::bigint IS NULL OR h.batch = $8::bigint)
+   AND h.finished_at >= coalesce($9::timestamptz, '-infinity')
+   AND h.finished_at < coalesce($10::timestamptz, 'infinity')
+   AND (h.finished_at, h.id) < (coalesce($11::timestamptz, 'infinity'), $12::bigint)
+ ORDER BY h.finished_at DESC, h.id DESC
+ LIMIT $13::integer;
+
+-- name: find_dead
+-- The ids of dead letters by filter, those that failed first first, for whoever changes them: a page behind a moment
+-- and an id. What fails from the first page on is in none: its moment comes with each row, to be given for the next.
+SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS began
+  FROM :"schema".job_history AS h
+ WHERE h.state = 'failed'
+   AND ($1::text IS NULL OR h.queue = $1::text)
+   AND ($2::text IS NULL OR h.task = $2::text)
+   AND ($3::text IS NULL OR h.tenant = $3::text)
+   AND ($4::text IS NULL OR h.subject = $4::text)
+   AND ($5::text IS NULL OR $5::text = ANY (h.tags))
+   AND ($6::text IS NULL OR h.reason = $6::text)
+   AND ($7::text IS NULL OR h.errors -> -1 ->> 'type' = $7::text)
+   AND ($8::bigint IS NULL OR h.batch = $8::bigint)
+   AND h.finished_at >= coalesce($9::timestamptz, '-infinity')
+   AND h.finished_at < least($10::timestamptz, statement_timestamp())
+   AND (h.finished_at, h.id) > (coalesce($11::timestamptz, '-infinity'), $12::bigint)
+ ORDER BY h.finished_at, h.id
+ LIMIT $13::integer;
+
+-- name: sum_dead
+-- Dead letters by filter, counted by task, reason and type of error: of the latest $11 at most.
+SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS example,
+       (array_agg(f.message ORDER BY f.finished_at DESC, f.id DESC))[1] AS message,
+       min(f.finished_at) AS first_at, max(f.finished_at) AS last_at
+  FROM (
+    SELECT h.id, h.task, h.reason, h.finished_at, h.errors -> -1 ->> 'type' AS error,
+           left(h.errors -> -1 ->> 'message', 500) AS message
+      FROM :"schema".job_history AS h
+     WHERE h.state = 'failed'
+       AND ($1::text IS NULL OR h.queue = $1::text)
+       AND ($2::text IS NULL OR h.task = $2::text)
+       AND ($3::text IS NULL OR h.tenant = $3::text)
+       AND ($4::text IS NULL OR h.subject = $4::text)
+       AND ($5::text IS NULL OR $5::text = ANY (h.tags))
+       AND ($6::text IS NULL OR h.reason = $6::text)
+       AND ($7::text IS NULL OR h.errors -> -1 ->> 'type' = $7::text)
+       AND ($8::bigint IS NULL OR h.batch = $8::bigint)
+       AND h.finished_at >= coalesce($9::timestamptz, '-infinity')
+       AND h.finished_at < coalesce($10::timestamptz, 'infinity')
+     ORDER BY h.finished_at DESC
+     LIMIT $11::integer
+  ) AS f
+ GROUP BY f.task, f.reason, f.error
+ ORDER BY number DESC, last_at DESC;
+
+-- name: redrive
+-- Bring dead letters back, and note how many: by whom ($4), and as which ($5).
+WITH back AS MATERIALIZED (
+    SELECT r.id, r.answer, r.due FROM :"schema".redrive_v1($1::bigint[], $2::double precision, $3::timestamptz) AS r
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($4::text, 'redrive', $5::text::jsonb ->> 'tenant',
+                             CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
+                             jsonb_build_object('jobs', count(*)) || $5::text::jsonb)
+      FROM back AS b WHERE b.due IS NOT NULL HAVING count(*) > 0
+)
+SELECT b.id, b.answer, b.due FROM back AS b LEFT JOIN noted ON true;
+
+-- name: purge
+-- Erase dead letters, and note how many: by whom ($2), and as which ($3).
+WITH gone AS MATERIALIZED (
+    SELECT p.id, p.answer FROM :"schema".purge_v1($1::bigint[]) AS p
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($2::text, 'purge', $3::text::jsonb ->> 'tenant',
+                             CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
+                             jsonb_build_object('jobs', count(*)) || $3::text::jsonb)
+      FROM gone AS g WHERE g.answer = 'deleted' HAVING count(*) > 0
+)
+SELECT g.id, g.answer FROM gone AS g LEFT JOIN noted ON true;

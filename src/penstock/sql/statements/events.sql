@@ -1,0 +1,32 @@
+-- name: send_event
+-- Send an event; its id, and how many jobs it woke at once. Who sent it ($6) is noted, if it is said.
+WITH sent AS MATERIALIZED (
+    SELECT s.id, s.woken
+      FROM :"schema".send_event_v1($1::text, $2::text::jsonb, $3::text, $4::double precision, NULL, $5::text::jsonb) AS s
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($6::text, 'send_event', $3::text, $1::text, jsonb_build_object('id', s.id::text, 'woken', s.woken))
+      FROM sent AS s WHERE $6::text IS NOT NULL
+)
+SELECT s.id, s.woken FROM sent AS s LEFT JOIN noted ON true;
+
+-- name: await_event
+-- What an attempt that waits for an event gets.
+SELECT answer, result::text FROM :"schema".await_event_v1(
+           $1::bigint, $2::uuid, $3::text, $4::text, $5::bigint, $6::double precision);
+
+-- name: wake_waits
+-- Wake jobs whose wait for an event is over.
+SELECT woken, upto, next_in FROM :"schema".wake_waits_v1($1, $2);
+
+-- name: list_events
+-- Events that are kept, newest first.
+SELECT e.id, e.tenant, e.name, e.payload::text, e.sent_at, e.expires_at
+  FROM :"schema".event AS e
+ WHERE ($1::text IS NULL OR e.name = $1) AND ($2::text IS NULL OR e.tenant = $2) AND ($3::bigint IS NULL OR e.id < $3)
+   AND e.expires_at > statement_timestamp()
+ ORDER BY e.id DESC
+ LIMIT $4;
+
+-- name: sweep_events
+-- Remove events whose time is over, and waits of jobs that have ended, from one job on.
+SELECT events, waits, upto FROM :"schema".sweep_events_v1($1, $2);

@@ -1,3 +1,0 @@
--- name: open_lease
--- Begin a worker session.
-SELECT :"schema".open_lease_v1($1, $2, $3);

@@ -1,3 +1,0 @@
--- name: rescue
--- Take jobs back from lost workers.
-SELECT id, lost FROM :"schema".rescue_v1($1);

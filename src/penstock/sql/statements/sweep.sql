@@ -1,3 +1,0 @@
--- name: sweep
--- Remove what nobody needs any more.
-SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v1($1);

@@ -1,0 +1,41 @@
+-- name: promote
+-- Make due jobs ready.
+SELECT promoted, mark, next_in FROM :"schema".promote_v1($1, $2);
+
+-- name: expire
+-- End waiting jobs past their deadline.
+SELECT :"schema".expire_v1($1);
+
+-- name: sweep
+-- Remove what nobody needs any more.
+SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v1($1);
+
+-- name: ensure_partitions
+-- Build the history partitions that are missing ahead.
+SELECT :"schema".ensure_partitions_v1($1);
+
+-- name: expired_partitions
+-- History partitions that nobody needs any more, and the statements that take one away, step by step.
+--
+-- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can
+-- begin; an attached partition is to be detached; one that is not attached is to be dropped. A step that
+-- waits for a reader gives up at the lock_timeout and is tried again, found here as it was left.
+-- Who does not own them has a function to ask, in one step. What belongs to another table by now is left to that.
+-- Yesterday's is the youngest: a settle that began before midnight may still write into today's.
+SELECT c.relname::text AS name,
+       i.inhrelid IS NOT NULL AND o.ours AS attached,
+       coalesce(i.inhdetachpending, false) AND o.ours AS pending,
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I CONCURRENTLY', $1::text, $1::text, c.relname) AS detach,
+       format('ALTER TABLE %I.job_history DETACH PARTITION %I.%I FINALIZE', $1::text, $1::text, c.relname) AS finalize,
+       format(CASE WHEN o.ours THEN 'DROP TABLE %I.%I' ELSE 'SELECT %I.drop_partition_v1(%L)' END,
+              $1::text, c.relname) AS drop
+  FROM pg_class AS c
+ CROSS JOIN LATERAL (SELECT pg_has_role(c.relowner, 'USAGE') AS ours) AS o
+  LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
+ WHERE c.relnamespace = to_regnamespace(quote_ident($1::text))
+   AND c.relkind = 'r'
+   AND (i.inhparent IS NULL OR i.inhparent = to_regclass(format('%I.job_history', $1::text)))
+   AND c.relname ~ '^job_history_[0-9]{8}$'
+   AND c.relname < 'job_history_' || to_char(
+           coalesce($2::timestamptz, statement_timestamp()) AT TIME ZONE 'UTC', 'YYYYMMDD')
+ ORDER BY coalesce(i.inhdetachpending, false) DESC, c.relname

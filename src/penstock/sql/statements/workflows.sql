@@ -1,0 +1,119 @@
+-- name: create_workflow
+-- A workflow without jobs, which belongs to the tenant that is named, or to that of the transaction. Who started it ($4)
+-- is noted, if it is said.
+WITH made AS (
+    INSERT INTO :"schema".workflow (tenant, name, meta)
+    VALUES (coalesce(nullif($1::text, ''), nullif(current_setting('penstock.tenant', true), ''), ''), $2::text, $3::text::jsonb)
+    RETURNING id, tenant
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($4::text, 'start_workflow', m.tenant, m.id::text, NULL) FROM made AS m WHERE $4::text IS NOT NULL
+)
+SELECT m.id FROM made AS m LEFT JOIN noted ON true;
+
+-- name: extend
+-- Add jobs to a workflow.
+SELECT id, duplicate FROM :"schema".extend_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
+
+-- name: extend_from
+-- Add jobs to the workflow of a running job, for the attempt that owns it.
+SELECT id, duplicate FROM :"schema".extend_from_v1($1::bigint, $2::uuid, $3::integer, $4::text::jsonb);
+
+-- name: get_workflow
+-- One workflow and how far its jobs are. A failure is borne if all that waited for it went on in spite of it.
+SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
+  FROM :"schema".workflow AS w, LATERAL (
+       SELECT count(*) FILTER (WHERE a.state = 'scheduled') AS scheduled,
+              count(*) FILTER (WHERE a.state = 'ready') AS ready,
+              count(*) FILTER (WHERE a.state = 'running') AS running,
+              count(*) FILTER (WHERE a.state = 'blocked') AS blocked,
+              count(*) FILTER (WHERE a.state = 'blocked' AND a.reason = 'parent_failed') AS stalled,
+              count(*) FILTER (WHERE a.state = 'completed') AS completed,
+              count(*) FILTER (WHERE a.state = 'failed') AS failed,
+              count(*) FILTER (WHERE a.state = 'cancelled') AS cancelled,
+              coalesce(bool_or(a.state = 'failed' AND NOT b.is_borne), false) AS is_failed,
+              coalesce(bool_or(a.state = 'cancelled' AND NOT b.is_borne), false) AS is_cancelled,
+              max(a.finished_at) AS finished_at
+         FROM :"schema".workflow_jobs_v1(ARRAY[w.id]) AS a, LATERAL (
+              SELECT a.state IN ('failed', 'cancelled') AND a.has_children AND NOT EXISTS (
+                  SELECT FROM :"schema".dependency AS d WHERE d.parent = a.id AND d.on_failure <> 'continue') AS is_borne) AS b) AS j
+ WHERE w.id = $1::bigint;
+
+-- name: list_workflows
+-- Workflows and how far their jobs are, newest first, a page from one on; see get_workflow.
+WITH page AS MATERIALIZED (
+    SELECT w.id, w.tenant, w.name, w.meta, w.created_at FROM :"schema".workflow AS w
+     WHERE ($1::text IS NULL OR w.tenant = $1::text) AND ($2::bigint IS NULL OR w.id < $2::bigint)
+     ORDER BY w.id DESC LIMIT $3::integer
+), counts AS (
+    SELECT a.workflow,
+           count(*) FILTER (WHERE a.state = 'scheduled') AS scheduled,
+           count(*) FILTER (WHERE a.state = 'ready') AS ready,
+           count(*) FILTER (WHERE a.state = 'running') AS running,
+           count(*) FILTER (WHERE a.state = 'blocked') AS blocked,
+           count(*) FILTER (WHERE a.state = 'blocked' AND a.reason = 'parent_failed') AS stalled,
+           count(*) FILTER (WHERE a.state = 'completed') AS completed,
+           count(*) FILTER (WHERE a.state = 'failed') AS failed,
+           count(*) FILTER (WHERE a.state = 'cancelled') AS cancelled,
+           coalesce(bool_or(a.state = 'failed' AND NOT b.is_borne), false) AS is_failed,
+           coalesce(bool_or(a.state = 'cancelled' AND NOT b.is_borne), false) AS is_cancelled,
+           max(a.finished_at) AS finished_at
+      FROM :"schema".workflow_jobs_v1(ARRAY(SELECT p.id FROM page AS p)) AS a, LATERAL (
+           SELECT a.state IN ('failed', 'cancelled') AND a.has_children AND NOT EXISTS (
+               SELECT FROM :"schema".dependency AS d WHERE d.parent = a.id AND d.on_failure <> 'continue') AS is_borne) AS b
+     GROUP BY a.workflow
+)
+SELECT p.id, p.tenant, p.name, p.meta::text, p.created_at,
+       coalesce(c.scheduled, 0) AS scheduled, coalesce(c.ready, 0) AS ready, coalesce(c.running, 0) AS running,
+       coalesce(c.blocked, 0) AS blocked, coalesce(c.stalled, 0) AS stalled, coalesce(c.completed, 0) AS completed,
+       coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
+       coalesce(c.is_failed, false) AS is_failed, coalesce(c.is_cancelled, false) AS is_cancelled, c.finished_at
+  FROM page AS p LEFT JOIN counts AS c ON c.workflow = p.id
+ ORDER BY p.id DESC;
+
+-- name: cancel_workflow
+-- End all jobs of a workflow that have not ended: how many, which is noted: by whom ($3).
+WITH ended AS MATERIALIZED (
+    SELECT :"schema".cancel_workflow_v1($1::bigint, $2::text) AS jobs
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($3::text, 'cancel_workflow', w.tenant, w.id::text,
+                             jsonb_build_object('jobs', e.jobs, 'reason', $2::text))
+      FROM ended AS e JOIN :"schema".workflow AS w ON w.id = $1::bigint
+)
+SELECT e.jobs FROM ended AS e LEFT JOIN noted ON true;
+
+-- name: retry_workflow
+-- Run again what has failed or was cancelled in a workflow: how many jobs came back, which is noted: by whom ($2).
+WITH back AS MATERIALIZED (
+    SELECT :"schema".retry_workflow_v1($1::bigint) AS jobs
+), noted AS MATERIALIZED (
+    SELECT :"schema".note_v1($2::text, 'retry_workflow', w.tenant, w.id::text, jsonb_build_object('jobs', b.jobs))
+      FROM back AS b JOIN :"schema".workflow AS w ON w.id = $1::bigint
+)
+SELECT b.jobs FROM back AS b LEFT JOIN noted ON true;
+
+-- name: read_parents
+-- What the jobs came to that a job has waited for, for the attempt that owns it.
+SELECT id, step, task, state, reason, result::text, error FROM :"schema".read_parents_v1($1::bigint, $2::uuid);
+
+-- name: workflow_steps
+-- The jobs of a workflow with those that each waits for or has waited for.
+SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, a.attempted_at, a.finished_at,
+       a.error, e.parents
+  FROM :"schema".workflow_jobs_v1(ARRAY[$1::bigint]) AS a
+  LEFT JOIN (SELECT d.child, array_agg(d.parent ORDER BY d.parent) AS parents
+               FROM :"schema".dependency AS d WHERE d.workflow = $1::bigint GROUP BY d.child) AS e ON e.child = a.id
+ ORDER BY a.id;
+
+-- name: is_workflow_over
+-- Whether all jobs of a workflow have ended, for those who wait.
+SELECT NOT EXISTS (SELECT FROM :"schema".job AS j WHERE j.workflow = w.id) AS is_over
+  FROM :"schema".workflow AS w
+ WHERE w.id = $1::bigint;
+
+-- name: workflows_cut_off
+-- Of jobs that came back alone: whose children were cancelled when they failed, by their workflows.
+SELECT d.workflow, count(DISTINCT d.parent) AS steps
+  FROM :"schema".dependency AS d
+ WHERE d.parent = ANY ($1::bigint[]) AND d.on_failure = 'cancel'
+ GROUP BY d.workflow
+ ORDER BY d.workflow;
