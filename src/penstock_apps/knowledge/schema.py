@@ -19,29 +19,9 @@ from penstock.migrate import (
 )
 from penstock.sql import quote, roles
 from penstock_apps.knowledge.errors import TablesMissing, TablesRenamed, VectorMissing
-from penstock_apps.knowledge.sql import functions, migration, migrations, script
+from penstock_apps.knowledge.sql import functions, migration, migrations, script, statement
 
 NAMES = frozenset(name for _, name in migrations())
-
-VECTOR = """
-SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
- WHERE e.extname = 'vector'
-"""
-
-SECURED = """
-SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-                WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relrowsecurity)
-"""
-
-# Tables of knowledge whose queue is gone, as after a rename of the queue's schema alone.
-LEFT_BEHIND = """
-SELECT n.nspname FROM pg_namespace AS n
- WHERE right(n.nspname, 10) = '_knowledge'
-   AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'passage')
-   AND NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS q ON q.oid = c.relnamespace
-                    WHERE c.relname = 'job' AND q.nspname = left(n.nspname, -10))
- LIMIT 1
-"""
 
 
 def schema_of(engine: str) -> str:
@@ -70,7 +50,7 @@ async def migrate(database: Database) -> list[str]:
             if due:
                 await _apply(connection, schema, due)
             # What the queue is, knowledge is too, whichever of them came first.
-            if secured or await connection.fetchval(SECURED, schema):
+            if secured or await connection.fetchval(statement("has_rls", schema), schema):
                 name = "on" if secured else "off"
                 await connection.execute(script(name, schema, roles(database.schema)))
     finally:
@@ -98,7 +78,7 @@ async def check(database: Database) -> None:
     async with _connected(database) as connection:
         found = {each.number for each in await applied(connection, schema)}
         if missing := {number for number, _ in migrations()} - found:
-            left: str | None = await connection.fetchval(LEFT_BEHIND)
+            left: str | None = await connection.fetchval(statement("find_left_behind", schema))
             raise TablesMissing(schema, len(missing) < len(migrations()), left)
         former = await former_name(connection, schema, functions())
     if former is not None:
@@ -121,7 +101,8 @@ async def _connected(database: Database) -> AsyncIterator[Any]:
 
 async def vector_schema(connection: Any) -> str:
     """Where pgvector is, which is made if that is allowed."""
-    found: str | None = await connection.fetchval(VECTOR)
+    query = statement("find_vector_schema", "")
+    found: str | None = await connection.fetchval(query)
     if found is not None:
         return found
     try:
@@ -129,7 +110,7 @@ async def vector_schema(connection: Any) -> str:
             await connection.execute("CREATE EXTENSION vector")
     except asyncpg.PostgresError as error:
         raise VectorMissing(str(error)) from error
-    made: str = await connection.fetchval(VECTOR)
+    made: str = await connection.fetchval(query)
     return made
 
 
@@ -141,6 +122,4 @@ async def _apply(connection: Any, schema: str, due: list[tuple[int, str]]) -> No
     await connection.execute(f"SET LOCAL search_path = {quote(vector)}")
     for number, name in due:
         await connection.execute(migration(name, "up", schema, vector))
-        await connection.execute(
-            f"INSERT INTO {quote(schema)}.migration (number, name) VALUES ($1, $2)", number, name
-        )
+        await connection.execute(statement("note_migration", schema), number, name)
