@@ -177,6 +177,7 @@ def decide(
     now: datetime,
     rng: Random,
     park_limit: float = PARK_LIMIT,
+    park_shortest: float = PARK_SHORTEST,
 ) -> Transition:
     """Return what becomes of `job` after `outcome`.
 
@@ -208,7 +209,7 @@ def decide(
         case Cancel(reason):
             return Transition(CANCELLED, storable(str(reason or HANDLER), REASON_LIMIT))
         case Parked(why, cause):
-            return _parked(job, why, cause, now, rng, park_limit)
+            return _parked(job, why, cause, now, rng, park_limit, park_shortest)
         case _:
             assert_never(outcome)
 
@@ -234,11 +235,12 @@ def _parked(
     now: datetime,
     rng: Random,
     limit: float,
+    shortest: float,
 ) -> Transition:
     stuck_for = (now - job.stuck_since).total_seconds() if job.stuck_since else 0.0
     if stuck_for >= limit and reason not in OUTSIDE:
         return Transition(FAILED, reason, error=_stored(error))
-    delay = min(max(stuck_for, PARK_SHORTEST), PARK_LONGEST)
+    delay = min(max(stuck_for, shortest), PARK_LONGEST)
     delay *= 1.0 - PARK_JITTER * rng.random()
     # The first time says why; to repeat it every ten minutes would only fill the row.
     first = _stored(error) if job.stuck_since is None else None

@@ -23,6 +23,7 @@ from penstock import (
 )
 from tests.fixtures.address import Address, with_address, with_database, with_role
 from tests.fixtures.database import Database, connected
+from tests.fixtures.worker import timed
 
 SECRET = "sesame"
 
@@ -81,8 +82,6 @@ LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse_v1(); RETURN NULL; END $$;
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.client.asking.AGAIN", (0.01,))
-    # A start of a worker does not wait for room if the next pause is longer than it may wait.
-    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 60.0)
 
 
 def app_of(database: Database, settings: str = "") -> Penstock:
@@ -105,7 +104,9 @@ async def enqueue(app: Penstock) -> object:
 
 
 async def start(app: Penstock) -> object:
-    async with app.worker(liveness=Liveness(start_wait=30)):
+    worker = app.worker(liveness=Liveness(start_wait=30))
+    # It does not wait for room if the next pause is longer than it may wait.
+    async with timed(worker, connection_retry=60.0):
         return None
 
 

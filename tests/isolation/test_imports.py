@@ -17,6 +17,7 @@ import pytest
 
 import penstock
 from penstock import ConfigError, Penstock, Process
+from penstock.isolation import nursery
 from tests.fixtures.database import Database
 from tests.isolation import inside, jobs
 from tests.isolation.worker import children_of, isolating, reaches, warden_of
@@ -176,6 +177,14 @@ async def test_what_imports_do_to_signals_and_streams_does_not_matter(
     assert [each.errors[0].type for each in (first, second)] == ["Killed", "Killed"]
 
 
+# What cannot begin is tried again soon.
+IMPATIENT: dict[str, Any] = {
+    "parked": 0.3,
+    "child_retries": (0.0, 0.05, 0.1),
+    "children_pause": 0.4,
+}
+
+
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
@@ -196,14 +205,11 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
     trouble: str,
     told: str,
 ) -> None:
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
-    monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
-    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 0.4)
     flag = tmp_path / "flag"
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(flag))
     broken = module("broken_tasks", BROKEN.format(trouble=trouble))
     app.include(broken)
-    async with isolating(app):
+    async with isolating(app, **IMPATIENT):
         job = await app.enqueue(broken.pid)
         parked = await reaches(app, job, "scheduled")
         flag.touch()
@@ -216,13 +222,12 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
 async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
     app: Penstock, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 3600.0)
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(tmp_path / "flag"))
     tries = tmp_path / "tries"
     trouble = f"open({str(tries)!r}, 'a').write('x'); raise ImportError('missing')"
     broken = module("forgetful_tasks", BROKEN.format(trouble=trouble))
     app.include(broken)
-    async with isolating(app):
+    async with isolating(app, children_pause=3600.0):
         for _ in range(3):
             parked = await reaches(app, await app.enqueue(broken.pid), "scheduled")
             assert "missing" in parked.errors[0].message
@@ -232,12 +237,9 @@ async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
 async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.3)
-    monkeypatch.setattr("penstock.worker.isolation.AGAIN", (0.0, 0.05, 0.1))
-    monkeypatch.setattr("penstock.worker.isolation.HOPELESS", 0.4)
-    async with isolating(app):
+    async with isolating(app, **IMPATIENT):
         with monkeypatch.context() as patch:
-            patch.setattr("penstock.isolation.nursery.program", lambda *_: ["/no/such/python"])
+            patch.setattr(nursery, "program", lambda *_: ["/no/such/python"])
             job = await app.enqueue(jobs.pid)
             parked = await reaches(app, job, "scheduled")
         assert await app.wait(job, timeout=30) != os.getpid()

@@ -10,7 +10,13 @@ import pytest
 from penstock import Penstock
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import STOPPING, children_state, stop_once_answered, worker_state
+from tests.fixtures.worker import (
+    STOPPING,
+    children_state,
+    retime_children,
+    stop_once_answered,
+    worker_state,
+)
 from tests.isolation import inside, jobs
 from tests.isolation.worker import (
     gone,
@@ -74,12 +80,10 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
 async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
     app: Penstock,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("penstock.worker.isolation.PATIENCE", 0.1)
     gate, note = tmp_path / "gate", tmp_path / "note"
-    async with isolating(app, children=1):
+    async with isolating(app, children=1, child_wait=0.1):
         first = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
         await signed(note)
         second = await app.enqueue(jobs.pid)
@@ -142,15 +146,15 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
 
 
 async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_back(
-    app: Penstock, monkeypatch: pytest.MonkeyPatch
+    app: Penstock,
 ) -> None:
     async with isolating(app, children=1) as worker:
         blocked = await app.wait(await app.enqueue(jobs.leaves_what_blocks), timeout=30)
         # The next child has time to begin it.
-        with monkeypatch.context() as patch:
-            patch.setattr("penstock.worker.isolation.BEGIN", 0.3)
-            job = await app.enqueue(jobs.poisoned_once)
-            await until(lambda: not children_state(worker).idle, what="the job to be given")
+        usual = retime_children(worker, child_begin=0.3)
+        job = await app.enqueue(jobs.poisoned_once)
+        await until(lambda: not children_state(worker).idle, what="the job to be given")
+        retime_children(worker, child_begin=usual.child_begin)
         assert await app.wait(job, timeout=30) != blocked
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
@@ -172,11 +176,10 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
 async def test_a_job_whose_resource_opened_too_late_for_its_timeout_is_given_back(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("penstock.worker.errand.BEGIN_WITHIN", 0.2)
     monkeypatch.setenv(inside.FOLDER, str(tmp_path))
     async with Penstock(database.url, include=[inside.uses_slow]) as app:
         app.resource(inside.Slow)(inside.open_slow)
-        async with isolating(app, children=1):
+        async with isolating(app, children=1, handler_begin=0.2):
             job = await app.enqueue(inside.uses_slow)
             await app.wait(job, timeout=30)
         found = await app.get(job)

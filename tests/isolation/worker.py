@@ -8,15 +8,17 @@ from penstock import Penstock, Worker
 from penstock.client import Enqueued
 from tests.fixtures import worker
 from tests.fixtures.until import until
-from tests.fixtures.worker import GROUPS, UPKEEP, children_state
+from tests.fixtures.worker import GROUPS, TIMES, UPKEEP, children_state, timed
 
 # Jobs that wait for a child are not past their timeout.
 SETTINGS = {**GROUPS, "upkeep": replace(UPKEEP, overtime_grace=60)}
 
 
 def isolating(app: Penstock, *, children: int = 2, slots: int = 20, **settings: Any) -> Worker:
-    """A worker with short intervals and so many children."""
-    return app.worker({"default": slots}, children=children, **{**SETTINGS, **settings})
+    """A worker with short intervals and so many children; `settings` are groups, or of `Timing`."""
+    timing = {key: settings.pop(key) for key in tuple(settings) if key in TIMES}
+    worker = app.worker({"default": slots}, children=children, **{**SETTINGS, **settings})
+    return timed(worker, **timing)
 
 
 def warden_of(worker: Worker) -> int:

@@ -40,16 +40,15 @@ async def test_a_worker_that_does_not_know_a_task_says_so_once(
 
 
 async def test_each_job_that_fails_for_good_without_being_run_is_logged(
-    app: Penstock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
     async with Penstock(app.url) as other:
 
         @other.task(name="elsewhere.send")
         async def send() -> None: ...
 
         jobs = [await other.enqueue(send) for _ in range(3)]
-    async with worker_of(app, park_limit=0.3):
+    async with worker_of(app, park_limit=0.3, parked=0.05):
         for job in jobs:
             await reaches(app, job, "failed")
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]

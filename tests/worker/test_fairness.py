@@ -56,13 +56,10 @@ async def known(worker: Worker, lane: str) -> None:
 
 
 @pytest.mark.told
-async def test_the_next_freed_slot_goes_to_the_tenant_that_has_one_job(
-    fair: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_next_freed_slot_goes_to_the_tenant_that_has_one_job(fair: Penstock) -> None:
     """Of slow jobs, none of which is fetched ahead."""
-    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(fair, gated=True)
-    async with worker_of(fair, {"default": 3}, **DEAF) as worker:
+    async with worker_of(fair, {"default": 3}, **DEAF, ahead=0.0) as worker:
         await fair.enqueue_many(of(meter, "big", 500))
         await meter.begun(3)
         for number, small in enumerate(("one", "two", "three")):
@@ -143,10 +140,10 @@ async def test_lanes_are_found_also_where_nobody_is_told(
     fair: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drop_notifications(monkeypatch)
-    monkeypatch.setattr("penstock.worker.rulebook.LOOK", 0.05)
-    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(fair, gated=True)
-    async with worker_of(fair, {"default": 2}, poll=0.05, rescan=3600) as worker:
+    async with worker_of(
+        fair, {"default": 2}, poll=0.05, rescan=3600, rules=0.05, ahead=0.0
+    ) as worker:
         await fair.enqueue_many(of(meter, "big", 300))
         await meter.begun(2)
         await fair.enqueue_many(of(meter, "small"))
@@ -193,10 +190,7 @@ async def test_a_plan_gives_its_tenants_weight(fair: Penstock) -> None:
     assert Counter(meter.order[:100])["acme"] == pytest.approx(80, abs=5)
 
 
-async def test_priority_orders_within_a_lane_and_not_between_lanes(
-    fair: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
+async def test_priority_orders_within_a_lane_and_not_between_lanes(fair: Penstock) -> None:
     ran: list[str] = []
 
     @fair.task
@@ -206,7 +200,7 @@ async def test_priority_orders_within_a_lane_and_not_between_lanes(
     for tenant, priority in (("a", 0), ("a", 0), ("b", -100), ("b", -100), ("a", 100)):
         options = note.options(tenant=tenant, priority=priority)
         await fair.enqueue(options, f"{tenant} {priority}")
-    await worker_of(fair, {"default": 1}).drain(seconds=60)
+    await worker_of(fair, {"default": 1}, ahead=0.0).drain(seconds=60)
     assert ran == ["a 100", "b -100", "a 0", "b -100", "a 0"]
 
 
@@ -265,7 +259,6 @@ async def test_a_queue_becomes_fair_and_plain_again_while_jobs_wait(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them is fetched ahead, by the old rules."""
-    monkeypatch.setattr("penstock.worker.slots.AHEAD_SECONDS", 0.0)
     meter = Meter(app, gated=True)
     await app.enqueue_many(of(meter, "big", 50))
     async with worker_of(app, {"default": 1}) as worker:

@@ -47,15 +47,13 @@ class Late:
 async def test_slots_that_come_free_while_they_are_asked_for_are_asked_for_again(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for pause in ("AGAIN", "IDLE"):
-        monkeypatch.setattr(f"penstock.worker.limiter.{pause}", 3600.0)
     late = Late(monkeypatch, "grant", lambda answer: any(not one.slots for one in answer.values()))
     meter = Meter(app)
     await app.set_limit("queue:default", slots=1)
     holder = await connection.fetchval("SELECT penstock.open_lease_v1('holder', 3600)")
     ask = "SELECT penstock.grant_v1($1, '{queue:default}', '{1}', '{1}')"
     await connection.execute(ask, holder)
-    async with worker_of(app, SLOTS) as worker:
+    async with worker_of(app, SLOTS, limit_retry=3600.0, limit_idle=3600.0) as worker:
         await listening(worker)
         await app.enqueue(meter.task)
         await late.given()

@@ -52,9 +52,8 @@ async def test_a_worker_says_when_it_hears_of_new_jobs(
 
 
 async def test_a_resource_that_does_not_open_is_named_with_its_error_until_it_does(
-    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    monkeypatch.setattr("penstock.worker.resources.TRY_AGAIN", 0.05)
     works = False
 
     @app.resource
@@ -71,24 +70,22 @@ async def test_a_resource_that_does_not_open_is_named_with_its_error_until_it_do
     async def none_missing() -> bool:
         return not await missing()
 
-    async with worker_of(app):
+    async with worker_of(app, resources_retry=0.05):
         assert await missing() == {"Model": "ConnectionError: the model server\ufffd is down"}
         works = True
         await until(none_missing, what="the heartbeat to tell that it is open")
 
 
 async def test_a_resource_that_takes_for_ever_is_named_too(
-    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    monkeypatch.setattr("penstock.worker.worker.RESOURCES_WAIT", 0.05)
-
     @app.resource
     @asynccontextmanager
     async def model() -> AsyncIterator[Model]:
         await until(lambda: False, 60)
         yield Model()
 
-    async with worker_of(app):
+    async with worker_of(app, resources_wait=0.05):
         told = await info(connection)
     assert told["missing_resources"] == {"Model": "it is still being opened"}
 

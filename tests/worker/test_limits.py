@@ -12,7 +12,7 @@ import pytest
 from penstock import Penstock, Process
 from penstock.store import Attempt
 from penstock.store.limits import Limits
-from penstock.worker import Worker
+from penstock.worker import Worker, limiter
 from penstock.worker.errand import NotBegun
 from penstock.worker.isolation import Isolation
 from penstock.worker.limiter import Limiter
@@ -325,16 +325,15 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
 
 
 async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_who_do(
-    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    monkeypatch.setattr("penstock.worker.limiter.PATIENCE", 1.0)
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=2)
     await app.enqueue_many(meter.task.prepare() for _ in range(10))
-    async with worker_of(app, SLOTS):
+    async with worker_of(app, SLOTS, limit_patience=1.0):
         await meter.begun(2)
         # Only now: two who begin together may have a slot each, and then none waits.
-        async with worker_of(app, SLOTS):
+        async with worker_of(app, SLOTS, limit_patience=1.0):
             await until(lambda: waits(connection), what="the other to wait")
             meter.let_all_go()
             await meter.ended(10)
@@ -572,7 +571,7 @@ async def test_a_worker_that_waits_for_a_limit_does_not_ask_without_end(
 async def test_very_many_keys_are_asked_for_in_parts(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.limiter.KEYS", 50)
+    monkeypatch.setattr(limiter, "KEYS", 50)
     meter = Meter(app, limits="account:{who}")
     await app.set_limit("account:*", slots=1)
     await app.enqueue_many(meter.task.prepare(str(n)) for n in range(600))

@@ -432,10 +432,8 @@ CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
 async def test_a_suspect_whose_mark_is_refused_is_put_back_and_the_others_begin(
     app: Penstock,
     connection: asyncpg.Connection,
-    monkeypatch: pytest.MonkeyPatch,
     is_item: bool,
 ) -> None:
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
     begun: list[str | None] = []
 
     @app.task
@@ -456,7 +454,7 @@ async def test_a_suspect_whose_mark_is_refused_is_put_back_and_the_others_begin(
         [*(wanted(number, "good") for number in range(4)), wanted(4, "bad")]
     )
     await connection.execute(f"{SUSPECT}; {REFUSE_MARKS}")
-    async with worker_of(app, **SIDE_BY_SIDE):
+    async with worker_of(app, **SIDE_BY_SIDE, parked=0.05):
         for job in good:
             await app.wait(job, timeout=30)
         found = await reaches(app, bad, "scheduled")
@@ -477,9 +475,8 @@ CREATE TRIGGER suspect BEFORE INSERT ON penstock.job
 
 
 async def test_suspects_wait_for_the_right_to_mark_them(
-    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
     begun: list[int] = []
 
     @app.task
@@ -488,7 +485,7 @@ async def test_suspects_wait_for_the_right_to_mark_them(
 
     right = "EXECUTE ON FUNCTION penstock.mark_begun_v1(bigint[], uuid[])"
     await connection.execute(ALL_SUSPECTS)
-    async with worker_of(app, **SIDE_BY_SIDE):
+    async with worker_of(app, **SIDE_BY_SIDE, parked=0.05):
         await connection.execute(f"REVOKE {right} FROM current_user, PUBLIC")
         jobs = await app.enqueue_many(work.prepare() for _ in range(3))
         for job in jobs:

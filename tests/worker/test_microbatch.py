@@ -209,7 +209,6 @@ async def test_items_that_find_no_slot_go_back_for_others(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With many keys and few slots: what is here waits for no other worker."""
-    monkeypatch.setattr("penstock.worker.gatherer.WAIT_MOST", 0.05)
     release = asyncio.Event()
 
     @app.task(batch=Batch(size=4, linger=0, key=lambda number: number))
@@ -218,7 +217,7 @@ async def test_items_that_find_no_slot_go_back_for_others(
         return [None] * len(items)
 
     jobs = await app.enqueue_many(held.prepare(number) for number in range(4))
-    async with worker_of(app, {"default": 1}, lease=60, heartbeat=1) as worker:
+    async with worker_of(app, {"default": 1}, items_wait=0.05) as worker:
         await until(lambda: worker.tally.released == 3, what="three of them to go back")
         states = [(await app.get(job)).state for job in jobs]
         assert sorted(states) == ["ready", "ready", "ready", "running"]

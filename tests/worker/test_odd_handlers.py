@@ -62,9 +62,7 @@ async def test_a_sync_handler_that_raises_stop_iteration_has_failed(app: Penstoc
     assert (await app.get(enqueued)).errors[-1].type == "RuntimeError"
 
 
-async def test_a_resource_that_opens_for_ever_does_not_stop_the_stop(
-    app: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_resource_that_opens_for_ever_does_not_stop_the_stop(app: Penstock) -> None:
     class Model:
         pass
 
@@ -75,7 +73,6 @@ async def test_a_resource_that_opens_for_ever_does_not_stop_the_stop(
 
         async def __aexit__(self, *exc: object) -> None: ...
 
-    monkeypatch.setattr("penstock.worker.worker.RESOURCES_WAIT", 0.05)
     app.resources.add(Model, Opening)  # type: ignore[arg-type]
 
     @app.task(resources=(Model,))
@@ -86,7 +83,7 @@ async def test_a_resource_that_opens_for_ever_does_not_stop_the_stop(
         return "done"
 
     waiting = await app.enqueue(think)
-    async with asyncio.timeout(30), worker_of(app):
+    async with asyncio.timeout(30), worker_of(app, resources_wait=0.05):
         assert await app.wait(await app.enqueue(plain), timeout=30) == "done"
         assert (await reaches(app, waiting, "scheduled")).reason == "missing_resource"
 

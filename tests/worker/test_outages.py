@@ -173,11 +173,9 @@ async def test_outcomes_wait_while_the_database_is_read_only(
     app: Penstock,
     database: Database,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As after a failover to a standby that is promoted later. Each job runs once, and the phase is
     told once."""
-    monkeypatch.setattr("penstock.worker.completer.BACKOFF_FIRST", 0.01)
     go_on = asyncio.Event()
     runs: list[int] = []
 
@@ -188,7 +186,7 @@ async def test_outcomes_wait_while_the_database_is_read_only(
         ctx.progress(1, 1)
         return ctx.attempt
 
-    worker = worker_of(app, {"default": 20}, lease=600)
+    worker = worker_of(app, {"default": 20}, lease=600, settle_retry=0.01)
     async with worker:
         jobs = await app.enqueue_many(slow.prepare(number) for number in range(15))
         await until(lambda: len(worker_state(worker).running) == 15, what="all to run")

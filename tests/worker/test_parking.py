@@ -18,10 +18,8 @@ from tests.fixtures.worker import reaches, worker_of
 pytestmark = pytest.mark.any_pooler
 
 
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parked jobs come back soon."""
-    monkeypatch.setattr("penstock.outcome.PARK_SHORTEST", 0.05)
+# Parked jobs come back so soon.
+SOON = 0.05
 
 
 @task(name="elsewhere")
@@ -64,18 +62,16 @@ async def test_the_delay_grows_with_the_time_it_is_stuck(
     assert timedelta(seconds=185) < job.run_at - job.stuck_since < most
 
 
-@pytest.mark.usefixtures("brief")
 async def test_it_fails_after_the_limit_with_its_reason(app: Penstock) -> None:
-    async with worker_of(app, park_limit=0.3):
+    async with worker_of(app, park_limit=0.3, parked=SOON):
         job = await reaches(app, await app.enqueue(elsewhere), "failed")
     assert (job.reason, job.failures) == ("unknown_task", 0)
     assert job.attempt >= 2
 
 
-@pytest.mark.usefixtures("brief")
 async def test_it_runs_as_soon_as_a_worker_knows_it(app: Penstock) -> None:
     enqueued = await app.enqueue(elsewhere)
-    await worker_of(app).drain(limit=1)
+    await worker_of(app, parked=SOON).drain(limit=1)
     assert (await app.get(enqueued)).stuck_since is not None
     app.include(elsewhere)
     async with worker_of(app):
@@ -126,11 +122,7 @@ class Opener:
         self.closed += 1
 
 
-@pytest.mark.usefixtures("brief")
-async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(
-    app: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.worker.resources.TRY_AGAIN", 0.05)
+async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(app: Penstock) -> None:
     opener = Opener()
     app.resources.add(Model, opener)
 
@@ -147,7 +139,7 @@ async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(
         assert (job.reason, job.failures) == ("missing_resource", 0)
         assert "Model" in job.errors[0].message
 
-    async with worker_of(app, park_limit=0.1):
+    async with worker_of(app, park_limit=0.1, parked=SOON, resources_retry=0.05):
         waiting = await app.enqueue(think)
         assert await app.wait(await app.enqueue(other), timeout=30) == "done"
         await parked(waiting)

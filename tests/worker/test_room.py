@@ -25,10 +25,8 @@ def told(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
 async def test_a_worker_waits_for_room_and_says_so_once(
     database: Database,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     is_open_before: bool,
 ) -> None:
-    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
     app = Penstock(database.url)
     gone, back = gathered(app, DatabaseGone), gathered(app, DatabaseBack)
 
@@ -40,7 +38,7 @@ async def test_a_worker_waits_for_room_and_says_so_once(
         if is_open_before:
             await app.open()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
-        worker = worker_of(app)
+        worker = worker_of(app, connection_retry=0.05)
         starting = asyncio.create_task(worker.start())
         await until(lambda: told(caplog, WAITS), what="the worker to say that it waits")
         assert not starting.done()
@@ -56,27 +54,25 @@ async def test_a_worker_waits_for_room_and_says_so_once(
 
 
 async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database,
 ) -> None:
     # The first pause would already be too long.
-    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 600)
     app = Penstock(database.url)
     async with connected(database.admin_url) as admin:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
         with pytest.raises(DatabaseExhausted, match="CONNECTION LIMIT"):
-            await worker_of(app, start_wait=60).start()
+            await worker_of(app, start_wait=60, connection_retry=600).start()
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
     await app.close()
 
 
 async def test_a_worker_that_waits_for_room_holds_none_that_it_does_not_use(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database,
 ) -> None:
     """Its app has the last connection, which nobody uses."""
-    monkeypatch.setattr("penstock.worker.room.PAUSE_S", 0.05)
     async with connected(database.admin_url) as admin, Penstock(database.url) as app:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 2")
-        worker = worker_of(app)
+        worker = worker_of(app, connection_retry=0.05)
         starting = asyncio.create_task(worker.start())
         # It gets one, and waits for that of its heartbeat.
         await until(lambda: worker_state(worker).lease_error, what="a connection")

@@ -11,6 +11,7 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.events import JobFinished, SettleRefused
+from penstock.worker import endings
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -182,7 +183,8 @@ async def test_an_outcome_that_no_table_can_keep_fails_its_job_at_once_and_no_ot
     app: Penstock, note, monkeypatch: pytest.MonkeyPatch, unfit: Any, kind: str
 ) -> None:
     monkeypatch.setattr(
-        "penstock.worker.endings.encode_result",
+        endings,
+        "encode_result",
         lambda value: unfit if value == "bad" else f'"{value}"',
     )
     async with worker_of(app):
@@ -266,12 +268,11 @@ async def has_run(connection: asyncpg.Connection, statement: str) -> bool:
 
 
 async def test_trouble_that_passes_never_turns_a_success_into_a_failure(
-    app: Penstock, note, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, note, connection: asyncpg.Connection
 ) -> None:
     """However often it is met; meanwhile other outcomes are written."""
-    monkeypatch.setattr("penstock.worker.completer.BACKOFF_FIRST", 0.001)
     await connection.execute(SLOW_ONCE.format(times=12, state="57014"))
-    async with worker_of(app):
+    async with worker_of(app, settle_retry=0.001):
         enqueued = await app.enqueue(note, "done")
         assert await app.wait(enqueued, timeout=30) == "done"
         assert await app.wait(await app.enqueue(note, "next"), timeout=30) == "next"

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.job import Job
+from penstock.worker.journal import Journal
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -184,7 +185,7 @@ async def test_a_job_without_steps_asks_for_none(
     async def refuse(*_: Any) -> Any:
         raise AssertionError("asked")
 
-    monkeypatch.setattr("penstock.worker.journal.Journal.read", refuse)
+    monkeypatch.setattr(Journal, "read", refuse)
 
     @app.task
     async def plain(ctx: Context) -> int:
@@ -234,16 +235,14 @@ async def test_a_step_whose_answer_was_lost_is_kept_and_not_run_again(proxy: Pro
 
 
 async def test_a_step_inside_a_fence_says_what_is_in_its_way(
-    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, database: Database
 ) -> None:
-    monkeypatch.setattr("penstock.worker.journal.LOCKED_WAIT", 0)
-
     async def work(ctx: Context) -> None:
         async with database.connect() as own, own.transaction():
             await ctx.fence(own)
             await ctx.step("one", abs, 1)
 
     task = app.task(name="work", max_attempts=1)(work)
-    async with worker_of(app):
+    async with worker_of(app, step_lock_wait=0):
         job = await reaches(app, await app.enqueue(task), "failed")
     assert "run steps before it begins" in job.errors[0].message

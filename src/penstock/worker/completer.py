@@ -106,6 +106,7 @@ class Completer:
         *,
         partitions_ahead: int,
         retry_most: float,
+        retry_first: float = BACKOFF_FIRST,
         tell_after: float,
         before: Callable[[], Awaitable[None]],
         settled: OnSettled,
@@ -118,6 +119,7 @@ class Completer:
         self._health = health
         self._partitions_ahead = partitions_ahead
         self._retry_most = retry_most
+        self._retry_first = retry_first
         # What keeps outcomes from being written is logged at ERROR once they have waited so long.
         self._tell_after = min(tell_after, retry_most)
         self._overdue = Overdue(self._tell_after, self._all, self._tell_overdue)
@@ -329,7 +331,7 @@ class Completer:
 
     async def _settle(self, batch: list[Settlement]) -> None:
         """Settle a batch, whatever it takes: wait for the database, halve around a bad row."""
-        backoff, tries = BACKOFF_FIRST, 0
+        backoff, tries = self._retry_first, 0
         while True:
             if self._is_in_vain(batch):
                 self._untried += batch

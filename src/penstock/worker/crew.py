@@ -49,6 +49,7 @@ from penstock.worker.session import Session
 from penstock.worker.suspects import Suspects
 from penstock.worker.tally import Tally, word_of
 from penstock.worker.tenants import Tenants
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
 
@@ -82,6 +83,7 @@ class Crew:
         upkeep: Upkeep,
         log: JobLog,
         children: int,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         store, url = link.store, link.url
         health = Health(events, pool)
@@ -99,7 +101,7 @@ class Crew:
         self._cancelled_early: list[tuple[int, UUID]] = []
         places = Places(tasks, resources)
         places.check(tasks)
-        self.opened = Opened(resources, health, link.opened, places.elsewhere)
+        self.opened = Opened(resources, health, link.opened, places.elsewhere, timing)
         # For handlers, who ask through the worker.
         explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
         self.owed = Owed(pool, health)
@@ -111,6 +113,7 @@ class Crew:
             health,
             partitions_ahead=upkeep.partitions_ahead,
             retry_most=pace.unwritten_retry,
+            retry_first=timing.settle_retry,
             tell_after=liveness.lease / 2,
             before=self.progress.last_words,
             settled=self._settled,
@@ -118,7 +121,7 @@ class Crew:
             flushed=self._make_room,
             unwritten_changed=self._beat_soon,
         )
-        journal = Journal(pool, store, explained)
+        journal = Journal(pool, store, explained, timing)
         self.suspects = Suspects(pool, store, health)
         self.isolation = Isolation(
             partial(
@@ -136,6 +139,7 @@ class Crew:
             events,
             self.suspects,
             most=children,
+            timing=timing,
         )
         self.executor = Executor(
             tasks,
@@ -152,6 +156,7 @@ class Crew:
             log=log,
             isolation=self.isolation,
             suspects=self.suspects,
+            timing=timing,
         )
         self._fixed_info = _info(states, tenants, tasks, timetable)
         self.session = Session(
@@ -173,8 +178,9 @@ class Crew:
             most=_most_jobs(states, tasks),
             ahead_most=2 * pace.claim_most,
             room=self._go_on,
+            timing=timing,
         )
-        self.rulebook = Rulebook(pool, store, health, list(states), self._apply)
+        self.rulebook = Rulebook(pool, store, health, list(states), self._apply, timing)
         self.mover = Mover(pool, store, health)
         self.dispatcher = Dispatcher(
             self.executor,
@@ -185,6 +191,7 @@ class Crew:
             self._wants,
             self._make_alone,
             upkeep.isolation_wait,
+            timing,
         )
         self.listener = Listener(link.listen_url, pool, store, health)
         self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)

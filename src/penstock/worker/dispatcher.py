@@ -14,6 +14,7 @@ from penstock.worker.item_run import SharedCall
 from penstock.worker.limiter import HELD_MOST, Limiter
 from penstock.worker.queue_state import QueueState
 from penstock.worker.run import Run, StopReason
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # So many starts in a row, then everything else on the loop gets its turn.
 STARTS = 200
@@ -36,6 +37,7 @@ class Dispatcher:
         wants: Callable[[QueueState], None],
         make_alone: Callable[[], Awaitable[None]],
         wait: float,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._executor = executor
         self._limiter = limiter
@@ -43,7 +45,7 @@ class Dispatcher:
         self._states = states
         self._batched = batched
         self._wants = wants
-        self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump)
+        self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump, timing)
         self._alone = Alone(self._run, lambda: not self.running, make_alone, self._pump_all, wait)
         self._loop = asyncio.get_running_loop()
         self._pumping = False

@@ -65,12 +65,14 @@ class Endings:
         *,
         worker: str,
         park_limit: float,
+        park_shortest: float,
         log: JobLog,
     ) -> None:
         self._budgets = budgets
         self._settle = settle
         self._worker = worker
         self._park_limit = park_limit
+        self._park_shortest = park_shortest
         self._log = log
         self._rng = random.Random()
         self._parked_told: dict[tuple[str, str], float] = {}
@@ -221,6 +223,7 @@ class Endings:
             now=datetime.now(UTC),
             rng=self._rng,
             park_limit=self._park_limit,
+            park_shortest=self._park_shortest,
         )
 
     def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:

@@ -31,9 +31,6 @@ class LostJob(Exception):
     """The job was taken from this attempt before it began."""
 
 
-# An attempt with a timeout begins so many seconds after its claim, or is given back: from outside
-# its timeout counts from the claim, with a grace that has room for this and for a Process's grace.
-BEGIN_WITHIN: Final = 40.0
 # What a child came to; None if nobody asks.
 Answered = Ended | Death | None
 UNANSWERED: Final = Exception("Nothing has come of it yet.")
@@ -48,6 +45,9 @@ class Errand:
     rated: Sequence[str]
     future: asyncio.Future[None]
     since: float
+    # If the attempt has a timeout, it begins before then or is given back: from outside its timeout
+    # counts from the claim, with a grace that has room for this and for a Process's grace.
+    begin_before: float
     answer: Answered | Exception = UNANSWERED
     given: float = 0.0
     child: Child | None = None
@@ -109,7 +109,7 @@ class Errand:
             (timeout if is_timeout else seconds) or 0.0,
             process.memory or 0,  # type: ignore[arg-type]
             is_timeout,
-            0.0 if timeout is None else self.since + BEGIN_WITHIN,
+            0.0 if timeout is None else self.begin_before,
         )
 
 

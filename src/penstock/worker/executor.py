@@ -41,6 +41,7 @@ from penstock.worker.resources import Offers
 from penstock.worker.run import Run
 from penstock.worker.suspects import MarkRefused, Suspects
 from penstock.worker.threaded import in_thread
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
 
@@ -67,6 +68,7 @@ class Executor:
         log: JobLog | None = None,
         isolation: Isolation | None = None,
         suspects: Suspects | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -84,7 +86,12 @@ class Executor:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         settled = settle if tracing is None else partial(_concluded, settle)
         self._endings = Endings(
-            budgets, settled, worker=worker, park_limit=park_limit, log=log or JobLog()
+            budgets,
+            settled,
+            worker=worker,
+            park_limit=park_limit,
+            park_shortest=timing.parked,
+            log=log or JobLog(),
         )
         self._calls = Calls(
             self._endings,

@@ -10,10 +10,7 @@ from penstock.worker.executor import Executor
 from penstock.worker.item_run import SharedCall
 from penstock.worker.limiter import Limiter
 from penstock.worker.queue_state import QueueState
-
-# With many keys more groups are due than there are slots. One that has found none for so long goes
-# back: sooner, and they would come and go; later, and a worker that is idle could have had them.
-WAIT_MOST = 5.0
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
 class Gatherer:
@@ -26,12 +23,14 @@ class Gatherer:
         states: Collection[QueueState],
         began: Callable[[SharedCall], bool],
         look: Callable[[QueueState], None],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._executor = executor
         self._limiter = limiter
         self._states = states
         self._began = began
         self._look = look
+        self._wait = timing.items_wait
         self._loop = asyncio.get_running_loop()
 
     def __iter__(self) -> Iterator[Attempt]:
@@ -49,11 +48,11 @@ class Gatherer:
         while state.slots.free > 0 and (group := gathering.next(now)):
             state.slots.take()
             is_over = not self._began(self._executor.start_call(group, state)) or is_over
-        while group := gathering.next(now - WAIT_MOST):
+        while group := gathering.next(now - self._wait):
             # No slot has been free for it: another worker may have one.
             self._give_back(entry.attempt for entry in group.entries)
         if (due := gathering.next_due) is not None:
-            self._come_back(state, due if state.slots.free > 0 else due + WAIT_MOST)
+            self._come_back(state, due if state.slots.free > 0 else due + self._wait)
         return is_over
 
     def _come_back(self, state: QueueState, at: float) -> None:

@@ -44,21 +44,13 @@ from penstock.worker.inside.messages import (
 from penstock.worker.journal import Journal
 from penstock.worker.run import Run
 from penstock.worker.suspects import MarkRefused, Suspects
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.isolation")
 
 # For a job that is isolated only because it is a suspect.
 SUSPECT: Final = Process()
-# A child that dies before its first job is tried again after these seconds, and again.
-AGAIN: Final = (0.0, 0.5, 2.0)
-# What has kept children from starting is not tried again before so many seconds have passed.
-HOPELESS: Final = 10.0
 LEAVE: Final = 5.0
-# How long an attempt waits for a child. Its timeout counts from its claim where it is looked after
-# from outside, with a grace that is longer than this.
-PATIENCE: Final = 30.0
-# How long a child has to begin what it is given.
-BEGIN: Final = 10.0
 # More that are on their way at a time would be more than a warden that still imports can be told.
 COMING: Final = 64
 MOST: Final = 500
@@ -91,6 +83,7 @@ class Isolation:
         suspects: Suspects,
         *,
         most: int,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         if preparation.is_preparing:
             raise RuntimeError(UNGUARDED)
@@ -101,6 +94,7 @@ class Isolation:
         self._suspects = suspects
         self._marking: set[asyncio.Task[None]] = set()
         self._most = most
+        self._timing = timing
         self._loop = asyncio.get_running_loop()
         self._nursery: Nursery | None = None
         self._children: dict[int, Child] = {}
@@ -143,7 +137,15 @@ class Isolation:
         """
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
-        errand = Errand(run, process, rated, self._loop.create_future(), time.monotonic())
+        since = time.monotonic()
+        errand = Errand(
+            run,
+            process,
+            rated,
+            self._loop.create_future(),
+            since,
+            since + self._timing.handler_begin,
+        )
         self._waiting.append(errand)
         self._pump()
         try:
@@ -189,7 +191,7 @@ class Isolation:
             else:
                 self._give(errand, child)
         if self._waiting and self._patience is None:
-            self._patience = self._loop.call_later(PATIENCE, self._lose_patience)
+            self._patience = self._loop.call_later(self._timing.child_wait, self._lose_patience)
         coming = sum(not child.is_up for child in self._children.values())
         most = min(len(self._waiting), COMING)
         while self._waiting and coming < most and self._has_room:
@@ -204,18 +206,19 @@ class Isolation:
     def _lose_patience(self) -> None:
         """Give back what has waited for long: another worker may have a child for it."""
         self._patience, now, count = None, time.monotonic(), 0
-        while self._waiting and now >= self._waiting[0].since + PATIENCE:
+        patience = self._timing.child_wait
+        while self._waiting and now >= self._waiting[0].since + patience:
             self._waiting.popleft().end(NotBegun())
             count += 1
         if count:
             logger.warning(
                 "Jobs that waited %g s for a child process are given back: %d. %s",
-                PATIENCE,
+                patience,
                 count,
                 self._remedy(),
             )
         if self._waiting:
-            wait = self._waiting[0].since + PATIENCE - now
+            wait = self._waiting[0].since + patience - now
             self._patience = self._loop.call_later(wait, self._lose_patience)
 
     def _remedy(self) -> str:
@@ -274,7 +277,7 @@ class Isolation:
         errand.given = time.monotonic()
         child.jobs += 1
         # Something that another job has left behind may keep the child from hearing of it.
-        self._nursery.give(child.number, BEGIN)
+        self._nursery.give(child.number, self._timing.child_begin)
         child.send(errand.order())
 
     def _heard(self, child: Child, message: FromChild) -> None:
@@ -374,11 +377,14 @@ class Isolation:
         others, which will have time for what waits."""
         if self._next is not None:
             return
-        if self._stillborn >= len(AGAIN) and not any(one.is_up for one in self._children.values()):
+        retries = self._timing.child_retries
+        if self._stillborn >= len(retries) and not any(
+            one.is_up for one in self._children.values()
+        ):
             self._stillborn = 0
             self._give_up(f"Child processes die at their start: {death}. {death.trace}")
             return
-        pause = AGAIN[min(self._stillborn, len(AGAIN) - 1)]
+        pause = retries[min(self._stillborn, len(retries) - 1)]
         self._stillborn += 1
         self._next = self._loop.call_later(pause, self._try_again)
 
@@ -393,7 +399,7 @@ class Isolation:
     def _give_up(self, why: str) -> None:
         """Nothing can be run now; after a while the next attempt tries anew."""
         logger.error("No job can be isolated. %s", why)
-        self._why, self._hopeless_until = why, self._loop.time() + HOPELESS
+        self._why, self._hopeless_until = why, self._loop.time() + self._timing.children_pause
         waiting, self._waiting = list(self._waiting), deque()
         for errand in waiting:
             errand.end(NoProcess(why))

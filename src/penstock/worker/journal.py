@@ -20,6 +20,7 @@ from penstock.store.workflows import Added, Workflows
 from penstock.tasks.parent import Parent
 from penstock.worker.run import Run
 from penstock.worker.stale import stale
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 T = TypeVar("T")
 # The error of ours for one of the driver's, in words for handlers.
@@ -29,8 +30,6 @@ logger = logging.getLogger("penstock.worker")
 
 # So many of the worker's connections at most keep steps: claims and settles need theirs.
 CONNECTIONS = 2
-# How long to ask for a job that somebody holds, a moment at a time, so that others have their turn.
-LOCKED_WAIT = 10.0
 LOCKED = "55P03"
 HELD = (
     "Job {job}, or its workflow, is held by another transaction, so its step could not be kept. If "
@@ -46,13 +45,20 @@ class Journal:
     """Reads and writes steps. Each write is fenced and can be repeated: while the database is away
     it is tried again, until the worker's lease runs out and stops the attempt."""
 
-    def __init__(self, pool: Pool, store: Store, explained: Explained = as_it_is) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        explained: Explained = as_it_is,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
         self._pool = pool
         self._store = store
         self._explained = explained
         self._steps = Steps(store)
         self._events = Events(store)
         self._workflows = Workflows(store)
+        self._lock_wait = timing.step_lock_wait
         self._turn = asyncio.Semaphore(CONNECTIONS)
 
     async def read(self, run: Run) -> list[Saved]:
@@ -133,7 +139,7 @@ class Journal:
                 if known := stale(run, error) or refused(error):
                     raise known from error
                 is_locked = failures.is_state(error, LOCKED)
-                if is_locked and monotonic() - began >= LOCKED_WAIT:
+                if is_locked and monotonic() - began >= self._lock_wait:
                     raise RuntimeError(HELD.format(job=run.attempt.id)) from error
                 is_passing = failures.is_lost(error) or failures.is_passing(error)
                 if not is_passing or run.stopped is not None:

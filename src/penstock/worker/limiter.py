@@ -22,16 +22,12 @@ from penstock.store.rules import Rules
 from penstock.worker.allowance import UNLIMITED, Allowance
 from penstock.worker.holdings import Allowances, Holdings
 from penstock.worker.session import Session
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # What came up in this time is asked for together.
 GATHER = 0.005
-# So long a grant is kept without use, and so often one asks again for what was refused.
-IDLE = 2.0
-AGAIN = 1.0
 # What was granted so short a time ago is about to be used.
 FRESH = 0.1
-# One who was refused and has not come back for so long does not wait any more.
-PATIENCE = 3.0
 # So many keys are asked for in one statement: each is locked until it ends.
 KEYS = 200
 # A job at hand is held for so long if its bucket has nothing; then anybody may have it.
@@ -53,8 +49,10 @@ class Limiter(Service):
         most: int,
         ahead_most: int,
         room: Callable[[], None],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         super().__init__(health)
+        self._timing = timing
         self._pool = pool
         self._limits = Limits(store)
         self._session = session
@@ -248,7 +246,7 @@ class Limiter(Service):
 
     async def tick(self) -> float:
         if not self.holdings:
-            return IDLE
+            return self._timing.limit_idle
         await asyncio.sleep(GATHER)
         has_looked = self._look()
         is_due = self._is_refusal_over()
@@ -279,19 +277,19 @@ class Limiter(Service):
     def _look(self) -> bool:
         """Now and then: ask for less where nothing goes on any more, and hear what others need."""
         now = time.monotonic()
-        if now - self._looked < IDLE / 2:
+        if now - self._looked < self._timing.limit_idle / 2:
             return False
         self._looked = now
         self.holdings.trim()
         for allowance in self.holdings:
-            if allowance.demand and now - allowance.touched >= PATIENCE:
+            if allowance.demand and now - allowance.touched >= self._timing.limit_patience:
                 allowance.demand = 0
                 self._refused.discard(allowance)
             if not allowance.is_idle:
                 allowance.touched = max(allowance.touched, now if not allowance.demand else 0.0)
-                if allowance.is_known and now - allowance.asked_at >= IDLE:
+                if allowance.is_known and now - allowance.asked_at >= self._timing.limit_idle:
                     self._asking.add(allowance)
-            elif now - allowance.touched >= IDLE:
+            elif now - allowance.touched >= self._timing.limit_idle:
                 if allowance.is_known:
                     self._asking.add(allowance)
                 elif allowance not in self._asking and not allowance.tokens:
@@ -307,7 +305,9 @@ class Limiter(Service):
         limit = allowance.limit.slots
         if allowance.is_spare and not allowance.is_busy:
             return 0
-        if limit is None or (allowance.is_idle and time.monotonic() - allowance.touched >= IDLE):
+        if limit is None or (
+            allowance.is_idle and time.monotonic() - allowance.touched >= self._timing.limit_idle
+        ):
             return 0
         return min(limit, self._most)
 
@@ -351,9 +351,9 @@ class Limiter(Service):
                 self._unused.add(allowance)
             if slots is not None and slots < wants:
                 if allowance.ask_at >= asked_at:
-                    allowance.ask_at = now + AGAIN
+                    allowance.ask_at = now + self._timing.limit_retry
             elif allowance in spare and not wants:
-                allowance.ask_at = now + AGAIN * (0.5 + random.random() / 2)
+                allowance.ask_at = now + self._timing.limit_retry * (0.5 + random.random() / 2)
                 self._spared.add(allowance)
             if allowance in spare:
                 allowance.is_spare = False
@@ -437,7 +437,7 @@ class Limiter(Service):
         due = [one.ask_at for one in self._refused]
         due += [one.taken.stale_at for one in self._with_tokens]
         pause = min(due, default=math.inf) - time.monotonic() - GATHER
-        return min(IDLE / 2, max(pause, GATHER / 5))
+        return min(self._timing.limit_idle / 2, max(pause, GATHER / 5))
 
 
 def _most_slots(allowance: Allowance) -> int:

@@ -13,6 +13,7 @@ from penstock.worker.hand import Hand
 from penstock.worker.marks import Marks
 from penstock.worker.slots import Slots
 from penstock.worker.tenants import ALL, Tenants
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # So many of those who wait for their turn are looked at, whether they have a job at hand.
 LOOK_AT = 20
@@ -23,9 +24,16 @@ logger = logging.getLogger("penstock.worker")
 class QueueState:
     """What a worker knows of one queue."""
 
-    def __init__(self, name: str, slots: int, ahead_most: int, tenants: Tenants = ALL) -> None:
+    def __init__(
+        self,
+        name: str,
+        slots: int,
+        ahead_most: int,
+        tenants: Tenants = ALL,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
         self.name = name
-        self.slots = Slots(slots, ahead_most)
+        self.slots = Slots(slots, ahead_most, timing.ahead)
         self.gathering = Gathering(slots)
         self.marks = Marks(tenants.serves)
         self._tenants = tenants

@@ -14,6 +14,7 @@ from penstock.config import Database
 from penstock.errors import Misuse, ResourceMissing
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.resources")
 
@@ -23,7 +24,6 @@ Opener = (
     | Callable[[Database], AbstractAsyncContextManager[Any]]
 )
 
-TRY_AGAIN = 10.0
 ERROR_SHOWN = 500
 NOT_YET = "it is still being opened"
 
@@ -87,10 +87,12 @@ class Opened(Offers, Service):
         health: Health,
         database: Database,
         elsewhere: Collection[type[Any]] = (),
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         Offers.__init__(self)
         Service.__init__(self, health)
         self._database = database
+        self._retry = timing.resources_retry
         self._stack = AsyncExitStack()
         self._closed: dict[type[Any], Opener] = {
             kind: opener for kind, opener in resources if kind not in elsewhere
@@ -121,7 +123,7 @@ class Opened(Offers, Service):
                 name: why for name, why in self.troubles.items() if name != kind.__name__
             }
         self._tried.set()
-        return TRY_AGAIN if self._closed else float("inf")
+        return self._retry if self._closed else float("inf")
 
     def _say(self, kind: type[Any], error: Exception) -> None:
         if kind not in self._said:

@@ -12,13 +12,12 @@ from typing import TypeVar
 from penstock.errors import DatabaseError
 from penstock.events import DatabaseBack, DatabaseGone, Events
 from penstock.store import failures
+from penstock.worker.timing import DEFAULT_TIMING
 
 T = TypeVar("T")
 
 logger = logging.getLogger("penstock.worker")
 
-# Many processes may wait together: they do not ask all at once.
-PAUSE_S = 1.0
 TOO_MANY_CONNECTIONS = "53300"
 
 
@@ -27,6 +26,8 @@ async def when_there_is_room(
     events: Events,
     seconds: float | None = None,
     give_back: Callable[[Exception], object] = lambda _: None,
+    *,
+    retry: float = DEFAULT_TIMING.connection_retry,
 ) -> T:
     """Ask, and ask again while the server takes no more connections, for so long at most.
 
@@ -42,7 +43,7 @@ async def when_there_is_room(
             answer = await ask()
         except Exception as error:
             failures.raise_if_cancelled(error, cancels)
-            pause = PAUSE_S * (0.5 + random.random())
+            pause = retry * (0.5 + random.random())
             is_over = seconds is not None and time.monotonic() - began + pause >= seconds
             if is_over or not is_full(error):
                 raise

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from penstock.lifecycle import Health, Service
 from penstock.store import Pool, Store
 from penstock.store.rules import Rules
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
-LOOK = 5.0
 # A window's edge is passed, not only reached, when the rules are read for it.
 PAST = 0.01
 
@@ -26,12 +26,14 @@ class Rulebook(Service):
         health: Health,
         queues: Sequence[str],
         changed: Callable[[Rules], None],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store
         self._queues = queues
         self._changed = changed
+        self._look_every = timing.rules
         self._change_due = float("inf")
         self.rules = Rules()
 
@@ -48,7 +50,7 @@ class Rulebook(Service):
         is_due = time.monotonic() >= self._change_due
         if is_due or await self._store.rules_version(self._pool) != self.rules.version:
             await self.read()
-        return min(LOOK, max(self._change_due - time.monotonic(), 0.0) + PAST)
+        return min(self._look_every, max(self._change_due - time.monotonic(), 0.0) + PAST)
 
     async def read(self) -> None:
         """Read the rules, and put them in force."""

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError
 from penstock.tasks.options import QUEUE_NAME, matching
+from penstock.worker.timing import DEFAULT_TIMING
 
 DEFAULT_SLOTS = 100
 MOST_SLOTS = 10_000
-# What would be worked off within this time is fetched ahead: a round trip never idles a worker.
-AHEAD_SECONDS = 0.05
 # The mean length is that of about so many jobs.
 NEWS = 8
 
@@ -49,10 +48,13 @@ def _without_slots(name: str) -> str:
 class Slots:
     """The slots of one queue, or of one limit. Fast jobs make it fetch ahead, slow ones do not."""
 
-    def __init__(self, limit: int, ahead_most: int) -> None:
+    def __init__(
+        self, limit: int, ahead_most: int, ahead_seconds: float = DEFAULT_TIMING.ahead
+    ) -> None:
         self.limit = limit
         self.used = 0
         self._ahead_most = ahead_most
+        self._ahead_seconds = ahead_seconds
         self._rate = 0.0
         self._length = 0.0
         self._finished = 0
@@ -74,9 +76,9 @@ class Slots:
         Not more than such jobs can be with these slots: many that end at once, perhaps because they
         were cancelled, are no sign of quick ones.
         """
-        count = self._rate * AHEAD_SECONDS
-        if self._length > AHEAD_SECONDS:
-            count = min(count, self.limit * AHEAD_SECONDS / self._length)
+        count = self._rate * self._ahead_seconds
+        if self._length > self._ahead_seconds:
+            count = min(count, self.limit * self._ahead_seconds / self._length)
         return int(count)
 
     def take(self) -> None:

@@ -35,13 +35,12 @@ from penstock.worker.shutdown import Shutdown
 from penstock.worker.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tally import Tally
 from penstock.worker.tenants import ALL, Tenants
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 from penstock.worker.whereabouts import run_in, where
 
 logger = logging.getLogger("penstock.worker")
 
 POOL = 5
-# Resources that take longer open while the worker already works; their tasks wait.
-RESOURCES_WAIT = 5.0
 # A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
 SCHEDULES_WAIT = 5.0
 NO_TASKS = (
@@ -80,6 +79,7 @@ class Worker:
         log: JobLog | None = None,
         children: int | None = None,
         scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         """`scheduled` asks for the queues of schedules in the database, which it serves as well."""
         self._scheduled = scheduled
@@ -93,6 +93,7 @@ class Worker:
         self._pace = pace
         self._stopping = stopping
         self._upkeep = upkeep
+        self._timing = timing
         self._log = log or JobLog()
         self._children = children_of(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
@@ -136,7 +137,7 @@ class Worker:
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
-            await crew.opened.tried(RESOURCES_WAIT)
+            await crew.opened.tried(self._timing.resources_wait)
             schema, place = self._link.store.schema, self._link.database.place
             check = partial(check_worker, self._pool, schema, place)
             await self._in_time(check, left())
@@ -164,7 +165,7 @@ class Worker:
 
     def _state(self, queue: str, slots: int) -> QueueState:
         # Two claims' worth ahead: the next is under way while the last is worked off.
-        return QueueState(queue, slots, 2 * self._pace.claim_most, self.tenants)
+        return QueueState(queue, slots, 2 * self._pace.claim_most, self.tenants, self._timing)
 
     async def _add_scheduled(self) -> None:
         """Serve the queues of schedules in the database too, where none were chosen."""
@@ -187,7 +188,9 @@ class Worker:
 
         try:
             async with limit:
-                await when_there_is_room(ask, self._events, seconds, full)
+                await when_there_is_room(
+                    ask, self._events, seconds, full, retry=self._timing.connection_retry
+                )
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -224,6 +227,7 @@ class Worker:
             upkeep=self._upkeep,
             log=self._log,
             children=self._children,
+            timing=self._timing,
         )
 
     async def stop(self) -> None:

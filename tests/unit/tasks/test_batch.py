@@ -11,7 +11,7 @@ from penstock import Batch, BatchContext, Context, Item, Process, task
 from penstock.config import Upkeep
 from penstock.errors import ConfigError
 from penstock.tasks.batch import LONGEST_LINGER
-from penstock.worker.gatherer import WAIT_MOST
+from penstock.worker.timing import Timing
 
 
 class Chunk(msgspec.Struct):
@@ -45,7 +45,7 @@ def test_a_linger_may_be_a_timedelta() -> None:
 
 def test_the_longest_wait_for_a_call_is_less_than_what_a_job_may_be_late() -> None:
     """A job is taken back by its claim and its timeout, while the timeout begins with the call."""
-    assert Batch(8, linger=LONGEST_LINGER).seconds + WAIT_MOST < Upkeep().overtime_grace
+    assert Batch(8, linger=LONGEST_LINGER).seconds + Timing().items_wait < Upkeep().overtime_grace
 
 
 def test_a_job_has_one_argument_of_the_type_that_the_items_hold() -> None:
