@@ -128,6 +128,7 @@ class Service(ABC):
     """Something that ticks: each does a piece of work and says when the next is due."""
 
     name: str
+    finish_within: float = FINISH
 
     def __init__(self, health: Health) -> None:
         self.health = health
@@ -163,7 +164,7 @@ class Service(ABC):
         if task is None:
             return
         try:
-            async with asyncio.timeout(FINISH):
+            async with asyncio.timeout(self.finish_within):
                 await self._resting.wait()
         except TimeoutError:
             pass

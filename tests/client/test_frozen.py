@@ -21,10 +21,10 @@ from penstock import (
     Stopping,
     SyncPenstock,
     Workflow,
-    lifecycle,
     task,
 )
 from penstock.insights import Insights
+from penstock.lifecycle import Service
 from tests.fixtures.database import connected
 from tests.fixtures.own_server import OwnServer, own_server
 from tests.fixtures.until import until
@@ -325,7 +325,7 @@ async def test_a_stop_of_a_worker_ends_in_time(
     own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although each part of it would wait for its last question for far too long."""
-    monkeypatch.setattr(lifecycle, "FINISH", FAR_TOO_LONG)
+    monkeypatch.setattr(Service, "finish_within", FAR_TOO_LONG)
     app = Penstock(own_server.url, call_timeout=FAR_TOO_LONG)
     began = asyncio.Event()
 

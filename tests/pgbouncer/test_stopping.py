@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from penstock import Penstock
+from penstock.lifecycle import Service
 from tests.fixtures.database import Database
 from tests.fixtures.pgbouncer import pgbouncer
 from tests.fixtures.worker import worker_of
@@ -16,7 +17,7 @@ async def test_no_cancel_goes_through_pgbouncer_when_busy_workers_stop(
     """PgBouncer 1.18 may end when the client behind a cancel goes at the wrong moment."""
     # What takes longer than a second, as on a busy machine, would be broken off; and so is a beat
     # that takes longer than the pause between two.
-    monkeypatch.setattr("penstock.lifecycle.FINISH", 30.0)
+    monkeypatch.setattr(Service, "finish_within", 30.0)
     ran = asyncio.Semaphore(0)
     async with pgbouncer(database.direct_url) as bouncer:
         async with Penstock(bouncer.url(database.direct_url)) as app:

@@ -50,7 +50,7 @@ async def test_a_tick_under_way_is_finished_and_no_other_begins() -> None:
 
 
 async def test_a_tick_that_does_not_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.lifecycle.FINISH", 0.01)
+    monkeypatch.setattr(Ticking, "finish_within", 0.01)
     service = Ticking(asyncio.Event().wait)
     service.start()
     await service.began.wait()
@@ -59,7 +59,7 @@ async def test_a_tick_that_does_not_end_is_broken_off(monkeypatch: pytest.Monkey
 
 
 async def test_one_that_rests_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.lifecycle.FINISH", 3600)
+    monkeypatch.setattr(Ticking, "finish_within", 3600)
     service = Ticking(asyncio.Event().wait)
     service.start()
     await service.stop()
@@ -71,7 +71,7 @@ async def test_a_tick_that_ends_otherwise_than_by_its_cancellation_is_the_last(
     is_raised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """asyncpg raises something else where the connection breaks while a statement is cancelled."""
-    monkeypatch.setattr("penstock.lifecycle.FINISH", 0.01)
+    monkeypatch.setattr(Ticking, "finish_within", 0.01)
 
     async def work() -> None:
         try:

@@ -12,7 +12,7 @@ from penstock.events import CallsDropped, WorkerStopping
 from penstock.testing import drain, for_tests
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered, worker_of
+from tests.fixtures.worker import gathered, let_pools_close, worker_of
 
 pytestmark = pytest.mark.any_pooler
 
@@ -85,10 +85,8 @@ async def test_what_jobs_submit_with_their_last_breath_is_done_too(
     assert [phase.phase for phase in phases] == ["finish", "cancel", "pool"]
 
 
-async def test_a_call_that_is_stuck_costs_a_stop_its_budget_once(
-    app: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.local_pool.life.CLOSE_WAIT", 60.0)
+async def test_a_call_that_is_stuck_costs_a_stop_its_budget_once(app: Penstock) -> None:
+    let_pools_close(app, 60.0)
     release = threading.Event()
     pool = app.local_pool()
     dropped, phases = gathered(app, CallsDropped), gathered(app, WorkerStopping)
@@ -107,10 +105,8 @@ async def test_a_call_that_is_stuck_costs_a_stop_its_budget_once(
     release.set()
 
 
-async def test_whoever_is_in_a_hurry_does_not_wait_for_pools(
-    app: Penstock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.local_pool.life.CLOSE_WAIT", 60.0)
+async def test_whoever_is_in_a_hurry_does_not_wait_for_pools(app: Penstock) -> None:
+    let_pools_close(app, 60.0)
     phases = gathered(app, WorkerStopping)
     pool = app.local_pool()
     pool.submit(asyncio.Event().wait)

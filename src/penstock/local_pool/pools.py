@@ -18,9 +18,12 @@ from penstock.local_pool.submitted import SubmittedCall
 class LocalPools:
     """Makes them, and waits for them when a worker stops or the app is closed."""
 
-    def __init__(self, events: Events, make_home: Callable[[], Home]) -> None:
+    def __init__(
+        self, events: Events, make_home: Callable[[], Home], close_wait: float = CLOSE_WAIT
+    ) -> None:
         self._host = Host(events, make_home)
         self._pools: dict[str, LocalPool] = {}
+        self._close_wait = close_wait
 
     def dress(self, dress: Callable[[SubmittedCall], None]) -> None:
         """Have each call of the pools that are made from now on seen to."""
@@ -63,7 +66,7 @@ class LocalPools:
 
     def settle_blocking(self) -> None:
         """The same, in a thread that may wait."""
-        ends_at = time.monotonic() + CLOSE_WAIT
+        ends_at = time.monotonic() + self._close_wait
         for life in self._lives:
             life.settle_blocking(max(ends_at - time.monotonic(), 0))
 
@@ -72,7 +75,7 @@ class LocalPools:
         lives = self._lives
         try:
             await asyncio.gather(
-                *(life.finish(life.close(again=False), CLOSE_WAIT) for life in lives)
+                *(life.finish(life.close(again=False), self._close_wait) for life in lives)
             )
         finally:
             for life in lives:
