@@ -8,7 +8,7 @@ from penstock.bench.ground import open_ground
 from penstock.bench.isolated import SCENES, Isolated
 from penstock.bench.live import Live
 from penstock.bench.plan import Plan
-from penstock.bench.table import _costs
+from penstock.bench.table import isolation_costs
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
@@ -36,4 +36,4 @@ async def test_isolated_jobs_are_drained_and_compared_with_plain_ones(
     assert found["drains"][isolated]["children_cpu_us_per_job"] > 0
     assert found["drains"][plain]["children_cpu_us_per_job"] == 0
     assert 0 < found["next_child_ms"]["p50"] <= found["next_child_ms"]["p99"]
-    assert len(_costs(found)) == 3
+    assert len(isolation_costs(found)) == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.embedded import Server
 from penstock.migrate import migrate
 from tests.fixtures.database import connected
-from tests.fixtures.server import BINARIES, _fast_folder
+from tests.fixtures.server import BINARIES, fast_folder
 from tests.fixtures.until import until
 
 IS_WRITTEN = "SELECT pg_current_wal_flush_lsn() > $1::text::pg_lsn"
@@ -42,7 +42,7 @@ class CrashingServer:
 @asynccontextmanager
 async def crashing_server() -> AsyncIterator[CrashingServer]:
     """A migrated server that runs."""
-    with tempfile.TemporaryDirectory(prefix="penstock-crashing-", dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="penstock-crashing-", dir=fast_folder()) as folder:
         server = Server(Path(folder, "server"), bin_dir=os.environ.get(BINARIES) or None)
         hold = await asyncio.to_thread(server.acquire)
         try:

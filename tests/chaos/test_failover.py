@@ -13,7 +13,7 @@ from penstock.migrate import migrate
 from tests.fixtures.address import with_hosts
 from tests.fixtures.database import connected
 from tests.fixtures.replicated import Replicated
-from tests.fixtures.server import _fast_folder
+from tests.fixtures.server import fast_folder
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of
 
@@ -24,7 +24,7 @@ COMPLETED = "SELECT count(*) FROM penstock.job_history WHERE state = 'completed'
 
 @pytest.fixture
 def servers() -> Iterator[Replicated]:
-    with tempfile.TemporaryDirectory(prefix="penstock-failover-", dir=_fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="penstock-failover-", dir=fast_folder()) as folder:
         replicated = Replicated(Path(folder))
         with replicated.running():
             yield replicated

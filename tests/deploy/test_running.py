@@ -22,7 +22,7 @@ from tests.cli.command import Commands, psql_folder
 from tests.deploy.files import DEPLOY, as_list, command_of, compose, instructions
 from tests.fixtures.database import Database
 from tests.fixtures.pythons import pythons
-from tests.fixtures.server import _fast_folder
+from tests.fixtures.server import fast_folder
 from tests.fixtures.until import until
 from tests.insights.rows import lease, put, run
 
@@ -69,7 +69,7 @@ def test_the_migrations_of_compose_and_systemd_run(deployed: Commands) -> None:
 async def test_role_of_compose_is_no_superuser_and_can_do_all_that_penstock_needs() -> None:
     [mount] = [each for each in compose()["services"]["db"]["volumes"] if "initdb.d" in each]
     script = DEPLOY / mount.partition(":")[0]
-    folder = tempfile.TemporaryDirectory(prefix="penstock-test-role-", dir=_fast_folder())
+    folder = tempfile.TemporaryDirectory(prefix="penstock-test-role-", dir=fast_folder())
     with folder as place, (server := Server(Path(place, "server"))).hold() as url:
         admin = await asyncpg.connect(server.admin_url())
         # As the image of Postgres has it before.

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import pytest_penstock
-from penstock.errors import ConfigError
 from penstock.testing.place import place_for
 from tests.fixtures.pythons import pythons
 from tests.fixtures.server import PostgresServer
@@ -360,12 +359,3 @@ def test_pytest_xdist_runs_tests_side_by_side(project: pytest.Pytester, run: Run
     pytest.importorskip("xdist")
     project.makepyfile(test_shop=BLOCKING, test_more=BLOCKING)
     run("-n2", plugins=("xdist",)).assert_outcomes(passed=8)
-
-
-@pytest.mark.parametrize("url", ["", "shop"])
-def test_address_of_a_server_for_tests_that_is_empty_or_malformed_is_refused(
-    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.setenv("PENSTOCK_TEST_DATABASE_URL", url)
-    with pytest.raises(ConfigError, match="PENSTOCK_TEST_DATABASE_URL"):
-        pytest_penstock._server(tmp_path_factory)

@@ -19,6 +19,7 @@ from penstock.testing.sync import (
     run,
 )
 from tests.fixtures.database import Database
+from tests.fixtures.worker import loop_of
 
 shop = Penstock()
 
@@ -54,14 +55,14 @@ def test_drain_and_advance_leave_the_app_open_or_closed_as_it_was(
     with psycopg.connect(database.url) as connection:
         app.sync.inside(connection).enqueue(charge, 21)
     assert drain(app).completed == 1
-    assert app._link.loop is None
+    assert loop_of(app) is None
     advance(app, seconds=1)
-    assert app._link.loop is None
+    assert loop_of(app) is None
     app.sync.enqueue(charge, 21)
-    loop = app._link.loop
+    loop = loop_of(app)
     assert drain(app).completed == 1
     advance(app, seconds=1)
-    assert app._link.loop is loop is not None
+    assert loop_of(app) is loop is not None
 
 
 def test_time_passes_for_a_blocking_test(app: Penstock) -> None:

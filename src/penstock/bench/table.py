@@ -53,11 +53,11 @@ def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
     for name in ("fair", "batch", "isolated"):
         rows.extend(_drains(document.get(name, {}).get("drains", {})))
     if isolated := document.get("isolated"):
-        rows.extend(_costs(isolated))
+        rows.extend(isolation_costs(isolated))
     return rows
 
 
-def _costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
+def isolation_costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
     """What a job in a child process costs, and how soon there is another child."""
     rows = [
         (

@@ -87,7 +87,7 @@ async def test_a_call_is_made_as_the_provider_wants_it(embedder: Embedder, model
 async def test_connections_are_used_again(embedder: Embedder, models: Models) -> None:
     for _ in range(5):
         await embedder.embed(TEXTS)
-    assert len(models._connections) == 1
+    assert len(models.connections) == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])

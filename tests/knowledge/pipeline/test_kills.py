@@ -64,7 +64,7 @@ class Turns(asyncio.Event):
 async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight_alone(
     scene: Scene, library: Library, recipe: Recipe, models: Models, start: Start
 ) -> None:
-    gate = models._open = Turns()
+    gate = models.gate = Turns()
     base = await library.make_base("handbook", recipe)
     # More texts than a call has.
     texts = {f"{number}.md": manual(number) for number in range(2)}
@@ -76,7 +76,7 @@ async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight
     await until(lambda: models.running, 90, what="another call")
     victim.kill()
     models.resume()
-    await until(lambda: not models._connections, what="all that it had sent")
+    await until(lambda: not models.connections, what="all that it had sent")
     in_flight = Counter(text for call in models.calls[1:] for text in call.texts)
     await scene.miss_the_killed()
     async with worker_of(scene.app):

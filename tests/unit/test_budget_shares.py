@@ -1,0 +1,13 @@
+"""What a worker remembers of budgets."""
+
+from typing import Any
+
+from penstock.worker.budgets import KEYS, Budgets
+
+
+def test_shares_are_not_kept_without_end() -> None:
+    nowhere: Any = None
+    budgets = Budgets(nowhere, nowhere, nowhere)
+    for number in range(KEYS + 1):
+        budgets.learn(f"account:{number}", 0.5)
+    assert len(budgets._shares) < KEYS
