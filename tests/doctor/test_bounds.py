@@ -11,6 +11,7 @@ import pytest
 from penstock.doctor import CHECKS, Limits, Report, examine
 from penstock.doctor.patient import Patient
 from penstock.sql import statement
+from penstock.store import bounded
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
@@ -38,7 +39,7 @@ async def test_a_database_that_falls_silent_does_not_keep_the_doctor(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fall_silent() -> None:
-        monkeypatch.setattr("penstock.store.bounded.SILENCE", 0.2)
+        monkeypatch.setattr(bounded, "SILENCE", 0.2)
         proxy.swallow()
 
     async with asyncio.timeout(60):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.fixtures import leftovers
+
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left for good need not be waited for as long as what is ending."""
-    monkeypatch.setattr("tests.fixtures.leftovers.GRACE", 0.2)
+    monkeypatch.setattr(leftovers, "GRACE", 0.2)

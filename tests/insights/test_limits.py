@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from penstock.insights import Count, Grant, Insights, LimitInsight
+from penstock.insights import insights as reading
 from tests.fixtures.elapsed import Elapsed
 from tests.insights.rows import bucket, fair, grant, lease, limit, put
 
@@ -131,9 +132,9 @@ async def test_jobs_that_wait_for_limits_are_counted_only_so_far(
     for tenant in ("acme", "bolt", "corp"):
         await put(connection, tenant, jobs=3)
     await limit(connection, "queue:imports", slots=0)
-    monkeypatch.setattr("penstock.insights.insights.COUNTED_OFTEN", 6)
+    monkeypatch.setattr(reading, "COUNTED_OFTEN", 6)
     assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
-    monkeypatch.setattr("penstock.insights.insights.LINES", 1)
+    monkeypatch.setattr(reading, "LINES", 1)
     assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.insights import Count, Insights
+from penstock.insights import insights as reading
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -90,7 +91,7 @@ async def test_a_glance_has_the_busiest_queues_of_any_kind_and_counts_the_others
     @app.task
     async def send() -> None: ...
 
-    monkeypatch.setattr("penstock.insights.insights.QUEUES_AT_A_GLANCE", 5)
+    monkeypatch.setattr(reading, "QUEUES_AT_A_GLANCE", 5)
     for number in range(4):
         await app.pause(f"a-paused-{number}")
     later = [f"b-scheduled-{number}" for number in range(4)]
@@ -114,7 +115,7 @@ async def test_queues_that_workers_alone_know_do_not_fill_a_glance(
     @app.task
     async def send() -> None: ...
 
-    monkeypatch.setattr("penstock.insights.insights.QUEUES_AT_A_GLANCE", 2)
+    monkeypatch.setattr(reading, "QUEUES_AT_A_GLANCE", 2)
     await app.enqueue(send.options(queue="z"))
     async with worker_of(app, {f"a{number}": 1 for number in range(4)}):
         seen = await insights.overview()

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from opentelemetry import baggage, context
+from opentelemetry import baggage, context, trace
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
 from penstock import Batch, Item, Penstock, Retryable, Task, Workflow
@@ -251,7 +251,7 @@ async def test_without_an_sdk_nothing_is_added(
     from penstock.integrations.otel import instrument
 
     # A page of the docs, run by this process before, has set up an SDK for all of it.
-    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     app = Penstock(database.url, include=[look])
     instrument(app)
     async with app:

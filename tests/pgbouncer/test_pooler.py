@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from penstock.store import Pool, connect, failures, hears, lends, open_pool, stands_between
+from penstock.store import Pool, connect, failures, hears, lends, open_pool, pooler, stands_between
 from tests.fixtures.database import Database, connected
 from tests.fixtures.pgbouncer import pgbouncer
 from tests.fixtures.until import until
@@ -52,8 +52,8 @@ async def test_without_an_echo_nothing_is_believed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a server so busy that its lending did not show."""
-    monkeypatch.setattr("penstock.store.pooler.LOOKS", 0)
-    monkeypatch.setattr("penstock.store.pooler.ECHO_WAIT", 0.3)
+    monkeypatch.setattr(pooler, "LOOKS", 0)
+    monkeypatch.setattr(pooler, "ECHO_WAIT", 0.3)
     connection = await connect(database.url, name="test")
     async with pool_at(database.url) as pool:
         assert not await hears(connection, pool)

@@ -24,7 +24,7 @@ from penstock import (
     ServiceUnreachable,
     WaitTimeout,
 )
-from penstock.api import Api, AsyncApi, New
+from penstock.api import Api, AsyncApi, New, asking
 from penstock.api.asking import Asking
 from penstock.client import JobNow
 from penstock.job import Job, Progress
@@ -220,10 +220,10 @@ def busy(kind: str = "busy") -> httpx.Response:
 async def test_it_asks_again_where_that_is_safe_and_only_there(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.api.asking.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.001)
     args = {"number": 1}
 
-    async def asking(
+    async def tries_of(
         *first: httpx.Response | Exception, use: Callable[[AsyncApi], Any]
     ) -> tuple[int, Any]:
         transport = _Scripted(service, *first)
@@ -241,16 +241,16 @@ async def test_it_asks_again_where_that_is_safe_and_only_there(
         return api.enqueue("double", args, idempotency_key="k")
 
     lost, refused = httpx.ReadError("reset"), httpx.ConnectError("refused")
-    assert (await asking(busy(), busy(), use=plain))[0] == 3
-    assert (await asking(refused, use=plain))[0] == 2
-    assert (await asking(busy("database-lost"), use=keyed))[0] == 2
-    assert (await asking(lost, use=keyed))[0] == 2
-    tries, error = await asking(busy("database-lost"), use=plain)
+    assert (await tries_of(busy(), busy(), use=plain))[0] == 3
+    assert (await tries_of(refused, use=plain))[0] == 2
+    assert (await tries_of(busy("database-lost"), use=keyed))[0] == 2
+    assert (await tries_of(lost, use=keyed))[0] == 2
+    tries, error = await tries_of(busy("database-lost"), use=plain)
     assert (tries, type(error)) == (1, RequestRefused)
-    tries, error = await asking(lost, use=plain)
+    tries, error = await tries_of(lost, use=plain)
     assert (tries, type(error)) == (1, ServiceUnreachable)
     assert error.is_sent
-    tries, error = await asking(*[refused] * 9, use=plain)
+    tries, error = await tries_of(*[refused] * 9, use=plain)
     assert (tries, error.is_sent) == (4, False)
     async with asked(service.asgi) as http:
         assert len((await http.get("/jobs")).json()["jobs"]) == 3

@@ -9,10 +9,12 @@ import httpx
 import pytest
 
 from penstock import ConfigError, Penstock, task
+from penstock.client import asking
 from penstock.service import Service
 from penstock.service.bounds import Bounds
 from penstock.service.caller import Caller
 from penstock.service.live import Subject, sse, watch
+from penstock.service.live import hub as hubs
 from penstock.service.live.tickets import LASTS, Tickets
 from penstock.service.problem import Problem
 from penstock.service.server import GRACE
@@ -243,7 +245,7 @@ def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
 async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
     database: Database, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.asking.AGAIN", (0.05,))
+    monkeypatch.setattr(asking, "AGAIN", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)
@@ -351,7 +353,7 @@ def test_the_routes_that_count_as_streams_are_those_that_give_events() -> None:
 async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.asking.AGAIN", (0.05,))
+    monkeypatch.setattr(asking, "AGAIN", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)
@@ -381,7 +383,7 @@ async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
 async def test_a_server_that_has_enough_listeners_takes_no_more(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.service.live.hub.MOST_LISTENERS", 1)
+    monkeypatch.setattr(hubs, "MOST_LISTENERS", 1)
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app) as server:

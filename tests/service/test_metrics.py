@@ -153,7 +153,7 @@ async def test_while_the_database_is_away_anybody_is_told_that_alone(
 async def test_queues_beyond_a_bound_are_summed(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.service.metrics.queues.KEPT", 0.0)
+    monkeypatch.setattr(queues, "KEPT", 0.0)
 
     @app.task(name="greet", queue="zz-declared")
     async def greet() -> None: ...
@@ -178,10 +178,10 @@ async def test_queues_beyond_a_bound_are_summed(
 
     for name in ("penstock_queue_depth", "penstock_jobs_enqueued_total"):
         series = {label: value for (metric, label), value in samples.items() if metric == name}
-        queues = {dict(label)["queue"] for label in series}
-        assert len(queues) == 200 + 3 + 1
-        assert {"zz-declared", "zz-in-the-database", "zz-scheduled", "(other)"} <= queues
-        assert "free-000" in queues
+        named = {dict(label)["queue"] for label in series}
+        assert len(named) == 200 + 3 + 1
+        assert {"zz-declared", "zz-in-the-database", "zz-scheduled", "(other)"} <= named
+        assert "free-000" in named
         # Nothing is lost in the sum.
         assert sum(series.values()) == (501 if name == "penstock_queue_depth" else 503)
 

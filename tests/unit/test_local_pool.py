@@ -5,6 +5,7 @@ import functools
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -304,7 +305,7 @@ async def test_drops_are_told_at_most_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("penstock.local_pool.drops.time.monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     pool = LocalPool("track", workers=1, slots=0)
     told: list[CallsDropped] = []
     pool._life.host.events.subscribe(CallsDropped, told.append)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from penstock import LocalPool, PoolCounts
+from penstock.local_pool import life
 from tests.fixtures.until import until
 
 
@@ -52,7 +53,7 @@ async def test_what_is_left_after_the_time_is_dropped_and_counted() -> None:
 
 
 async def test_a_task_that_will_not_stop_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.local_pool.life.CLEAN_UP", 0.05)
+    monkeypatch.setattr(life, "CLEAN_UP", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -194,7 +195,7 @@ def test_where_no_loop_can_be_started_calls_are_dropped_and_nobody_waits(
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr("asyncio.runners.events.new_event_loop", refuse)
+        patch.setattr(asyncio.events, "new_event_loop", refuse)
         with LocalPool(workers=1) as pool:
             for _ in range(3):
                 pool.submit(asyncio.sleep, 0)
@@ -212,7 +213,7 @@ def test_a_pool_can_be_drained_while_its_loop_is_started(monkeypatch: pytest.Mon
         go_on.wait(30)
         return make()
 
-    monkeypatch.setattr("asyncio.runners.events.new_event_loop", slow)
+    monkeypatch.setattr(asyncio.events, "new_event_loop", slow)
     pool = LocalPool()
     pool.submit(asyncio.sleep, 0)
     assert asked.wait(30)

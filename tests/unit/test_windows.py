@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock import zone
 from penstock.errors import ConfigError
 from penstock.windows import Windows
 
@@ -60,7 +61,7 @@ def test_an_unknown_time_zone_is_refused(zone: str) -> None:
 def test_a_machine_without_time_zones_leaves_them_to_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.zone.available_timezones", set)
+    monkeypatch.setattr(zone, "available_timezones", set)
     assert Windows("22:00-06:00", timezone="Mars/Olympus").timezone == "Mars/Olympus"
 
 

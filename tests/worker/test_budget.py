@@ -1,5 +1,7 @@
 """Costly looks around keep to their share of the time."""
 
+import time
+
 import pytest
 
 from penstock.lifecycle import Budget
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.any_pooler
 def look(monkeypatch: pytest.MonkeyPatch):
     """Take a look that lasts so many seconds."""
     now = 0.0
-    monkeypatch.setattr("penstock.lifecycle.time.monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
 
     def look(budget: Budget, seconds: float) -> float:
         nonlocal now

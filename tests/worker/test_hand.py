@@ -1,5 +1,6 @@
 """The jobs at hand, without a database: who is given out next."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_what_holds_up_its_lane_is_told_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_lane_that_is_held_for_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("penstock.worker.hand.time.monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     hand = hand_of("aab", may_start=lambda attempt: attempt.row["lane"] == "b")
     hand.is_limited = True
     given(hand)

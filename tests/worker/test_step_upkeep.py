@@ -7,6 +7,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.lifecycle import Health
+from penstock.maintenance import chore as chores
 from penstock.maintenance import steps
 from penstock.maintenance.chore import Chore
 from penstock.maintenance.steps import CacheSweeper, EventSweeper, StepSweeper, Waker
@@ -34,7 +35,7 @@ CACHED = (
 @pytest.fixture(autouse=True)
 def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "LIMIT", 2)
-    monkeypatch.setattr("penstock.maintenance.chore.LIMIT", 2)
+    monkeypatch.setattr(chores, "LIMIT", 2)
 
 
 async def chore(app: Penstock, kind: type[C], **more: int) -> C:

@@ -1,5 +1,6 @@
 """Tokens of a rate, without a database: used at once or given back."""
 
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.any_pooler
 @pytest.fixture
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = 1000.0
-    monkeypatch.setattr("penstock.worker.tokens.time.monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
 
     def pass_time(seconds: float = 0.0) -> float:
         nonlocal now

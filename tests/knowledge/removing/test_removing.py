@@ -10,6 +10,7 @@ import pytest
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline import removing
 from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought
 from penstock_apps.knowledge.pipeline.removing import remove, remove_files
 from penstock_apps.knowledge.storage import object_name
@@ -146,7 +147,7 @@ async def test_a_tenant_may_come_back(scene: Scene, library: Library) -> None:
 async def test_a_removal_that_is_killed_goes_on(
     scene: Scene, library: Library, objects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock_apps.knowledge.pipeline.removing.DOCUMENTS", 1)
+    monkeypatch.setattr(removing, "DOCUMENTS", 1)
     receipt = await scene.bring(library, {"a.txt": FOX, "b.txt": HEN, "c.txt": OWL})
     await library.delete_source(receipt.source)
 
