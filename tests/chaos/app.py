@@ -6,7 +6,7 @@ from penstock import Penstock
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import Failpoint, RecordedStore
 from tests.chaos.tasks import Effects, register
-from tests.fixtures.worker import use_store
+from tests.fixtures.app import use_store
 
 
 def make_app(url: str, name: str, folder: Path, failpoint: Failpoint | None = None) -> Penstock:

@@ -18,8 +18,8 @@ from penstock.testing.sync import (
     enqueued,
     run,
 )
+from tests.fixtures.app import loop_of
 from tests.fixtures.database import Database
-from tests.fixtures.worker import loop_of
 
 shop = Penstock()
 

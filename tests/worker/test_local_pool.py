@@ -10,9 +10,10 @@ from penstock import Penstock, PoolCounts
 from penstock.errors import ConfigError
 from penstock.events import CallsDropped, WorkerStopping
 from penstock.testing import drain, for_tests
+from tests.fixtures.app import let_pools_close
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
-from tests.fixtures.worker import gathered, let_pools_close, worker_of
+from tests.fixtures.worker import gathered, worker_of
 
 pytestmark = pytest.mark.any_pooler
 
