@@ -79,8 +79,11 @@ class _Hand(Worker):
     """A worker that leads nothing: what a leader does for jobs, a drain does itself.
 
     It comes and goes at every drain: to be elected and to look after everything at once would be
-    a third of what that costs.
+    a third of what that costs. Its statements share two connections: each new one has to plan all
+    of them anew.
     """
+
+    _pool_size = 2
 
     def _hire(self, quota: Quota) -> Crew:
         crew = super()._hire(quota)

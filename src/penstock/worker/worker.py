@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from penstock.client import Link
 from penstock.client.link import TRY_AGAIN
@@ -40,7 +40,6 @@ from penstock.worker.whereabouts import run_in, where
 
 logger = logging.getLogger("penstock.worker")
 
-POOL = 5
 # A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
 SCHEDULES_WAIT = 5.0
 NO_TASKS = (
@@ -59,6 +58,9 @@ class Worker:
 
     tally = await app.worker().drain()       # works off what there is
     """
+
+    # How many connections its statements share, beside those of heartbeat and listener.
+    _pool_size: ClassVar[int] = 5
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class Worker:
 
         await self._in_time(self._link.open, left())
         await self._in_time(self._add_scheduled, left())
-        self._pool = await self._link.open_another(size=POOL, name="penstock worker")
+        self._pool = await self._link.open_another(size=self._pool_size, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
             crew.opened.start()
