@@ -5,10 +5,13 @@ import json
 import re
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from penstock_apps.knowledge.cli.screen import Lines
+from penstock_apps.knowledge.cli.working import until_ended
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
 from tests.cli.command import Commands
@@ -16,6 +19,7 @@ from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.insights import rows
+from tests.knowledge.cli.conftest import KEYS, TRAVEL
 from tests.knowledge.scene import Scene
 
 # What is said of a command that takes longer than some seconds.
@@ -95,11 +99,13 @@ async def test_ctrl_c_twice_and_a_lost_database_leave_one_sentence_and_the_rest_
 
 
 async def test_why_nothing_comes_in_is_said_once(
-    penstock: Commands, handbook: Path, scene: Scene, knowledge_database: Database
+    scene: Scene,
+    library: Library,
+    knowledge_database: Database,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = penstock.start("ingest", "handbook", "--no-work")
-    await until(lambda: scene.value(WAITING, 2), what="the documents to be written down")
-    nobody = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    receipt = await scene.add(library, {"keys.md": KEYS, "travel.md": TRAVEL})
+    nobody = await asyncio.create_subprocess_exec("/bin/true")
     await nobody.wait()
     async with connected(knowledge_database.admin_url) as connection:
         info = json.dumps({"host": socket.gethostname(), "pid": nobody.pid})
@@ -110,7 +116,20 @@ async def test_why_nothing_comes_in_is_said_once(
         )
     held = "1 is held by a worker that does not answer; it is taken back in about "
     nobody_serves = f"No living worker serves the queue {SMALL}: `penstock up` is one"
+    log = ""
+
+    def lines(of: str) -> int:
+        nonlocal log
+        log += capsys.readouterr().err
+        return log.count(of)
+
+    # It looks what is in the way, and tells how far it is, at each of its looks.
+    screen = Lines(quiet=False, every=0.0)
+    waiting = asyncio.create_task(until_ended(library, [receipt.source], 2, screen, still=0.0))
     for line in (held, nobody_serves):
-        await until(lambda line=line: line in run.log, 90, what=line)  # type: ignore[misc]
-    await until(lambda: run.log.count("0 of 2 documents are in") > 2, 90, what="more lines")
-    assert (run.log.count(held), run.log.count(nobody_serves)) == (1, 1)
+        await until(lambda line=line: lines(line), 90, what=line)  # type: ignore[misc]
+    seen = lines("0 of 2 documents are in")
+    await until(lambda: lines("0 of 2 documents are in") > seen + 2, 90, what="more lines")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert (lines(held), lines(nobody_serves)) == (1, 1)

@@ -105,9 +105,10 @@ class Bars:
 class Lines(AbstractContextManager[Any]):
     """A line every few seconds, for logs."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, every: float = EVERY) -> None:
         self._quiet = quiet
-        self._due = time.monotonic() + EVERY
+        self._every = every
+        self._due = time.monotonic() + every
 
     def __exit__(self, *error: Any) -> None:
         return None
@@ -130,5 +131,5 @@ class Lines(AbstractContextManager[Any]):
 
     def _tell(self, line: str) -> None:
         if not self._quiet and time.monotonic() >= self._due:
-            self._due = time.monotonic() + EVERY
+            self._due = time.monotonic() + self._every
             say(line)

@@ -17,10 +17,13 @@ SEEN = 1000
 class Stalling:
     """Looks for what is in the way, once nothing has come in for a while."""
 
-    def __init__(self, library: Library, sources: Sequence[int], screen: Screen) -> None:
+    def __init__(
+        self, library: Library, sources: Sequence[int], screen: Screen, still: float = STILL
+    ) -> None:
         self._library = library
         self._sources = sources
         self._screen = screen
+        self._still = still
         self._left: int | None = None
         self._due = 0.0
         self._told: set[str] = set()
@@ -28,13 +31,13 @@ class Stalling:
     async def look(self, left: int) -> None:
         """So many are still to come."""
         if left != self._left:
-            self._left, self._due = left, time.monotonic() + STILL
+            self._left, self._due = left, time.monotonic() + self._still
         elif time.monotonic() >= self._due:
             for each in await stalls_of(self._library.shop.app, await self._jobs()):
                 if each.kind not in self._told:
                     self._told.add(each.kind)
                     self._screen.tell(_told(each))
-            self._due = time.monotonic() + STILL
+            self._due = time.monotonic() + self._still
 
     async def _jobs(self) -> list[str]:
         shop, tenant = self._library.shop, self._library.tenant

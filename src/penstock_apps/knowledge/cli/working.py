@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from penstock import Penstock, Worker
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.screen import Screen
-from penstock_apps.knowledge.cli.stalling import Stalling
+from penstock_apps.knowledge.cli.stalling import STILL, Stalling
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.indexing import MAKING
 from penstock_apps.knowledge.store.bases import Base
@@ -30,9 +30,19 @@ def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Wor
     return app.worker(knowledge.queues(number), children=number)
 
 
-async def until_ended(library: Library, sources: Sequence[int], total: int, screen: Screen) -> None:
-    """Wait until all that comes into some sources has ended, whichever batch it is in."""
-    stalling = Stalling(library, sources, screen)
+async def until_ended(
+    library: Library,
+    sources: Sequence[int],
+    total: int,
+    screen: Screen,
+    *,
+    still: float = STILL,
+) -> None:
+    """Wait until all that comes into some sources has ended, whichever batch it is in.
+
+    Where nothing comes in for `still` seconds, people are told why.
+    """
+    stalling = Stalling(library, sources, screen, still)
     while True:
         counts = [await library.progress(source=each) for each in sources]
         left = sum(each.pending + each.processing for each in counts)
