@@ -44,7 +44,7 @@ SERVING = tuple(line for line in ALL if line.startswith(("penstock serve", "pens
 # They measure, or play for half a minute: with other numbers, they have tests of their own.
 LONG = tuple(line for line in ALL if line.startswith(("penstock bench", "penstock demo")))
 EMBEDDED = tuple(line for line in ALL if "penstock db" in line)
-# tests/knowledge/cli runs them, where there are vectors.
+# tests/knowledge/cli runs some of them, where there are vectors.
 KNOWLEDGE = tuple(
     line
     for line in ALL
@@ -66,13 +66,13 @@ def shown_by(lines: tuple[str, ...]) -> Iterator[str]:
     """
     some = [line for line in lines if line in SHORT]
     some = [line for line in some if not LOOKS.search(line)] or some
-    for kind in (some, STAYING, SERVING):
+    for kind in (some, STAYING, SERVING, KNOWLEDGE):
         if here := [line for line in lines if line in kind]:
             yield max(here, key=len)
 
 
 RUN = tuple(line for lines in examples(COMMAND) for line in shown_by(lines))
-READ = tuple(line for line in ALL if line not in (*RUN, *EMBEDDED, *KNOWLEDGE))
+READ = tuple(line for line in ALL if line not in (*RUN, *EMBEDDED))
 # `echo … | penstock enqueue -`, `penstock migrate --sql > penstock.sql`
 ARGUMENTS = re.compile(r"(?:^|\| )penstock ([^|<>]*)")
 HOME = (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions")

@@ -11,7 +11,7 @@ from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
 from tests.cli.terminal import Terminal
 from tests.fixtures.database import Database
-from tests.knowledge.cli.conftest import KEYS, TRAVEL, said
+from tests.knowledge.cli.conftest import KEYS, TRAVEL, said, said_with_help
 from tests.knowledge.scene import Scene
 
 ACME = ("--tenant", "acme")
@@ -74,18 +74,21 @@ async def test_lists_are_tables_for_people(penstock: Commands, handbook: Path) -
 
 
 @pytest.mark.usefixtures("shelved")
-async def test_what_failed_is_tried_again_and_nothing_else(penstock: Commands) -> None:
-    again = said(penstock, "knowledge", "retry", "handbook", *ACME, code=3)
+async def test_what_failed_is_tried_again_and_nothing_else(
+    penstock: Commands, scene: Scene
+) -> None:
+    retry = ("knowledge", "retry", "handbook", *ACME)
+    again = await said_with_help(penstock, scene, *retry, code=3)
     assert (again["total"], again["completed"], again["failed"]) == (1, 0, 1)
     [error] = again["errors"]
     assert error["path"] == "plan.pdf"
-    left = said(penstock, "knowledge", "retry", "handbook", *ACME, "--no-wait")
+    left = said(penstock, *retry, "--no-wait")
     assert (left["total"], left["pending"], left["errors"]) == (1, 1, [])
     # It is on its way now, and the same command brings it in.
-    again = said(penstock, "knowledge", "retry", "handbook", *ACME, code=3)
+    again = said(penstock, *retry, code=3)
     assert (again["batch"], again["total"], again["failed"]) == (None, 1, 1)
     said(penstock, "knowledge", "delete", "document", "plan.pdf", *ACME, "--yes")
-    nothing = penstock.run("knowledge", "retry", "handbook", *ACME)
+    nothing = penstock.run(*retry)
     assert (nothing.returncode, nothing.stdout) == (0, "No documents: nothing to do.\n")
 
 

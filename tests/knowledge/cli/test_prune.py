@@ -10,7 +10,7 @@ import pytest
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.cli.command import Commands
-from tests.knowledge.cli.conftest import KEYS, TRAVEL, said
+from tests.knowledge.cli.conftest import KEYS, TRAVEL, said, said_with_help
 from tests.knowledge.scene import Scene
 
 CONTENTS = {"keys.md": KEYS, "office/travel.md": TRAVEL, ".hidden.md": "nobody sees this"}
@@ -60,13 +60,14 @@ async def test_attachments_are_told_and_go_with_their_mail_alone(
     message.add_attachment(b"MZ\x00\x01", maintype="application", subtype="x", filename="a.exe")
     (handbook / "a.eml").write_bytes(message.as_bytes())
     asked = ("ingest", "handbook/a.eml", "--tenant", "acme", "--prune")
-    first = said(penstock, *asked)
+    first = await said_with_help(penstock, scene, *asked)
     assert (first["total"], first["completed"], first["skipped"]) == (3, 2, 1)
-    again = said(penstock, "ingest", "handbook", "--tenant", "acme", "--prune")
+    whole = ("ingest", "handbook", "--tenant", "acme", "--prune")
+    again = await said_with_help(penstock, scene, *whole)
     assert (again["unchanged"], again["removed"]) == (1, 0)
     assert {"a.eml", "a.eml/a.exe", "a.eml/frost.txt"} < await paths(scene)
     (handbook / "a.eml").unlink()
-    said(penstock, "ingest", "handbook", "--tenant", "acme", "--prune")
+    said(penstock, *whole)
     assert await paths(scene) == {"keys.md", "office/travel.md"}
 
 
