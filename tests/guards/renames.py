@@ -34,6 +34,12 @@ REMOVED = frozenset(
 # They are compared with a text of their own, in `kept/engine_merged.sql`.
 MERGED = frozenset({"close_lease_v2", "ensure_partitions_v2", "put_back_v2"})
 KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}
+# Lines of what routes ask: all lists of jobs name the table of jobs by the same letter.
+ASKED = {
+    "SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h.subject, ": (
+        "SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, "
+    ),
+}
 
 _PART = re.compile(r"(?m)^(?=== )")
 # In a list of differences three signs come before: what is new, what is gone, or neither.
@@ -62,6 +68,13 @@ def knowledge_of_today(kept: str) -> str:
     for before, now in KNOWLEDGE_RENAMED.items():
         kept = re.sub(rf"\b{before}\b", now, kept)
     return kept
+
+
+def calls_of_today(kept: str) -> str:
+    """What routes ask, as it was kept, with the names of today."""
+    for before, now in ASKED.items():
+        kept = kept.replace(f"    {before}\n", f"    {now}\n")
+    return renamed(kept)
 
 
 def schema_of_today(merged: dict[str, str]) -> Callable[[str], str]:

@@ -13,7 +13,7 @@ from penstock.service import Service
 from tests.fixtures.database import Database, connected
 from tests.fixtures.service import OpenDoor, asked
 from tests.guards.kept import compare
-from tests.guards.renames import renamed
+from tests.guards.renames import calls_of_today
 from tests.service.access.calls import CALLS, Things, make_things, url_of
 
 # Of new jobs an app tells now and then, for all that came meanwhile: that is no call's.
@@ -118,7 +118,7 @@ async def test_what_each_route_asks_tells_and_notes_is_as_it_was_kept(
                 lines += [f"    {one}" for one in asking.take()]
                 lines += counted("tells", await told.take())
                 lines += counted("notes", await notes(app, noted))
-    compare("calls.txt", "\n".join(lines) + "\n", renamed)
+    compare("calls.txt", "\n".join(lines) + "\n", calls_of_today)
 
 
 async def last_noted(app: Penstock) -> int:

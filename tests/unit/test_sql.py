@@ -36,3 +36,25 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_begins_without_a_name_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"jobs\.sql does not begin with a line `-- name: …`"):
         read_named(written(tmp_path, jobs=text))
+
+
+def test_a_list_of_columns_stands_in_statements_by_its_name(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        jobs="-- name: job_columns\n-- What is shown.\na.id,\na.task\n\n"
+        "-- name: get\nSELECT :job_columns FROM job AS a;\n",
+        dead="-- name: list_dead\nSELECT :job_columns FROM dead AS a;\n",
+    )
+    assert read_named(folder) == {
+        "get": "SELECT a.id,\na.task FROM job AS a;\n",
+        "list_dead": "SELECT a.id,\na.task FROM dead AS a;\n",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-- name: get\nSELECT :job_columns FROM job AS a;\n", "-- name: job_columns\na.id, a.task\n"],
+)
+def test_a_list_without_a_text_or_a_statement_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"job_columns in .* needs a text and a statement"):
+        read_named(written(tmp_path, jobs=text))

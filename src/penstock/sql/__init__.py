@@ -14,6 +14,7 @@ ROOT: Traversable = files(__package__)
 
 _INCLUDE = "\\ir "
 _NAME = "-- name: "
+_COLUMNS = re.compile(r":(\w+_columns)\b")
 
 
 def quote(name: str) -> str:
@@ -34,14 +35,26 @@ def named(package: str) -> dict[str, str]:
 
 
 def read_named(folder: Traversable) -> dict[str, str]:
-    """The statements in the files of a folder by their names, each from its line `-- name: …`."""
+    """The statements in the files of a folder by their names, each from its line `-- name: …`.
+
+    A name that ends in `_columns` is that of a list: `:job_columns` stands for it in statements.
+    """
     texts: dict[str, str] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         for name, text in _sections(file):
             if name in texts:
                 raise ValueError(f"Two statements in {folder} are named {name}. Rename one.")
             texts[name] = text
-    return texts
+    lists = {name: _bare(text) for name, text in texts.items() if name.endswith("_columns")}
+    used = {name for text in texts.values() for name in _COLUMNS.findall(text)}
+    if used != lists.keys():
+        names = ", ".join(sorted(used ^ lists.keys()))
+        raise ValueError(f"{names} in {folder}: each list of columns needs a text and a statement.")
+    return {
+        name: _COLUMNS.sub(lambda found: lists[found[1]], text)
+        for name, text in texts.items()
+        if name not in lists
+    }
 
 
 @cache
@@ -138,6 +151,11 @@ def _sections(file: Traversable) -> list[tuple[str, str]]:
         (name.strip(), text.strip() + "\n")
         for name, _, text in (section.partition("\n") for section in sections)
     ]
+
+
+def _bare(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 def _bind(text: str, schema: str) -> str:

@@ -1,23 +1,25 @@
+-- name: job_columns
+-- What is shown of a job, whether it lives or has ended.
+a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
+a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
+a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
+a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key
+
+-- name: progress_columns
+-- What its handler reported last.
+(SELECT ARRAY[p.done::text, p.total::text, p.message]
+   FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
+
 -- name: get
 -- Jobs by id, live or final, in one statement; of a running one also its worker.
-SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
-       a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
-       a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
-       a.stuck_since, a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key, a.pending, l.worker,
-       (SELECT ARRAY[p.done::text, p.total::text, p.message]
-          FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
+SELECT :job_columns, a.stuck_since, a.pending, l.worker, :progress_columns
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   LEFT JOIN :"schema".job AS j ON j.id = a.id
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease;
 
 -- name: list
 -- Jobs by filter, newest first, a page from a job on.
-SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
-       a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
-       a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
-       a.stuck_since, a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key, a.pending,
-       (SELECT ARRAY[p.done::text, p.total::text, p.message]
-          FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
+SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
    AND ($2::text IS NULL OR a.queue = $2::text)
@@ -32,12 +34,7 @@ SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a
 -- name: list_of_batch
 -- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan
 -- is too: as a range of one, in the order of the index of batches.
-SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
-       a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
-       a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
-       a.stuck_since, a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key, a.pending,
-       (SELECT ARRAY[p.done::text, p.total::text, p.message]
-          FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
+SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
    AND ($2::text IS NULL OR a.queue = $2::text)
@@ -52,12 +49,7 @@ SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a
 
 -- name: list_of_workflow
 -- Jobs of a workflow by filter, newest first, a page from a job on. Apart from the list of all, so that its plan is too.
-SELECT a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
-       a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
-       a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
-       a.stuck_since, a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key, a.pending,
-       (SELECT ARRAY[p.done::text, p.total::text, p.message]
-          FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
+SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
    AND ($2::text IS NULL OR a.queue = $2::text)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 from penstock.sql import Roles, expand, listed, named, quote
 
-_COLUMNS = re.compile(r":(?P<name>\w+_columns)\b")
-
 
 @cache
 def statement(name: str, schema: str) -> str:
-    """The text of one statement in `statements/`, for a schema.
-
-    `:document_columns` in it stands for the list of that name, which several statements share.
-    """
-    texts = named(__package__)
-    text = _COLUMNS.sub(lambda columns: texts[columns["name"]].rstrip(), texts[name])
-    return text.replace(':"schema"', quote(schema))
+    """The text of one statement in `statements/`, for a schema."""
+    return named(__package__)[name].replace(':"schema"', quote(schema))
 
 
 @cache
