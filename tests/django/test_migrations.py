@@ -12,10 +12,14 @@ from django.test import override_settings
 from penstock import sql
 from tests.django.conftest import Use
 from tests.fixtures.database import Database, create, drop
+from tests.fixtures.later import FIRST, later
 from tests.fixtures.server import PostgresServer
 
+__all__ = ["later"]
+
 SCHEMAS = "SELECT array_agg(nspname ORDER BY nspname) FROM pg_namespace WHERE nspname LIKE 'pen%'"
-APPLIED = "SELECT array_agg(number) FROM penstock.migration"
+APPLIED = "SELECT array_agg(number ORDER BY number) FROM penstock.migration"
+LATER = override_settings(MIGRATION_MODULES={"penstock": "tests.django.later"})
 
 
 @pytest.fixture
@@ -89,6 +93,50 @@ def test_the_sql_can_be_looked_at_first(empty: Database, use: Use) -> None:
     assert 'CREATE TABLE "penstock".job (' in forwards.getvalue()
     assert 'DELETE FROM "penstock".migration WHERE number = 1' in backwards.getvalue()
     assert asked(SCHEMAS) is None
+
+
+def test_migrations_go_one_by_one_forwards_and_back(empty: Database, use: Use, later: str) -> None:
+    use(empty.url)
+    with LATER:
+        migrate("penstock", FIRST)
+        assert asked(APPLIED) == [1]
+        for _ in range(2):
+            assert f"Applying penstock.{later}... OK" in migrate("penstock")
+            assert asked(APPLIED) == [1, 2]
+            assert f"Unapplying penstock.{later}... OK" in migrate("penstock", FIRST)
+            assert asked(APPLIED) == [1]
+        migrate("penstock")
+        migrate("penstock", "zero")
+    assert asked(APPLIED) is None
+
+
+def test_migrations_that_penstock_has_applied_are_left_alone(
+    empty: Database, use: Use, later: str
+) -> None:
+    use(empty.url)
+    call_command("penstock", "migrate")
+    with LATER:
+        assert f"Applying penstock.{FIRST}... OK" in migrate("penstock", FIRST)
+        assert asked(APPLIED) == [1, 2]
+        migrate()
+        call_command("penstock", "migrate", "--to", "1", "--yes")
+        migrate("penstock", FIRST)
+    assert asked(APPLIED) == [1]
+
+
+def test_the_sql_of_a_later_migration_begins_where_the_one_before_ends(
+    empty: Database, use: Use, later: str
+) -> None:
+    use(empty.url)
+    forwards, backwards = io.StringIO(), io.StringIO()
+    with LATER:
+        call_command("sqlmigrate", "penstock", later, stdout=forwards)
+        call_command("sqlmigrate", "penstock", later, backwards=True, stdout=backwards)
+    assert 'CREATE TABLE "penstock".later (' in forwards.getvalue()
+    assert "CREATE SCHEMA" not in forwards.getvalue()
+    assert 'CREATE TABLE "penstock".job (' not in forwards.getvalue()
+    assert 'DROP TABLE "penstock".later;' in backwards.getvalue()
+    assert "migration WHERE number = 1;" not in backwards.getvalue()
 
 
 def test_there_is_nothing_for_makemigrations_to_make(empty: Database, use: Use) -> None:
