@@ -174,7 +174,7 @@ def batch_key(batch_id: str) -> int:
 
 
 def status_from(row: Mapping[str, Any]) -> BatchStatus:
-    """The status that a row of `get_batches.sql` tells of."""
+    """The status that a row of `get_batches` tells of."""
     pending, rate = row["pending"], row["rate"]
     plain = dict(row)
     del plain["changed_at"], plain["changes"]  # for those who watch

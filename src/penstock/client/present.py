@@ -93,7 +93,7 @@ class Present(Struct, frozen=True, kw_only=True):
 
 
 def job_now(row: Mapping[str, Any]) -> Present:
-    """A job from a row of `watch_jobs.sql`."""
+    """A job from a row of `watch_jobs`."""
     fields = dict(row)
     changed = fields.pop("changed_at"), fields.pop("changes")
     for name in _IDS:
@@ -105,7 +105,7 @@ def job_now(row: Mapping[str, Any]) -> Present:
 
 
 def batch_now(row: Mapping[str, Any]) -> Present:
-    """A batch from a row of `get_batches.sql`; its rate fades all the time, which is no news."""
+    """A batch from a row of `get_batches`; its rate fades all the time, which is no news."""
     state = status_from(row)
     facts = replace(state, rate=0.0, eta=None)
     version = _version(facts, row["changed_at"], row["changes"])
@@ -119,7 +119,7 @@ def queue_now(queue: QueueInsight, moment: datetime) -> Present:
 
 
 def owner_now(row: Mapping[str, Any], of: int) -> Present:
-    """A tenant or a user from a row of `watch_owners.sql`."""
+    """A tenant or a user from a row of `watch_owners`."""
     fields = {name: row[name] for name in OwnerNow.__struct_fields__ if name != "of"}
     state = OwnerNow(**fields, of=of)
     return Present(version=_version(state, row["now"]), state=state)

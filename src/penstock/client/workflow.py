@@ -111,7 +111,7 @@ def workflow_key(workflow: WorkflowId) -> int:
 
 
 def status_from(row: Mapping[str, Any], steps: tuple[WorkflowStep, ...] = ()) -> WorkflowStatus:
-    """A workflow from a row of `get_workflow.sql` or `list_workflows.sql`."""
+    """A workflow from a row of `get_workflow` or `list_workflows`."""
     state = _state(row)
     return WorkflowStatus(
         id=str(row["id"]),
@@ -128,7 +128,7 @@ def status_from(row: Mapping[str, Any], steps: tuple[WorkflowStep, ...] = ()) ->
 
 
 def step_from(row: Mapping[str, Any]) -> WorkflowStep:
-    """A step from a row of `workflow_steps.sql`."""
+    """A step from a row of `workflow_steps`."""
     fields = dict(row)
     fields["id"] = str(fields["id"])
     fields["name"] = fields.pop("step") or fields["task"]

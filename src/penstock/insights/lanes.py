@@ -47,7 +47,7 @@ class Lanes(Struct, frozen=True, kw_only=True):
 
 
 def lanes_from(queue: str, rows: Sequence[Row], *, most: int, running: int) -> Lanes:
-    """Lanes from the rows of `look_at_lanes.sql`, which counted up to `most` and `running`."""
+    """Lanes from the rows of `look_at_lanes`, which counted up to `most` and `running`."""
     if not rows:
         return Lanes(queue=queue, lanes=(), number=Count(0), following=None)
     head = rows[0]

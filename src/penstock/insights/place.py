@@ -32,5 +32,5 @@ def progress_from(row: Row) -> Progress | None:
 
 
 def place_from(row: Row) -> Place:
-    """A place from the row of `look_at_place.sql`."""
+    """A place from the row of `look_at_place`."""
     return Place(progress=progress_from(row), **row)

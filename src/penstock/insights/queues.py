@@ -64,7 +64,7 @@ def page_from(
     after: str = "",
     until: str | None = None,
 ) -> QueuePage:
-    """The page of the rows of `look_at_queues.sql`, which counted queues only so far.
+    """The page of the rows of `look_at_queues`, which counted queues only so far.
 
     Queues that only a worker knows belong to the page that has their names.
     """
@@ -86,7 +86,7 @@ def glance_from(
 ) -> QueuePage:
     """At most `limit` queues, the busy ones first, and how many more there are.
 
-    The rows are those of `look_at_queues.sql` with the busy ones first.
+    The rows are those of `look_at_queues` with the busy ones first.
     """
     found = queues_from(rows, workers, most)
     shown = {queue.name for queue in sorted(found, key=_idleness)[:limit]}
@@ -108,7 +108,7 @@ def _idleness(queue: QueueInsight) -> tuple[int, str]:
 def queues_from(
     rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int
 ) -> list[QueueInsight]:
-    """Queues from the rows of `look_at_queues.sql`, and those that only a worker knows."""
+    """Queues from the rows of `look_at_queues`, and those that only a worker knows."""
     found: dict[str, Row] = {row["name"]: row for row in rows}
     living = [worker for worker in workers if worker.is_alive]
     served = {queue for worker in living for queue in worker.queues}

@@ -43,11 +43,11 @@ class FailedJob(Struct, frozen=True, kw_only=True):
 
 
 def running_from(row: Row) -> RunningJob:
-    """A job from a row of `look_at_running.sql`."""
+    """A job from a row of `look_at_running`."""
     progress = progress_from(row)
     return RunningJob(**(row | {"id": str(row["id"])}), progress=progress)
 
 
 def failed_from(row: Row) -> FailedJob:
-    """A job from a row of `look_at_failures.sql`."""
+    """A job from a row of `look_at_failures`."""
     return FailedJob(**(row | {"id": str(row["id"])}))

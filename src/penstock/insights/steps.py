@@ -38,7 +38,7 @@ class EventWait(Struct, frozen=True):
 
 
 def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
-    """Steps from the rows of `look_at_steps.sql`."""
+    """Steps from the rows of `look_at_steps`."""
     return tuple(
         StepInsight(
             kind=row["kind"],

@@ -48,7 +48,7 @@ ALONE = Links()
 def parameters(
     requests: Sequence[AnyRequest], options: str, links: Links = ALONE
 ) -> tuple[Any, ...]:
-    """The parameters of `enqueue.sql`. A column that is all default is not sent."""
+    """The parameters of `enqueue`. A column that is all default is not sent."""
     chosen = {id(request.options): request.options for request in requests}.values()
     given = [request.options for request in requests]
 

@@ -18,7 +18,7 @@ _decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
 
 
 def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
-    """A job from a row of `get.sql` or `list.sql`."""
+    """A job from a row of `get` or `list`."""
     fields: dict[str, Any] = dict(row)
     for name in _JSON:
         if fields[name] is not None:

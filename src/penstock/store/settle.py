@@ -27,7 +27,7 @@ class Settlement(NamedTuple):
 
 
 def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
-    """The parameters of `settle.sql`. For jobs simply completed hardly anything is sent."""
+    """The parameters of `settle`. For jobs simply completed hardly anything is sent."""
     ids = [one.id for one in settlements]
     tokens = [one.token for one in settlements]
     results = [one.result for one in settlements]
@@ -51,7 +51,7 @@ def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
 
 
 def outcome(settlement: Settlement) -> list[Any]:
-    """The parameters of `try_outcome.sql`."""
+    """The parameters of `try_outcome`."""
     transition = settlement.transition
     return [settlement.result, _error(transition), transition.delay]
 

@@ -49,7 +49,7 @@ class Store:
         durable: bool,
         links: enqueue.Links = enqueue.ALONE,
     ) -> Statement:
-        """The statement that inserts jobs; see `enqueue.sql` for what it answers."""
+        """The statement that inserts jobs; see `enqueue` for what it answers."""
         adder = "" if links.adder is None else f', "adder": {links.adder}'
         options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}{adder}}}'
         return Statement(self.statement("enqueue"), enqueue.parameters(requests, options, links))
