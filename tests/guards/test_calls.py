@@ -19,6 +19,9 @@ from tests.service.access.calls import CALLS, Things, make_things, url_of
 # Of new jobs an app tells now and then, for all that came meanwhile: that is no call's.
 CHANNELS = ("signal", "settings", "schedules", "grants", "waits", "buckets")
 COMMENT = re.compile(r"--.*")
+# A call that is derived from a function's signature names its parameters; it did not before.
+CALL = re.compile(r'SELECT ([\w, ]+ FROM )?"penstock"\.\w+\(p_\w+ => ')
+NAMED = re.compile(r"\bp_\w+ => (?=\$)")
 SHOWN = 90
 # What a connection says of itself, or what a transaction needs.
 NOISE = re.compile(
@@ -43,7 +46,8 @@ class Asked:
         patch.setattr(BoundedConnection, "__init__", begin_told)
 
     def _add(self, record: asyncpg.connection.LoggedQuery) -> None:
-        self._statements.append(" ".join(COMMENT.sub("", record.query).split()))
+        text = " ".join(COMMENT.sub("", record.query).split())
+        self._statements.append(NAMED.sub("", text) if CALL.match(text) else text)
 
     def take(self) -> list[str]:
         """What was asked since the last time."""

@@ -1,10 +1,11 @@
-"""Statements that stand below their names in files of a folder."""
+"""Statements that stand below their names in files, or are derived from a function's signature."""
 
 from pathlib import Path
 
 import pytest
 
-from penstock.sql import read_named
+from penstock.sql import call, read_named
+from penstock.sql.header import read_header
 
 
 def written(folder: Path, **texts: str) -> Path:
@@ -58,3 +59,31 @@ def test_a_list_of_columns_stands_in_statements_by_its_name(tmp_path: Path) -> N
 def test_a_list_without_a_text_or_a_statement_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"job_columns in .* needs a text and a statement"):
         read_named(written(tmp_path, jobs=text))
+
+
+@pytest.mark.parametrize(
+    ("signature", "statement"),
+    [
+        ("work_v1() RETURNS bigint", 'SELECT :"schema".work_v1();'),
+        (
+            "work_v2(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void",
+            'SELECT :"schema".work_v2(p_ids => $1::bigint[]);',
+        ),
+        (
+            "work_v1(\n    p_ttl double precision DEFAULT 60, p_states text[] DEFAULT '{a,b}',\n"
+            "    p_now timestamptz DEFAULT NULL, p_info jsonb DEFAULT '{}'\n"
+            ") RETURNS TABLE (id bigint, waited double precision,\n    keys text[])",
+            'SELECT id, waited, keys FROM :"schema".work_v1(p_ttl => $1::double precision, '
+            "p_states => $2::text[], p_info => $3::text::jsonb);",
+        ),
+    ],
+)
+def test_a_call_names_all_parameters_but_the_time(signature: str, statement: str) -> None:
+    text = f'-- Does some work_v1.\nCREATE FUNCTION :"schema".{signature}\nLANGUAGE sql VOLATILE\n'
+    assert read_header(text).call() == statement
+
+
+def test_a_function_is_called_in_its_newest_version() -> None:
+    assert call("close_lease", 'my "jobs"') == (
+        'SELECT "my ""jobs""".close_lease_v1(p_lease => $1::bigint);'
+    )

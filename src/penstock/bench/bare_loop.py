@@ -45,7 +45,7 @@ class BareLoop:
     async def claim(self) -> Rows:
         ready_at, job = self._mark
         rows: Rows = await self._claims.fetch(
-            self._store.statement("claim"),
+            self._store.call("claim"),
             self._lease, "default", [""], [0], [ready_at], [job], [CLAIM], CLAIM,
             '{"commit": "async"}',
         )  # fmt: skip
@@ -56,7 +56,7 @@ class BareLoop:
     async def settle(self, rows: Rows) -> None:
         nothing: list[Any] = [None] * 7
         await self._settles.fetch(
-            self._store.statement("settle"),
+            self._store.call("settle"),
             [row["id"] for row in rows], [row["token"] for row in rows], *nothing,
             '{"durable": true}',
         )  # fmt: skip

@@ -6,13 +6,8 @@ long as all that this version calls are there, an old worker may start during a 
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
-from penstock.sql import functions, statement
+from penstock.sql import newest, statement
 from penstock.store import Executor
-
-_VERSIONED = re.compile(r"(?P<verb>.+?)(?:_v(?P<version>\d+))?")
 
 
 async def serves_us(connection: Executor, schema: str) -> bool:
@@ -22,12 +17,6 @@ async def serves_us(connection: Executor, schema: str) -> bool:
     )
 
 
-@cache
 def newest_functions() -> list[str]:
     """The newest version of each function that this version of Penstock has a file for."""
-    newest: dict[str, int] = {}
-    for name in functions():
-        if found := _VERSIONED.fullmatch(name):
-            version = int(found["version"] or 0)
-            newest[found["verb"]] = max(version, newest.get(found["verb"], 0))
-    return [f"{verb}_v{version}" if version else verb for verb, version in sorted(newest.items())]
+    return list(newest().values())

@@ -10,8 +10,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from penstock.errors import NotAllowed
-from penstock.migrate.compatibility import newest_functions
-from penstock.sql import function_body, quote, statement
+from penstock.sql import function_body, newest, quote, statement
 from penstock.sql.rights import CLIENT_TABLES, WORKER_FUNCTIONS, WORKER_TABLES
 from penstock.store import Executor, Standing, standing
 from penstock.wording import listed
@@ -106,8 +105,7 @@ def _object(schema: str, kind: str, name: str) -> str:
 @cache
 def worker_functions() -> tuple[frozenset[str], tuple[str, ...]]:
     """The functions that a worker calls, and these with all that they call in turn."""
-    newest = {re.sub(r"_v\d+$", "", name): name for name in newest_functions()}
-    called = frozenset(newest[verb] for verb in WORKER_FUNCTIONS)
+    called = frozenset(newest()[name] for name in WORKER_FUNCTIONS)
     reached, left = set(called), list(called)
     while left:
         for name in _FUNCTION.findall(function_body(left.pop(), "penstock")):

@@ -8,12 +8,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
+from penstock.sql.header import read_header
 from penstock.sql.rights import WORKER_FUNCTIONS
 
 ROOT: Traversable = files(__package__)
 
 _INCLUDE = "\\ir "
 _NAME = "-- name: "
+_VERSIONED = re.compile(r"(?P<name>.+?)(?:_v(?P<version>\d+))?")
 _COLUMNS = re.compile(r":(\w+_columns)\b")
 
 
@@ -63,6 +65,31 @@ def functions() -> dict[str, Traversable]:
     folders = (ROOT / "functions").iterdir()
     files = (file for folder in folders for file in folder.iterdir())
     return {file.name.removesuffix(".sql"): file for file in files}
+
+
+@cache
+def newest() -> dict[str, str]:
+    """The functions that this version of Penstock calls, each by its name without a version."""
+    versions: dict[str, int] = {}
+    for function in functions():
+        found = _VERSIONED.fullmatch(function)
+        assert found is not None
+        version = int(found["version"] or 0)
+        versions[found["name"]] = max(version, versions.get(found["name"], 0))
+    return {
+        name: f"{name}_v{version}" if version else name
+        for name, version in sorted(versions.items())
+    }
+
+
+@cache
+def call(name: str, schema: str) -> str:
+    """The statement that calls the newest version of a function, for a schema.
+
+    Its `$1`, `$2`, … are the function's parameters in their order, without the time.
+    """
+    text = functions()[newest()[name]].read_text("utf-8")
+    return _bind(read_header(text).call(), schema)
 
 
 def function(name: str, schema: str) -> str:

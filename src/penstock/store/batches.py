@@ -56,7 +56,7 @@ class Batches:
 
     async def fold(self, on: Executor, limit: int, after: int, pace: float) -> Folded:
         """Move deltas into the counts of some batches, of each once in a pace of seconds."""
-        row = await on.fetchrow(self._store.statement("fold"), limit, after, pace)
+        row = await on.fetchrow(self._store.call("fold"), limit, after, pace)
         assert row is not None
         return Folded(row["moved"], row["passed"], row["upto"], row["is_idle"])
 

@@ -77,12 +77,12 @@ class Events:
 
     async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
         """Wake jobs whose wait is over, for events after one: how many at most."""
-        row = await on.fetchrow(self._store.statement("wake_waits"), limit, after)
+        row = await on.fetchrow(self._store.call("wake_waits"), limit, after)
         assert row is not None
         return Woken(row["woken"], row["upto"], row["next_in"])
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
         """Remove old events, and waits of ended jobs from one on: how many, and where to go on."""
-        row = await on.fetchrow(self._store.statement("sweep_events"), after, limit)
+        row = await on.fetchrow(self._store.call("sweep_events"), after, limit)
         assert row is not None
         return row["events"], row["upto"]

@@ -78,11 +78,11 @@ class Schedules:
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:
         """Fire schedules; for each 'fired', 'busy' or what the database said against it."""
-        rows = await on.fetch(self._store.statement("fire"), _json(firings))
+        rows = await on.fetch(self._store.call("fire"), _json(firings))
         return {row["name"]: row["answer"] for row in rows}
 
     async def sweep(self, on: Executor, limit: int) -> int:
-        return int(await on.fetchval(self._store.statement("sweep_fires"), limit))
+        return int(await on.fetchval(self._store.call("sweep_fires"), limit))
 
     # People
 
@@ -113,7 +113,7 @@ class Schedules:
 
     async def run(self, on: Executor, name: str, by: str | None) -> int | None:
         """The job's id; None if there is no such schedule."""
-        job: int | None = await on.fetchval(self._store.statement("run_schedule"), name, by)
+        job: int | None = await on.fetchval(self._store.call("run_schedule"), name, by)
         return job
 
     async def look(

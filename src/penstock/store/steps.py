@@ -30,7 +30,7 @@ class Steps:
 
     async def save(self, on: Executor, job: int, token: UUID, saved: Saved) -> float:
         """Keep a result; how many seconds ago the step was first kept."""
-        return float(await on.fetchval(self._store.statement("save_step"), job, token, *saved))
+        return float(await on.fetchval(self._store.call("save_step"), job, token, *saved))
 
     async def recall(
         self, on: Executor, job: int, token: UUID, name: str, key: bytes
@@ -44,14 +44,14 @@ class Steps:
         self, on: Executor, job: int, token: UUID, saved: Saved, key: bytes, ttl: float
     ) -> None:
         """Keep a result, for this job and for others that have the key."""
-        sql = self._store.statement("share_step")
+        sql = self._store.call("share_step")
         await on.fetch(sql, job, token, saved.name, saved.result, key, ttl)
 
     async def sleep(
         self, on: Executor, job: int, token: UUID, name: str, until: datetime | None, seconds: float
     ) -> float:
         """How many seconds are left of a sleep."""
-        sql = self._store.statement("sleep")
+        sql = self._store.call("sleep")
         return float(await on.fetchval(sql, job, token, name, until, seconds))
 
     async def sweep_cache(
@@ -59,12 +59,12 @@ class Steps:
     ) -> tuple[int, int]:
         """Remove results that have expired, and the oldest beyond a size, of which the bytes may
         be known: how many at most, and how many bytes are left to remove."""
-        row = await on.fetchrow(self._store.statement("sweep_cache"), size, limit, excess)
+        row = await on.fetchrow(self._store.call("sweep_cache"), size, limit, excess)
         assert row is not None
         return max(row["expired"], row["evicted"]), row["excess"]
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
         """Remove steps of jobs that are gone, from one job on: how many, and where to go on."""
-        row = await on.fetchrow(self._store.statement("sweep_steps"), after, limit)
+        row = await on.fetchrow(self._store.call("sweep_steps"), after, limit)
         assert row is not None
         return row["swept"], row["upto"]

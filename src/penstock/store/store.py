@@ -35,6 +35,10 @@ class Store:
         """The text of one statement, bound to this schema."""
         return sql.statement(name, self.schema)
 
+    def call(self, name: str) -> str:
+        """The text of the statement that calls a function, bound to this schema."""
+        return sql.call(name, self.schema)
+
     def channel(self, name: str) -> str:
         """The NOTIFY channel of this schema for a kind of news."""
         return f"{self.schema}.{name}"
@@ -99,7 +103,7 @@ class Store:
         """Claim up to `limit` jobs, of each line what it may take; in the order of the lines."""
         lanes, priorities, marks, ids = zip(*lines, strict=True)
         rows = await on.fetch(
-            self.statement("claim"),
+            self.call("claim"),
             lease,
             queue,
             list(lanes),
@@ -123,20 +127,20 @@ class Store:
         """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
         ask for again, whose rows somebody holds. The others have lost their jobs."""
         ids, tokens = [one.id for one in attempts], [one.token for one in attempts]
-        rows = await on.fetch(self.statement("mark_begun"), ids, tokens)
+        rows = await on.fetch(self.call("mark_begun"), ids, tokens)
         marked = {row["token"] for row in rows if row["marked"]}
         return marked, {row["token"] for row in rows} - marked
 
     async def move(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
         """Put claimed jobs back into other lanes; how many were still theirs who asked."""
         ids, tokens, lanes = zip(*moves, strict=True)
-        return int(await on.fetchval(self.statement("move"), ids, tokens, lanes))
+        return int(await on.fetchval(self.call("move"), ids, tokens, lanes))
 
     async def rules(self, on: Executor, queues: Sequence[str]) -> Rules:
         return read_rules(await on.fetchval(self.statement("rules"), list(queues)))
 
     async def rules_version(self, on: Executor) -> int:
-        return int(await on.fetchval(self.statement("rules_version")))
+        return int(await on.fetchval(self.call("rules_version")))
 
     async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
         """Raise the error that keeps Postgres from storing an outcome in any table."""
@@ -146,7 +150,7 @@ class Store:
         self, on: Executor, settlements: Sequence[Settlement]
     ) -> list[tuple[int, UUID, Answer]]:
         """Write outcomes; what was not settled comes back with the reason."""
-        rows = await on.fetch(self.statement("settle"), *settle.parameters(settlements, _DURABLE))
+        rows = await on.fetch(self.call("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
     async def lose_unwritten(
@@ -154,7 +158,7 @@ class Store:
     ) -> list[int]:
         """Take back jobs that ran and whose outcomes cannot be written; which of them it were."""
         ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
-        rows = await on.fetch(self.statement("lose_unwritten"), ids, tokens, why)
+        rows = await on.fetch(self.call("lose_unwritten"), ids, tokens, why)
         return [row["id"] for row in rows]
 
     async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
@@ -163,7 +167,7 @@ class Store:
         return {row["job"] for row in await on.fetch(self.statement("completed"), ids, tokens)}
 
     async def fence(self, on: Executor, job: int, token: UUID) -> None:
-        await on.fetch(self.statement("fence"), job, token)
+        await on.fetch(self.call("fence"), job, token)
 
     async def complete(self, on: Executor, job: int, token: UUID, result: str | None) -> bool:
         """Fence a job and complete it, in one question; whether it is settled."""
@@ -190,47 +194,47 @@ class Store:
     ) -> tuple[bool, list[tuple[int, UUID, str]]]:
         """Renew a lease: whether it lives, and what its worker must be told."""
         row = await on.fetchrow(
-            self.statement("heartbeat"), lease, seconds, None if info is None else _json(info)
+            self.call("heartbeat"), lease, seconds, None if info is None else _json(info)
         )
         assert row is not None
         signals = msgspec.json.decode(row["signals"], type=list[tuple[int, UUID, str]])
         return row["alive"], signals
 
     async def release(self, on: Executor, lease: int, keep: Sequence[int]) -> int:
-        return int(await on.fetchval(self.statement("release"), lease, list(keep)))
+        return int(await on.fetchval(self.call("release"), lease, list(keep)))
 
     async def close_lease(self, on: Executor, lease: int) -> int:
-        return int(await on.fetchval(self.statement("close_lease"), lease))
+        return int(await on.fetchval(self.call("close_lease"), lease))
 
     # Maintenance
 
     async def elect(self, on: Executor, role: str, lease: int, seconds: float) -> bool:
-        return bool(await on.fetchval(self.statement("elect"), role, lease, seconds))
+        return bool(await on.fetchval(self.call("elect"), role, lease, seconds))
 
     async def promote(
         self, on: Executor, mark: datetime | None, limit: int
     ) -> tuple[int, datetime, float | None]:
         """Make due jobs ready: how many, where to go on, in how many seconds the next is due."""
-        row = await on.fetchrow(self.statement("promote"), mark or _BEGINNING, limit)
+        row = await on.fetchrow(self.call("promote"), mark or _BEGINNING, limit)
         assert row is not None
         return row["promoted"], row["mark"], row["next_in"]
 
     async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
         """The jobs, and whether they failed for good; None if the history lacks a partition."""
-        rows = await on.fetch(self.statement("rescue"), limit)
+        rows = await on.fetch(self.call("rescue"), limit)
         return [(row["id"], row["lost"]) for row in rows]
 
     async def rescue_overtime(
         self, on: Executor, grace: float, limit: int
     ) -> list[tuple[int, bool | None]]:
-        rows = await on.fetch(self.statement("rescue_overtime"), grace, limit)
+        rows = await on.fetch(self.call("rescue_overtime"), grace, limit)
         return [(row["id"], row["lost"]) for row in rows]
 
     async def expire(self, on: Executor, limit: int) -> int:
-        return int(await on.fetchval(self.statement("expire"), limit))
+        return int(await on.fetchval(self.call("expire"), limit))
 
     async def sweep(self, on: Executor, limit: int) -> dict[str, int]:
-        row = await on.fetchrow(self.statement("sweep"), limit)
+        row = await on.fetchrow(self.call("sweep"), limit)
         assert row is not None
         return dict(row)
 

@@ -134,6 +134,8 @@ class _NoStore(Store):
             "enqueue the job and drain(app) instead."
         )
 
+    call = statement
+
 
 class _Plenty(Budgets):
     """Budgets that always have enough. A server's 429 ends the attempt as in production."""

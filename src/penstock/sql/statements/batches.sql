@@ -80,7 +80,3 @@ SELECT b.closed_at IS NOT NULL AND b.finished_at IS NOT NULL AND b.pending + d.p
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(e.pending), 0) AS pending FROM :"schema".batch_delta AS e WHERE e.batch = b.id) AS d
  WHERE b.id = $1::bigint;
-
--- name: fold
--- Move what settles said about batches into their counts; finish those that are over.
-SELECT moved, passed, upto, is_idle FROM :"schema".fold_v1($1::integer, $2::bigint, $3::double precision);

@@ -14,10 +14,6 @@ SELECT s.id, s.woken FROM sent AS s LEFT JOIN noted ON true;
 SELECT answer, result::text FROM :"schema".await_event_v1(
            $1::bigint, $2::uuid, $3::text, $4::text, $5::bigint, $6::double precision);
 
--- name: wake_waits
--- Wake jobs whose wait for an event is over.
-SELECT woken, upto, next_in FROM :"schema".wake_waits_v1($1, $2);
-
 -- name: list_events
 -- Events that are kept, newest first.
 SELECT e.id, e.tenant, e.name, e.payload::text, e.sent_at, e.expires_at
@@ -26,7 +22,3 @@ SELECT e.id, e.tenant, e.name, e.payload::text, e.sent_at, e.expires_at
    AND e.expires_at > statement_timestamp()
  ORDER BY e.id DESC
  LIMIT $4;
-
--- name: sweep_events
--- Remove events whose time is over, and waits of jobs that have ended, from one job on.
-SELECT events, waits, upto FROM :"schema".sweep_events_v1($1, $2);

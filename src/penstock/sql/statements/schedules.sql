@@ -103,10 +103,6 @@ WITH found AS (
 )
 SELECT name, is_reset FROM found;
 
--- name: run_schedule
--- Fire a schedule now, out of turn.
-SELECT :"schema".run_schedule_v1($1::text, $2::text);
-
 -- name: sync_schedules
 -- Write the schedules that the code declares; the names of those that have changed.
 SELECT name FROM :"schema".sync_schedules_v1($1::text::jsonb) AS name;
@@ -114,10 +110,6 @@ SELECT name FROM :"schema".sync_schedules_v1($1::text::jsonb) AS name;
 -- name: due
 -- The schedules that have something to do, and when the next one has.
 SELECT :"schema".due_v1($1::integer, $2::text[])::text;
-
--- name: fire
--- Fire schedules by the ticks that were worked out for them.
-SELECT name, answer FROM :"schema".fire_v1($1::text::jsonb);
 
 -- name: list_fires
 -- What came of a schedule's last ticks, the newest first; a page begins behind the tick $3.
@@ -129,7 +121,3 @@ SELECT f.tick, f.kind, f.ticks, f.job::text AS job, f.why, f.fired_at, j.state
   FROM fires AS f
   LEFT JOIN :"schema".find_jobs_v1(ARRAY(SELECT o.job FROM fires AS o WHERE o.job IS NOT NULL)) AS j ON j.id = f.job
  ORDER BY f.tick DESC;
-
--- name: sweep_fires
--- Forget what came of old ticks.
-SELECT :"schema".sweep_fires_v1($1::integer);

@@ -1,9 +1,3 @@
--- name: settle
--- Write outcomes; only what was not settled comes back.
-SELECT id, token, answer FROM :"schema".settle_v1(
-           $1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::double precision[], $6::smallint[],
-           $7::boolean[], $8::text[], $9::text[], NULL, $10::text::jsonb);
-
 -- name: complete
 -- Hold a job for this attempt until the transaction ends, and complete it; it comes back only if that was not settled.
 WITH held AS MATERIALIZED (
@@ -16,17 +10,9 @@ SELECT s.id, s.token, s.answer
 -- Which of these attempts have completed their jobs already?
 SELECT job FROM :"schema".completed_v1($1::bigint[], $2::uuid[]) AS job;
 
--- name: fence
--- Hold a job for this attempt until the transaction ends.
-SELECT :"schema".fence_v1($1::bigint, $2::uuid);
-
 -- name: progress
 -- Record how far attempts are; the refused come back.
 SELECT job FROM :"schema".progress_v1($1, $2, $3, $4, $5) AS job;
-
--- name: lose_unwritten
--- Count a loss for jobs that ran and whose outcomes cannot be written.
-SELECT id, lost FROM :"schema".lose_unwritten_v1($1::bigint[], $2::uuid[], $3);
 
 -- name: try_outcome
 -- Can Postgres keep this result and this error, and wait for so long? If not, it says why.

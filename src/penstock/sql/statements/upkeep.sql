@@ -1,15 +1,3 @@
--- name: promote
--- Make due jobs ready.
-SELECT promoted, mark, next_in FROM :"schema".promote_v1($1, $2);
-
--- name: expire
--- End waiting jobs past their deadline.
-SELECT :"schema".expire_v1($1);
-
--- name: sweep
--- Remove what nobody needs any more.
-SELECT leases, keys, progress, buckets, batches, workflows FROM :"schema".sweep_v1($1);
-
 -- name: ensure_partitions
 -- Build the history partitions that are missing ahead.
 SELECT :"schema".ensure_partitions_v1($1);

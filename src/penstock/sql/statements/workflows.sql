@@ -14,10 +14,6 @@ SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 -- Add jobs to a workflow.
 SELECT id, duplicate FROM :"schema".extend_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
 
--- name: extend_from
--- Add jobs to the workflow of a running job, for the attempt that owns it.
-SELECT id, duplicate FROM :"schema".extend_from_v1($1::bigint, $2::uuid, $3::integer, $4::text::jsonb);
-
 -- name: get_workflow
 -- One workflow and how far its jobs are. A failure is borne if all that waited for it went on in spite of it.
 SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
