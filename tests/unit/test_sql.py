@@ -76,11 +76,26 @@ def test_a_list_without_a_text_or_a_statement_is_refused(tmp_path: Path, text: s
             'SELECT id, waited, keys FROM :"schema".work_v1(p_ttl => $1::double precision, '
             "p_states => $2::text[], p_info => $3::text::jsonb);",
         ),
+        (
+            "work_v1(\n    p_id   bigint,\n    p_ids  bigint[],  -- (p_more text)\n"
+            "    OUT answer text, OUT added integer\n)",
+            'SELECT answer, added FROM :"schema".work_v1(p_id => $1::bigint, '
+            "p_ids => $2::bigint[]);",
+        ),
+        (
+            'work_v1(p_id bigint) RETURNS TABLE ("position" integer, page integer)',
+            'SELECT "position", page FROM :"schema".work_v1(p_id => $1::bigint);',
+        ),
     ],
 )
 def test_a_call_names_all_parameters_but_the_time(signature: str, statement: str) -> None:
     text = f'-- Does some work_v1.\nCREATE FUNCTION :"schema".{signature}\nLANGUAGE sql VOLATILE\n'
     assert read_header(text).call() == statement
+
+
+def test_a_call_can_leave_the_types_to_postgres() -> None:
+    text = 'CREATE FUNCTION :"schema".keep_v1(p_vectors halfvec[]) RETURNS void\nLANGUAGE sql\n'
+    assert read_header(text).call(casts=False) == 'SELECT :"schema".keep_v1(p_vectors => $1);'
 
 
 def test_a_function_is_called_in_its_newest_version() -> None:

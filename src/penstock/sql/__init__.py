@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -61,8 +62,13 @@ def read_named(folder: Traversable) -> dict[str, str]:
 
 @cache
 def functions() -> dict[str, Traversable]:
-    """The files of all functions by their names, whichever folder of `functions/` they are in."""
-    folders = (ROOT / "functions").iterdir()
+    """The files of all functions by their names."""
+    return read_functions(ROOT)
+
+
+def read_functions(root: Traversable) -> dict[str, Traversable]:
+    """The files of functions by their names, whichever folder of `functions/` they are in."""
+    folders = (root / "functions").iterdir()
     files = (file for folder in folders for file in folder.iterdir())
     return {file.name.removesuffix(".sql"): file for file in files}
 
@@ -70,8 +76,13 @@ def functions() -> dict[str, Traversable]:
 @cache
 def newest() -> dict[str, str]:
     """The functions that this version of Penstock calls, each by its name without a version."""
+    return newest_of(functions())
+
+
+def newest_of(functions: Iterable[str]) -> dict[str, str]:
+    """The newest version of each of some functions, by its name without a version."""
     versions: dict[str, int] = {}
-    for function in functions():
+    for function in functions:
         found = _VERSIONED.fullmatch(function)
         assert found is not None
         version = int(found["version"] or 0)

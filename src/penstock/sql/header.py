@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+_COMMENT = re.compile(r"--.*")
 _HEADER = re.compile(
-    r'CREATE FUNCTION :"schema"\.(?P<name>\w+)\((?P<parameters>.*?)\)\s+RETURNS (?P<returns>.*?)\s'
-    r"LANGUAGE ",
+    r'CREATE FUNCTION :"schema"\.(?P<name>\w+)\((?P<parameters>.*?)\)'
+    r"(?:\s+RETURNS (?P<returns>.*?))?\s+LANGUAGE ",
     re.DOTALL,
 )
-_PARAMETER = re.compile(r"\b(p_\w+) ([a-z]+(?: [a-z]+)*(?:\[\])?)")
-_COLUMN = re.compile(r"(?:^|,)\s*(\w+) ")
+_PARAMETER = re.compile(r"\b(p_\w+)\s+([a-z]+(?: [a-z]+)*(?:\[\])?)")
+_OUT = re.compile(r"\bOUT (\w+) ")
+_COLUMN = re.compile(r'(?:^|,)\s*("?\w+"?) ')
 # Only tests say what time it is; the database owns it.
 _OF_TESTS = "p_now"
 
@@ -28,12 +30,18 @@ class Header(NamedTuple):
 
     name: str
     parameters: tuple[Parameter, ...]
-    columns: tuple[str, ...]  # of a table; of a single value none
+    columns: tuple[str, ...]  # of a row; of a single value none
 
-    def call(self) -> str:
-        """The statement that calls it: `$1`, `$2`, … are its parameters, without the time."""
+    def call(self, *, casts: bool = True) -> str:
+        """The statement that calls it: `$1`, `$2`, … are its parameters, without the time.
+
+        Without casts the driver asks Postgres for their types.
+        """
         given = [each for each in self.parameters if each.name != _OF_TESTS]
-        places = ", ".join(f"{each.name} => {_place(at, each)}" for at, each in enumerate(given, 1))
+        places = ", ".join(
+            f"{each.name} => {_place(at, each) if casts else f'${at}'}"
+            for at, each in enumerate(given, 1)
+        )
         called = f':"schema".{self.name}({places})'
         return (
             f"SELECT {', '.join(self.columns)} FROM {called};"
@@ -44,16 +52,16 @@ class Header(NamedTuple):
 
 def read_header(text: str) -> Header:
     """The signature in the text of a file."""
-    found = _HEADER.search(text)
+    found = _HEADER.search(_COMMENT.sub("", text))
     if found is None:
         raise ValueError(f"No signature in: {text[:200]}")
-    returns = found["returns"]
+    returns = found["returns"] or ""
     table = returns.removeprefix("TABLE (") if returns.startswith("TABLE (") else ""
     parameters = _PARAMETER.findall(found["parameters"])
     return Header(
         found["name"],
         tuple(Parameter(*each) for each in parameters),
-        tuple(_COLUMN.findall(table)),
+        tuple(_COLUMN.findall(table) or _OUT.findall(found["parameters"])),
     )
 
 
