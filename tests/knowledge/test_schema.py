@@ -8,7 +8,7 @@ from penstock import Penstock
 from penstock.sql import named
 from penstock_apps import knowledge
 from penstock_apps.knowledge.knowledge import Knowledge
-from penstock_apps.knowledge.sql import functions, migration, migrations, statement
+from penstock_apps.knowledge.sql import call, functions, migration, migrations, statement
 from tests.fixtures.database import Database, connected
 from tests.guards.catalogue import catalogue
 
@@ -40,18 +40,26 @@ async def test_every_function_has_a_file_and_every_file_is_migrated(
             " SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'v'",
             SCHEMA,
         )
-    assert sorted(row["name"] for row in rows) == list(functions())
+    assert sorted(row["name"] for row in rows) == sorted(functions())
+
+
+def sources() -> str:
+    [folder] = knowledge.__path__
+    return "\n".join(path.read_text("utf-8") for path in Path(folder).rglob("*.py"))
 
 
 def test_every_statement_is_asked_for() -> None:
-    [folder] = knowledge.__path__
-    sources = "\n".join(path.read_text("utf-8") for path in Path(folder).rglob("*.py"))
-    asked = set(re.findall(r'"([a-z_]+)"', sources))
+    asked = set(re.findall(r'"([a-z_]+)"', sources()))
     assert named("penstock_apps.knowledge.sql").keys() - asked == set()
 
 
-async def test_postgres_can_prepare_every_statement(knowledge_database: Database) -> None:
-    names = named("penstock_apps.knowledge.sql").keys()
+async def test_postgres_can_prepare_every_statement_and_call(knowledge_database: Database) -> None:
+    names = named("penstock_apps.knowledge.sql").keys() - NOT_PREPARED
+    called = set(re.findall(r'_call\("(\w+)"', sources()))
+    assert "publish" in called
     async with connected(knowledge_database.url) as connection:
-        for name in sorted(names - NOT_PREPARED):
-            await connection.prepare(statement(name, SCHEMA))
+        for text in (
+            *(statement(name, SCHEMA) for name in sorted(names)),
+            *(call(name, SCHEMA) for name in sorted(called)),
+        ):
+            await connection.prepare(text)

@@ -42,7 +42,7 @@ async def migrate(database: Database) -> list[str]:
         secured = await has_rls(connection, schema=database.schema)
         async with connection.transaction(isolation="read_committed"):
             await lock_migrations(connection, schema)
-            former = await former_name(connection, schema, functions())
+            former = await former_name(connection, schema, list(functions()))
             for piece in [] if former is None else await renaming(connection, schema, former):
                 await connection.execute(piece)
             found = {each.number for each in await applied(connection, schema)}
@@ -68,7 +68,7 @@ async def renamed(database: Database) -> dict[str, str]:
     """The schema and its former name, if the functions still look for that."""
     schema = schema_of(database.schema)
     async with _connected(database) as connection:
-        former = await former_name(connection, schema, functions())
+        former = await former_name(connection, schema, list(functions()))
     return {} if former is None else {schema: former}
 
 
@@ -80,7 +80,7 @@ async def check(database: Database) -> None:
         if missing := {number for number, _ in migrations()} - found:
             left: str | None = await connection.fetchval(statement("find_left_behind", schema))
             raise TablesMissing(schema, len(missing) < len(migrations()), left)
-        former = await former_name(connection, schema, functions())
+        former = await former_name(connection, schema, list(functions()))
     if former is not None:
         raise TablesRenamed(schema, former)
 

@@ -16,7 +16,7 @@ class Searching:
     """Finds what is published."""
 
     def __init__(self, shelves: Shelves) -> None:
-        self._sql = shelves.statement
+        self._call = shelves.call
 
     async def search(
         self, on: Connection, tenant: str, groups: Sequence[Group], query: Query
@@ -28,7 +28,7 @@ class Searching:
         rankings = []
         for group in groups:
             rows = await on.fetch(
-                self._sql("search_chunks"),
+                self._call("search"),
                 tenant,
                 list(group.editions),
                 group.vector,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Literal
 
-from penstock.sql import Roles, expand, listed, named, quote
+from penstock.sql import Roles, expand, listed, named, newest_of, quote, read_functions
+from penstock.sql.header import read_header
 
 
 @cache
@@ -22,11 +24,19 @@ def migrations() -> tuple[tuple[int, str], ...]:
 
 
 @cache
-def functions() -> tuple[str, ...]:
-    """The names of all functions, and of the view that they share."""
-    folders = (files(__package__) / "functions").iterdir()
-    found = (entry.name for folder in folders for entry in folder.iterdir())
-    return tuple(sorted(name.removesuffix(".sql") for name in found))
+def functions() -> dict[str, Traversable]:
+    """The files of all functions by their names, and of the view that they share."""
+    return read_functions(files(__package__))
+
+
+@cache
+def call(name: str, schema: str) -> str:
+    """The statement that calls the newest version of a function, for a schema.
+
+    Its `$1`, `$2`, … are the function's parameters in their order.
+    """
+    text = functions()[newest_of(functions())[name]].read_text("utf-8")
+    return read_header(text).call(casts=False).replace(':"schema"', quote(schema))
 
 
 def migration(name: str, direction: Literal["up", "down"], schema: str, vector: str) -> str:

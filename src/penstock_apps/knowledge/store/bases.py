@@ -125,7 +125,7 @@ class NewEdition(Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def edition_from(text: str) -> Edition:
-    """An edition as `begin_document` tells it; the same for document after document."""
+    """An edition as `begin_document_v1` tells it; the same for document after document."""
     told = msgspec.json.decode(text)
     recipe = msgspec.convert(told["settings"], Recipe)
     return Edition(told["id"], recipe, told["embedder"], told["dimensions"], told["live"])

@@ -141,6 +141,7 @@ class Documents:
 
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
+        self._call = shelves.call
 
     async def put(
         self,
@@ -204,7 +205,7 @@ class Documents:
 
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
         """Begin with a version; None if it is not wanted any more."""
-        row = await on.fetchrow(self._sql("begin_document"), tenant, document, version)
+        row = await on.fetchrow(self._call("begin_document"), tenant, document, version)
         return None if row is None else work_from(row)
 
     async def end(
@@ -327,7 +328,7 @@ class Documents:
 
 
 def work_from(row: Any) -> Work:
-    """The work that a row of `begin_document` or `peek_document` tells of."""
+    """The work that a row of `begin_document_v1` or `peek_document` tells of."""
     return Work(
         path=row["path"],
         media_type=row["media_type"],

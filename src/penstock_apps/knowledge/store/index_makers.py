@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import asyncpg
+
+from penstock_apps.knowledge.store.shelves import Shelves
 
 # Whoever comes after us waits as long for the chunks as we do.
 BRIEFLY = "SET lock_timeout = '2s'"
@@ -27,12 +28,13 @@ class Maker(Protocol):
 class Apart:
     """In a session of our own, as the owner of the chunks: others go on to write."""
 
-    def __init__(self, on: Any, sql: Callable[[str], str]) -> None:
+    def __init__(self, on: Any, shelves: Shelves) -> None:
         self.on = on
-        self._sql = sql
+        self._sql = shelves.statement
+        self._call = shelves.call
 
     async def make(self, edition: int, memory: int) -> bool:
-        described = await self.on.fetchval(self._sql("describe_index"), edition)
+        described = await self.on.fetchval(self._call("describe_index"), edition, "CONCURRENTLY")
         if described is None:
             return True
         await self.on.execute(f"SET maintenance_work_mem = '{memory // 1024}kB'")
@@ -66,15 +68,18 @@ class Apart:
 class Amid:
     """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
 
-    def __init__(self, on: Any, sql: Callable[[str], str]) -> None:
+    def __init__(self, on: Any, shelves: Shelves) -> None:
         self.on = on
-        self._sql = sql
+        self._sql = shelves.statement
+        self._call = shelves.call
 
     async def make(self, edition: int, memory: int) -> bool:
         await self.on.fetch(self._sql("lift_timeouts"), True)
-        made: bool = await self.on.fetchval(self._sql("make_index"), edition, f"{memory // 1024}kB")
+        made: bool = await self.on.fetchval(
+            self._call("make_index"), edition, f"{memory // 1024}kB"
+        )
         return made
 
     async def drop(self, edition: int) -> bool:
-        dropped: bool = await self.on.fetchval(self._sql("drop_index"), edition)
+        dropped: bool = await self.on.fetchval(self._call("drop_index"), edition)
         return dropped

@@ -66,10 +66,10 @@ class Indexes:
         async with self._shelves.apart() as session:
             mine = await self._locked(session)
             if mine is not None:
-                yield Apart(session, self._sql) if mine else None
+                yield Apart(session, self._shelves) if mine else None
                 return
             async with session.transaction():
-                yield Amid(session, self._sql)
+                yield Amid(session, self._shelves)
 
     async def drop(self, edition: int) -> bool:
         """Drop an edition's index, if it has one; False if that cannot be now: the sweep will."""

@@ -26,6 +26,7 @@ class Publishing:
 
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
+        self._call = shelves.call
 
     async def missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
@@ -38,7 +39,7 @@ class Publishing:
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> tuple[set[bytes], bool]:
         """The same in a transaction of its own, and whether the tenant is active."""
-        row = await on.fetchrow(self._sql("ask_missing"), tenant, edition, list(hashes))
+        row = await on.fetchrow(self._call("ask_missing"), tenant, edition, list(hashes))
         assert row is not None
         return set(row["missing"]), row["active"]
 
@@ -46,7 +47,7 @@ class Publishing:
         self, on: Connection, tenant: str, embedder: str, vectors: Mapping[bytes, Any]
     ) -> None:
         """Keep vectors until they are published."""
-        sql = self._sql("keep_vectors")
+        sql = self._call("keep_vectors")
         await on.execute(sql, tenant, embedder, list(vectors), encoded(vectors.values()))
 
     async def publish(
@@ -64,7 +65,7 @@ class Publishing:
         """Let a version of a document be found, in this transaction."""
         vectors = dict(zip(fresh, encoded(fresh.values()), strict=True))
         row = await on.fetchrow(
-            self._sql("publish_document"),
+            self._call("publish"),
             tenant,
             document,
             version,

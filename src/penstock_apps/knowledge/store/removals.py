@@ -16,6 +16,7 @@ class Removals:
 
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
+        self._call = shelves.call
 
     # Marked: from here on nobody sees it.
 
@@ -91,7 +92,7 @@ class Removals:
 
     async def chunks(self, on: Connection, tenant: str, edition: int, most: int) -> int:
         """Remove some chunks of an edition; how many."""
-        number: int = await on.fetchval(self._sql("remove_chunks"), tenant, edition, most)
+        number: int = await on.fetchval(self._call("remove_chunks"), tenant, edition, most)
         return number
 
     async def edition(self, on: Connection, tenant: str, edition: int) -> None:

@@ -12,7 +12,7 @@ from penstock import Database, hosts
 from penstock.bounded_connection import close_pool
 from penstock.sql import roles
 from penstock_apps.knowledge.schema import schema_of, vector_schema
-from penstock_apps.knowledge.sql import statement
+from penstock_apps.knowledge.sql import call, statement
 from penstock_apps.knowledge.store import vectors
 
 # The same limits as for the engine's own connections: to open, for one statement, to close.
@@ -73,6 +73,10 @@ class Shelves:
     def statement(self, name: str) -> str:
         """The text of a statement for these tables."""
         return statement(name, self._schema)
+
+    def call(self, name: str) -> str:
+        """The text of the statement that calls a function of these tables."""
+        return call(name, self._schema)
 
     @asynccontextmanager
     async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:

@@ -12,6 +12,7 @@ class Sweeps:
 
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
+        self._call = shelves.call
 
     async def stranded(self, on: Connection, most: int) -> list[tuple[str, str, int, int]]:
         """Some documents that have not ended: tenant, job, id and version."""
@@ -35,7 +36,7 @@ class Sweeps:
 
     async def chunks(self, on: Connection, most: int) -> int:
         """Look at some chunks, and remove those that stand nowhere; how many."""
-        number: int = await on.fetchval(self._sql("sweep_chunks"), most)
+        number: int = await on.fetchval(self._call("sweep_chunks"), most)
         return number
 
     async def database(self, on: Connection) -> str:

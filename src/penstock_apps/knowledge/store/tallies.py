@@ -54,6 +54,7 @@ class Tallies:
 
     def __init__(self, shelves: Shelves) -> None:
         self._sql = shelves.statement
+        self._call = shelves.call
 
     async def count(
         self, on: Connection, tenant: str, *, source: int | None = None, base: int | None = None
@@ -92,7 +93,7 @@ class Tallies:
 
     async def fold(self, on: Connection) -> int:
         """Fold what has changed into the tallies; how much was folded."""
-        folded: int = await on.fetchval(self._sql("fold_tallies"), FOLDED_AT_ONCE)
+        folded: int = await on.fetchval(self._call("fold_tallies"), FOLDED_AT_ONCE)
         return folded
 
 

@@ -36,7 +36,3 @@ SELECT d.base, d.state, count(*) AS number, sum(d.chunks)::bigint AS chunks
   JOIN :"schema".base AS b ON b.id = d.base AND b.deleted_at IS NULL
  WHERE d.tenant = $1 AND d.deleted_at IS NULL
  GROUP BY d.base, d.state;
-
--- name: fold_tallies
--- Fold up to $1 changes into the tallies, and return how many were folded.
-SELECT :"schema".fold_tallies_v1($1);

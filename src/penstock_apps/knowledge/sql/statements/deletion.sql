@@ -90,10 +90,6 @@ DELETE FROM :"schema".tally AS t USING :"schema".source AS s
 -- Remove deleted sources, once everything in them is removed.
 DELETE FROM :"schema".source AS s WHERE s.tenant = $1 AND s.id = ANY ($2::bigint[]) AND s.deleted_at IS NOT NULL;
 
--- name: remove_chunks
--- Remove some chunks of an edition, and count them.
-SELECT :"schema".remove_chunks_v1($1, $2, $3);
-
 -- name: remove_edition
 -- Remove an edition, once its chunks are removed.
 DELETE FROM :"schema".edition AS e WHERE e.tenant = $1 AND e.id = $2;

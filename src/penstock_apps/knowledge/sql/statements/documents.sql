@@ -74,13 +74,6 @@ SELECT d.path FROM :"schema".document AS d
  WHERE d.tenant = $1 AND d.source = $2 AND d.path = ANY ($3::text[]) AND d.deleted_at IS NULL
    AND d.parent IS DISTINCT FROM $4;
 
--- name: begin_document
--- Begin with a version of a document and return all that its job needs. No row comes back if this version is not wanted
--- any more.
-SELECT b.path, b.media_type, b.bytes, b.digest, b.stored, b.url, b.published, b.depth, b.attached_to,
-       b.has_attachments, b.object, b.editions
-  FROM :"schema".begin_document_v1($1, $2, $3) AS b;
-
 -- name: fetch_document
 -- Note that a document was fetched and its content stored. Returned is whether that content is published already; no row
 -- comes back if this version is not wanted any more.

@@ -34,6 +34,11 @@ UPDATE :"schema".edition AS e SET batch = coalesce($3, e.batch), error = $4 WHER
 -- The base and the state of an edition.
 SELECT e.base, e.state FROM :"schema".edition AS e WHERE e.tenant = $1 AND e.id = $2;
 
+-- name: find_searched_editions
+-- The editions in which sources ($2) are searched.
+SELECT DISTINCT b.edition FROM :"schema".source AS s JOIN :"schema".base AS b ON b.id = s.base AND b.deleted_at IS NULL
+ WHERE s.tenant = $1 AND s.id = ANY ($2);
+
 -- name: list_unbuilt_documents
 -- Some published documents of a base ($2) that an edition ($3) does not have yet, after a document ($4). With $6, those
 -- that have a newer version under way, which will bring them into the edition; without it, the others.

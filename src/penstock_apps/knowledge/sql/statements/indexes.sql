@@ -18,19 +18,6 @@ SELECT CASE WHEN pg_has_role(c.relowner, 'USAGE') AND pg_backend_pid() = $1
             THEN pg_try_advisory_lock(hashtextextended('penstock knowledge indexes', 0)) END
   FROM pg_class AS c WHERE c.oid = ':"schema".chunk'::regclass;
 
--- name: describe_index
--- The statement that makes the vector index of an edition while others write. NULL if the edition is not searched any
--- more.
-SELECT :"schema".describe_index_v1($1, 'CONCURRENTLY');
-
--- name: make_index
--- Make the vector index of an edition in this transaction, with some memory ($2). False while another index is made.
-SELECT :"schema".make_index_v1($1, $2);
-
--- name: drop_index
--- Drop the vector index of an edition in this transaction. False if the lock cannot be had now.
-SELECT :"schema".drop_index_v1($1);
-
 -- name: drop_index_concurrently
 -- Drop the vector index of an edition while others write. The number of the edition is put in place of $1.
 DROP INDEX CONCURRENTLY IF EXISTS :"schema".chunk_edition_$1;

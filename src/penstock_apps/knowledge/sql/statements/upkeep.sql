@@ -47,7 +47,3 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) FROM gone;
-
--- name: sweep_chunks
--- Look at up to $1 chunks, remove those that stand in no document, and count them.
-SELECT :"schema".sweep_chunks_v1($1);
