@@ -13,6 +13,7 @@ RETURNING id;
 SELECT b.id FROM :"schema".base AS b WHERE b.tenant = $1 AND b.id = $2 AND b.deleted_at IS NULL FOR SHARE OF b;
 
 -- name: base_columns
+-- A base `b` with its live edition `l` and the next one `n`.
 b.id, b.tenant, b.name, b.language, b.created_at,
 l.id AS edition, l.settings::text AS settings, l.embedder, l.dimensions,
 n.id AS next_edition, n.settings::text AS next_settings, n.batch AS next_batch, n.error AS next_error

@@ -172,6 +172,7 @@ SELECT d.id, d.version FROM :"schema".document AS d
  ORDER BY d.id FOR NO KEY UPDATE;
 
 -- name: document_columns
+-- A document `d`, but for its object.
 d.id, d.tenant, d.base, d.source, d.path, d.version, d.published, d.state, d.reason, d.error, d.media_type, d.bytes,
 d.url, d.job, d.batch, d.requested_by, d.kind, d.title, d.pages, d.chunks, d.tokens, d.embedded, d.tags,
 d.metadata::text AS metadata, d.created_at, d.updated_at, d.ended_at, d.stored

@@ -28,6 +28,7 @@ UPDATE :"schema".source SET batch = $3, requested_by = $4, ended_at = NULL WHERE
 UPDATE :"schema".source SET ended_at = clock_timestamp() WHERE tenant = $1 AND id = $2 AND batch = $3;
 
 -- name: source_columns
+-- A source `s`.
 s.id, s.tenant, s.base, s.kind, s.name, s.key, s.batch, s.requested_by, s.created_at, s.ended_at
 
 -- name: get_source
