@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 BODY = b'{"task":"send","args":{"to":"ada@example.org","text":"Hello Ada, here is your invoice."}}'
-REQUEST = (
-    b"POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer bench\r\n"
-    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(BODY)
-) + BODY
+
+
+def posted(path: bytes, body: bytes) -> bytes:
+    """A request, as it is sent."""
+    return (
+        b"POST /api/v1%b HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer bench\r\n"
+        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % (path, len(body))
+    ) + body
+
+
+ONE_JOB = posted(b"/jobs", BODY)
+
+
+def many_jobs(number: int) -> bytes:
+    """A request with so many of the same."""
+    return posted(b"/bulk/jobs", b'{"jobs":[%b]}' % b",".join([BODY] * number))
 
 
 @dataclass
@@ -39,8 +52,9 @@ class Seen:
 class _Client(asyncio.Protocol):
     """Asks again as soon as it is answered; a 503 is answered with patience, if it has some."""
 
-    def __init__(self, seen: Seen, patience: float) -> None:
+    def __init__(self, seen: Seen, request: bytes, patience: float) -> None:
         self._seen = seen
+        self._request = request
         self._patience = patience
         self._buffer = b""
         self.over = asyncio.get_running_loop().create_future()
@@ -48,16 +62,15 @@ class _Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
 
-    def begin(self, until: float) -> None:
-        """Ask once, and again until then."""
-        self._until = until
-        self._since = time.perf_counter()
-        self._transport.write(REQUEST)
+    def begin(self, is_wanted: Callable[[], bool]) -> None:
+        """Ask, and again when that is answered, for as long as one more is wanted."""
+        self._is_wanted = is_wanted
+        self._ask()
 
     def _ask(self) -> None:
         self._since = time.perf_counter()
-        if self._since < self._until:
-            self._transport.write(REQUEST)
+        if self._is_wanted():
+            self._transport.write(self._request)
         else:
             self._transport.close()
 
@@ -86,13 +99,29 @@ class _Client(asyncio.Protocol):
 async def load(port: int, connections: int, seconds: float, *, patience: float = 0.0) -> Seen:
     """Enqueue for so long."""
     seen = Seen(seconds)
-    loop = asyncio.get_running_loop()
-    clients = []
-    for _ in range(connections):
-        _, client = await loop.create_connection(lambda: _Client(seen, patience), "127.0.0.1", port)
-        clients.append(client)
+    clients = await _connected(port, connections, lambda: _Client(seen, ONE_JOB, patience))
     until = time.perf_counter() + seconds
-    for client in clients:
-        client.begin(until)
-    await asyncio.wait([client.over for client in clients])
+    await _over(clients, lambda: time.perf_counter() < until)
     return seen
+
+
+async def send(port: int, connections: int, request: bytes, times: int) -> Seen:
+    """Send a request so many times, whatever the answers are."""
+    seen, left = Seen(0.0), iter(range(times))
+    clients = await _connected(port, connections, lambda: _Client(seen, request, 0.0))
+    began = time.perf_counter()
+    await _over(clients, lambda: next(left, None) is not None)
+    seen.seconds = time.perf_counter() - began
+    return seen
+
+
+async def _connected(port: int, number: int, make: Callable[[], _Client]) -> list[_Client]:
+    loop = asyncio.get_running_loop()
+    made = [await loop.create_connection(make, "127.0.0.1", port) for _ in range(number)]
+    return [client for _, client in made]
+
+
+async def _over(clients: Sequence[_Client], is_wanted: Callable[[], bool]) -> None:
+    for client in clients:
+        client.begin(is_wanted)
+    await asyncio.wait([client.over for client in clients])
