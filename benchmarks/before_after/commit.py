@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import subprocess
 import tarfile
 import tempfile
@@ -20,11 +21,6 @@ class Commit:
     name: str
     folder: Path
 
-    @property
-    def sources(self) -> tuple[Path, ...]:
-        """Where its package, and the benchmarks that drive it, are imported from."""
-        return self.folder / "src", self.folder
-
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Commit]:
@@ -35,7 +31,13 @@ def checked_out(revision: str) -> Iterator[Commit]:
         _git("archive", f"--output={files}", name, "src", "benchmarks")
         with tarfile.open(files) as archive:
             archive.extractall(folder, filter="data")
-        yield Commit(name, Path(folder))
+        yield _compiled(Commit(name, Path(folder)))
+
+
+def is_known(revision: str) -> bool:
+    """Whether the commit is in this repository: a shallow clone has few."""
+    words = ("git", "cat-file", "-e", f"{revision}^{{commit}}")
+    return not subprocess.run(words, cwd=ROOT, capture_output=True).returncode
 
 
 @contextmanager
@@ -43,7 +45,13 @@ def present() -> Iterator[Commit]:
     """The files as they are now, committed or not."""
     name = _git("rev-parse", "--short", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks")
-    yield Commit(f"{name} with changes" if changed else name, ROOT)
+    yield _compiled(Commit(f"{name} with changes" if changed else name, ROOT))
+
+
+def _compiled(commit: Commit) -> Commit:
+    """With no module left that would be compiled while something is measured."""
+    compileall.compile_dir(commit.folder / "src", quiet=2)
+    return commit
 
 
 def _git(*words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -36,7 +37,7 @@ def enter(keys: Sequence[str], live: Live) -> tuple[list[Entrant], dict[str, str
 def _entered(key: str, python: str, version: str) -> Entrant:
     environment = Environment(key)
     environment.make(python, version)
-    entrant = Entrant.asked(key, environment.python)
+    entrant = Entrant.of_peer(key, environment.python)
     if tuple(map(int, version.split(".")[:2])) < entrant.facts.needs:
         needed = ".".join(map(str, entrant.facts.needs))
         raise CannotInstall(f"it needs Python {needed}; name one with {pythons.NAMED}=…")
@@ -78,9 +79,15 @@ async def entered(
     async with AsyncExitStack() as stack:
         lanes = []
         for entrant in entrants:
-            with live.doing(f"{entrant.facts.name}: its tables"):
-                empty = await stack.enter_async_context(postgres.database(entrant.key))
-                with entrant.or_out(live):
-                    await enqueue.install(entrant, empty)
+            empty = await stack.enter_async_context(postgres.database(entrant.key))
+            for extension in entrant.facts.extensions:
+                await postgres.extend(empty, extension)
             lanes.append(Lane(entrant, empty, postgres, plan, live, Results()))
+        with live.doing("their tables"):
+            await asyncio.gather(*(_install(lane) for lane in lanes))
         yield lanes
+
+
+async def _install(lane: Lane) -> None:
+    with lane.entrant.or_out(lane.live):
+        await enqueue.install(lane.entrant, lane.empty)

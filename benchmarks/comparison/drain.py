@@ -62,7 +62,7 @@ async def drain(
             await child.go()
         await all_settled(started, jobs, lambda done, _: live.progress(done, jobs))
         ended = await _completed(connection, entrant)
-        after = await postgres.cpu_seconds()
+        spent = await postgres.spent_since(before)
         finished = [await child.stop() for child in started]
         await _check(connection, entrant, jobs, finished)
     began = min(one.samples[0][0] for one in finished if one.samples)
@@ -71,7 +71,7 @@ async def drain(
         seconds=ended - began,
         tenths=tuple(Timeline.of(began, [one.samples for one in finished]).tenths()),
         worker_cpu_seconds=sum(one.cpu_seconds for one in finished),
-        server_cpu_seconds=None if before is None or after is None else after - before,
+        server_cpu_seconds=spent,
         peak_rss=max(one.peak_rss or 0 for one in finished),
     )
 

@@ -16,6 +16,7 @@ class Plan:
     tune: bool = True
     tune_rounds: int = 2
     tune_share: float = 0.3
+    copies: bool = True  # of the tables for each measurement; without, there can be but one
 
     @classmethod
     def quick(cls, *, tune: bool = False) -> Plan:

@@ -23,6 +23,7 @@ class Results:
     held: list[Drain] = field(default_factory=list)
     two: list[Drain] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
+    counts: dict[str, list[float]] = field(default_factory=dict)  # by the names of a scene's own
 
     def measured(self) -> dict[str, list[float]]:
         """What each round gave, by the names that the table has for it."""
@@ -40,7 +41,8 @@ class Results:
                 for one in self.free
                 if one.server_cpu_seconds is not None
             ],
-            "memory_mb": [one.peak_rss / 2**20 for one in self.free],
+            "memory_mb": [one.peak_rss / 2**20 for one in self.free if one.peak_rss],
+            **self.counts,
         }
 
     def as_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Lane:
         return self.plan.jobs(self.entrant.facts.jobs)
 
     async def single(self) -> None:
-        async with self._fresh() as database:
+        async with self.fresh() as database:
             rate = await enqueue.one_by_one(self.entrant, database, self.plan.single_jobs)
         self.results.single.append(rate)
         self._tell("enqueue one by one", rate)
@@ -41,6 +42,11 @@ class Lane:
     async def free(self) -> None:
         async with self._filled() as database:
             self.results.free.append(await self._drain("drain", database))
+
+    def note(self, what: str, one: Drain) -> None:
+        """A measurement of another kind, which takes the place of the drain."""
+        self.results.free.append(one)
+        self._tell(what, one.rate)
 
     async def held(self) -> None:
         async with self._filled() as database, snapshot.held(database.url):
@@ -51,7 +57,7 @@ class Lane:
             self.results.two.append(await self._drain("drain, two processes", database, 2))
 
     async def latency(self) -> None:
-        async with self._fresh() as database:
+        async with self.fresh() as database:
             found = await pick_up(self.entrant, database, self.plan.latency_jobs)
         self.results.latency.append(found)
         self.live.result(f"{self.name}: pick-up", f"{found.p50:>10,.2f} ms")
@@ -61,13 +67,17 @@ class Lane:
         return self.entrant.facts.name
 
     @asynccontextmanager
-    async def _fresh(self) -> AsyncIterator[Database]:
+    async def fresh(self) -> AsyncIterator[Database]:
+        """A database with the entrant's tables, empty."""
+        if not self.plan.copies:
+            yield self.empty
+            return
         async with self.postgres.database(self.entrant.key, self.empty) as database:
             yield database
 
     @asynccontextmanager
     async def _filled(self) -> AsyncIterator[Database]:
-        async with self._fresh() as database:
+        async with self.fresh() as database:
             self.results.bulk.append(await enqueue.in_bulk(self.entrant, database, self.jobs))
             await database.tidy()
             yield database
@@ -108,6 +118,12 @@ async def run(
                 if lane.entrant.fault is None:
                     with live.doing(f"round {number + 1} of {rounds}: {lane.name}"):
                         await _attempt(lane, measurement)
+
+
+async def together(lanes: Sequence[Lane], measurements: Sequence[Measurement]) -> None:
+    """All entrants at the same time, where it does not matter how fast they are."""
+    for measurement in measurements:
+        await asyncio.gather(*(_attempt(lane, measurement) for lane in lanes))
 
 
 async def _attempt(lane: Lane, measurement: Measurement) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.peers.runs import Runs
@@ -25,20 +25,21 @@ class Promises:
     delivery: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """One peer, as the page shows it and as the comparison needs it."""
 
     name: str
     package: str
-    home: str
-    jobs: int  # a drain of some seconds; a slow queue gets fewer jobs, which spares it dead rows
-    settings: Settings  # of the worker; what is not named here is as the peer has it by default
-    tried: tuple[Settings, ...]  # the sweep: each replaces some of the settings
-    reasons: tuple[str, ...]  # one sentence for each choice
-    promises: Promises
+    home: str = ""
+    jobs: int = 0  # a drain of some seconds; a slow queue gets fewer, which spares it dead rows
+    settings: Settings = field(default_factory=dict)  # of the worker; others are the peer's own
+    tried: tuple[Settings, ...] = ()  # the sweep: each replaces some of the settings
+    reasons: tuple[str, ...] = ()  # one sentence for each choice
+    promises: Promises | None = None
     left: str  # SQL: how many jobs have not come to their end
     completed: str  # SQL: how many jobs are recorded as completed, or as done and removed
+    extensions: tuple[str, ...] = ()  # what a superuser has to install first
     needs: tuple[int, int] = (3, 11)  # the oldest Python
 
 
@@ -53,7 +54,7 @@ class Client(Protocol):
 
 
 class Peer(Protocol):
-    """A module of this package."""
+    """A module of this package, or another thing that can do the same."""
 
     FACTS: Facts
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.peers.bench import Bench, say
 from benchmarks.peers.peer import Client, Peer
-from benchmarks.peers.runs import Meter, Runs
+from benchmarks.peers.runs import Meter, Runs, cpu_seconds
 
 
 async def facts(peer: Peer) -> None:
@@ -73,12 +73,12 @@ def _done(stamps: dict[int, float]) -> None:
     say("Finished", samples=[], cpu_seconds=0.0, peak_rss=None, stamps=stamps)
 
 
-async def work(peer: Peer) -> None:
+async def work(peer: Peer, cpu_seconds: Callable[[], float] = cpu_seconds) -> None:
     """Work until told to stop."""
     bench = await Bench.connect()
     runs = Runs(stamped=bench.orders["stamped"])
     await bench.go()
-    meter = Meter(runs, say)
+    meter = Meter(runs, say, cpu_seconds)
     watching = asyncio.create_task(meter.watch())
     async with peer.worker(bench.orders["url"], bench.orders["settings"], runs):
         await bench.stop()

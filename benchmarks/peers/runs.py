@@ -33,11 +33,14 @@ class Runs:
 class Meter:
     """Looks every few milliseconds how many handlers have run, and tells it."""
 
-    def __init__(self, runs: Runs, tell: Callable[..., None]) -> None:
+    def __init__(
+        self, runs: Runs, tell: Callable[..., None], cpu_seconds: Callable[[], float]
+    ) -> None:
         self._runs = runs
         self._tell = tell
         self._samples: list[tuple[float, int]] = []
-        self._cpu = _cpu_seconds()
+        self._cpu_seconds = cpu_seconds
+        self._cpu = cpu_seconds()
 
     async def watch(self) -> None:
         while True:
@@ -55,13 +58,13 @@ class Meter:
         self._look()
         return {
             "samples": [(self._runs.began, 0), *self._samples] if self._samples else [],
-            "cpu_seconds": _cpu_seconds() - self._cpu,
+            "cpu_seconds": self._cpu_seconds() - self._cpu,
             "peak_rss": _peak_rss(),
             "stamps": self._runs.stamps or {},
         }
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Of this process and of the children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)

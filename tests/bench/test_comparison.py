@@ -32,7 +32,7 @@ async def server(postgres: PostgresServer) -> AsyncIterator[Postgres]:
 @pytest.fixture
 def penstock() -> Entrant:
     """Penstock in the environment of the tests."""
-    return Entrant.asked("penstock", sys.executable)
+    return Entrant.of_peer("penstock", sys.executable)
 
 
 def installed(key: str) -> Entrant:
@@ -40,7 +40,7 @@ def installed(key: str) -> Entrant:
     environment = Environment(key)
     if not environment.is_made():
         pytest.skip(f"{key} has no environment under .bench/")
-    return Entrant.asked(key, environment.python)
+    return Entrant.of_peer(key, environment.python)
 
 
 async def quick(server: Postgres, *entrants: Entrant) -> dict[str, dict[str, object]]:
@@ -52,7 +52,7 @@ async def quick(server: Postgres, *entrants: Entrant) -> dict[str, dict[str, obj
 async def test_penstock_is_measured_in_every_row_also_when_another_fails(
     server: Postgres, penstock: Entrant
 ) -> None:
-    dead = replace(penstock, key="dead", interpreter="/bin/false")
+    dead = replace(penstock, key="dead", start=("/bin/false",))
     found = await document.compare(server, Plan.quick(), Live(), [dead, penstock], {})
 
     assert list(found["peers"]) == ["penstock"]
@@ -86,7 +86,7 @@ async def test_a_peer_whose_tables_tell_another_story_is_out(
 
 def test_a_peer_that_does_not_start_is_left_out_with_the_reason() -> None:
     with pytest.raises(CannotInstall, match="does not start: ModuleNotFoundError"):
-        Entrant.asked("nobody", sys.executable)
+        Entrant.of_peer("nobody", sys.executable)
 
 
 @pytest.mark.parametrize("key", OTHERS)

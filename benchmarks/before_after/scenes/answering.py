@@ -1,0 +1,35 @@
+"""A process of a side that does something else than working off a queue."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.comparison.environment import ROOT
+from benchmarks.comparison.orders import Orders
+from benchmarks.comparison.postgres import Database
+from benchmarks.comparison.rounds import Lane
+from penstock.bench.child import Child, children
+from penstock.bench.errors import BenchFailed
+
+LONGEST = 1800.0
+
+
+@asynccontextmanager
+async def answering(
+    lane: Lane, database: Database, **settings: Any
+) -> AsyncIterator[tuple[Child, dict[str, Any]]]:
+    """The process once it has told what it was started for, and that: a document."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        answer = Path(folder) / "answer"
+        orders = Orders(database.url, settings={**settings, "answer": str(answer)})
+        async with children(lane.entrant.command("work"), orders, folder=ROOT) as [child]:
+            await child.go()
+            await child.settled(1, within=LONGEST)
+            if not answer.exists():
+                raise BenchFailed("A measured process ended too soon; its own words are above.")
+            yield child, json.loads(answer.read_text())
