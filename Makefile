@@ -137,7 +137,7 @@ bench-peers: $(STAMP) ## Compare with other queues, or some: make bench-peers PE
 BEFORE ?= 4af14b3
 bench-fair: $(STAMP) ## Measure fair queues, limits and what they cost plain jobs
 	$(BIN)/penstock bench --tenants 10000 --json > benchmarks/results/fair.json
-	$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --json benchmarks/results/before-after.json
+	-$(BIN)/python -m benchmarks.before_after --before $(BEFORE) --scenes plain --json benchmarks/results/before-after.json
 	$(BIN)/python -m benchmarks.fairness --json benchmarks/results/fairness.json
 	$(BIN)/python -m benchmarks.micro_batching --json benchmarks/results/micro-batching.json
 	$(BIN)/penstock bench --isolated --json > benchmarks/results/isolated.json
