@@ -45,22 +45,30 @@ def _verdict(rows: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge(ratios: Ratios, spread: Ratios) -> tuple[Verdict, list[str]]:
-    """Of one scene, with reasons. A run that sees a commit slower than itself cannot tell."""
+    """Of one scene, with reasons. What a commit differs from itself by proves nothing."""
     misses = list(_misses(ratios))
     # Which of two equals comes first is chance.
     other_way = {key: ratio.inverse for key, ratio in spread.items()}
-    if noise := [*_misses(spread), *_misses(other_way)]:
-        return Verdict.unclear, [*(f"{one} (before ÷ itself)" for one in noise), *misses]
-    return (Verdict.slower if misses else Verdict.no_slower), misses
+    noise = [f"{one} (before ÷ itself)" for one in (*_misses(spread), *_misses(other_way))]
+    if not noise:
+        return (Verdict.slower if misses else Verdict.no_slower), misses
+    is_beyond_noise = any(_misses(ratios, spread))
+    return (Verdict.slower if is_beyond_noise else Verdict.unclear), [*misses, *noise]
 
 
-def _misses(ratios: Ratios) -> Iterator[str]:
+def _misses(ratios: Ratios, allowing_for: Ratios | None = None) -> Iterator[str]:
     for key, ratio in ratios.items():
-        if key.endswith("_cpu_ms") and ratio.median > CPU_AT_MOST:
+        noise = _noise((allowing_for or {}).get(key))
+        if key.endswith("_cpu_ms") and ratio.median > CPU_AT_MOST * noise:
             yield f"{key}: the ratio is {ratio.median:.3f}, and may be {CPU_AT_MOST}"
-        if key.endswith("_per_s") and ratio.high < RATE_TO_REACH:
+        if key.endswith("_per_s") and ratio.high * noise < RATE_TO_REACH:
             interval = f"{ratio.low:.3f}–{ratio.high:.3f}"
             yield f"{key}: the ratio is within {interval}, and has to reach {RATE_TO_REACH}"
+
+
+def _noise(spread: Ratio | None) -> float:
+    """The factor by which two equals differ."""
+    return max(spread.median, spread.inverse.median) if spread else 1.0
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -224,6 +224,16 @@ def test_a_run_that_sees_a_commit_differ_from_itself_cannot_tell(ratio: Ratio) -
     assert "before ÷ itself" in reasons[0]
 
 
+def test_what_is_slower_by_more_than_the_noise_is_slower() -> None:
+    spread = {"worker_cpu_ms": Ratio(0.95, 0.9, 1.0), "drain_per_s": Ratio(1.1, 0.9, 1.2)}
+    for key, within, beyond in (
+        ("worker_cpu_ms", Ratio(1.08, 1.0, 1.2), Ratio(1.09, 1.0, 1.2)),
+        ("drain_per_s", Ratio(0.8, 0.7, 0.89), Ratio(0.8, 0.7, 0.88)),
+    ):
+        assert judge({key: within}, spread)[0] is Verdict.unclear
+        assert judge({key: beyond}, spread)[0] is Verdict.slower
+
+
 def test_slower_in_one_scene_is_slower() -> None:
     assert worst([Verdict.no_slower, Verdict.slower, Verdict.unclear]) is Verdict.slower
     assert worst([Verdict.no_slower, Verdict.unclear]) is Verdict.unclear
