@@ -12,12 +12,12 @@ from tests.cli.command import Commands
 # A Postgres is made and three workers are started: a slow machine has its time.
 @pytest.mark.timeout(300)
 def test_every_job_of_the_demo_ends_as_it_should_though_a_worker_is_killed(bare: Commands) -> None:
-    shown = bare.run("demo", "--jobs", "300", "--json")
+    shown = bare.run("demo", "--jobs", "100", "--json")
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)
-    assert (found["enqueued"], found["ended"], found["lost"]) == (300, 300, 0)
+    assert (found["enqueued"], found["ended"], found["lost"]) == (100, 100, 0)
     assert found["as_expected"] is True
-    assert found["completed"] + found["failed"] == 300
+    assert found["completed"] + found["failed"] == 100
     assert found["failed"] == 1
     assert found["retries"] > 0
     assert found["put_back"] > 0

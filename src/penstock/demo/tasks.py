@@ -32,9 +32,9 @@ def checksum(file: int) -> str:
 
 
 @app.task(name="transcribe", queue="audio")
-async def transcribe(recording: int) -> None:
+async def transcribe(recording: int, seconds: float = 0.5) -> None:
     """Slow, as calls of models are."""
-    await asyncio.sleep(random.uniform(0.5, 1.0))
+    await asyncio.sleep(random.uniform(seconds, 2 * seconds))
 
 
 @app.task(name="fetch_page", queue="web", max_attempts=4, retry=Listed([0.5, 1, 2], jitter=0.3))
@@ -46,10 +46,10 @@ async def fetch_page(ctx: Context, page: int, refusals: int) -> None:
 
 
 @app.task(name="await_export", queue="web")
-async def await_export(ctx: Context, export: int) -> Snooze | str:
+async def await_export(ctx: Context, export: int, pause: float = 1.0) -> Snooze | str:
     """Looks whether an outside operation is done, and if not goes to sleep."""
     await asyncio.sleep(0.02)
-    return Snooze(random.uniform(1.0, 2.0)) if ctx.attempt < 4 else "exported"
+    return Snooze(random.uniform(pause, 2 * pause)) if ctx.attempt < 4 else "exported"
 
 
 @app.task(name="crash", queue="crash")
