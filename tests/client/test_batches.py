@@ -109,26 +109,6 @@ async def test_a_failure_calls_back_once_and_a_retry_of_what_failed_brings_succe
     assert (status.completed, status.failed, status.state) == (3, 0, "finished")
 
 
-async def test_a_retried_job_reopens_a_finished_batch_at_once(app: Penstock, index: Index) -> None:
-    async with app.batch() as batch:
-        job = await batch.enqueue(index, -1)
-    async with worker_of(app):
-        await batch.wait(30)
-    await app.retry(job)
-    status = await batch.status()
-    assert (status.state, status.pending, status.failed) == ("running", 1, 0)
-    assert status.finished_at is None
-
-
-async def test_a_batch_without_jobs_is_a_success(app: Penstock, called: list[Any]) -> None:
-    async with app.batch(on_success=note(app), on_failure=note(app)) as batch:
-        pass
-    async with worker_of(app):
-        await batch.wait(30)
-        await until(lambda: called)
-    assert called == [("success", 0, 0)]
-
-
 async def test_a_block_that_raises_cancels_the_batch_and_success_never_comes(
     app: Penstock, index: Index, called: list[Any]
 ) -> None:
@@ -273,17 +253,6 @@ async def test_a_tenants_batch_makes_its_jobs_and_callbacks_that_tenants(
     assert ours.tenant == "acme"
     with pytest.raises(TenantMismatch):
         await app.open_batch(tenant="acme", on_end=note(app).options(tenant="other"))
-
-
-async def test_a_batch_of_nobody_may_call_back_as_any_tenant(
-    app: Penstock, called: list[Any]
-) -> None:
-    async with app.batch(on_end=note(app).options(tenant="acme", queue="mail")) as batch:
-        pass
-    async with worker_of(app):
-        status = await batch.wait(30)
-    end = await app.get(status.end_job or "")
-    assert (end.tenant, end.queue) == ("acme", "mail")
 
 
 async def test_batches_are_listed_in_pages_by_state_and_name(app: Penstock, index: Index) -> None:

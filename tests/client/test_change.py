@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.errors import ConfigError, JobCancelled, JobConflict, JobNotFound
+from penstock.errors import ConfigError, JobConflict, JobNotFound
 from tests.fixtures.worker import reaches, worker_of
 
 
@@ -32,52 +32,13 @@ def broken(app: Penstock):
 # Cancel
 
 
-@pytest.mark.parametrize("delay", [None, 60])
-async def test_a_waiting_job_is_cancelled_and_never_runs(
-    app: Penstock, note, delay: float | None
-) -> None:
-    enqueued = await app.enqueue(note.options(delay=delay))
+async def test_a_waiting_job_is_cancelled_and_never_runs(app: Penstock, note) -> None:
+    enqueued = await app.enqueue(note)
     assert await app.cancel(enqueued)
     tally = await worker_of(app).drain(seconds=10)
     job = await app.get(enqueued)
     assert (job.state, job.reason, job.attempt) == ("cancelled", "requested", 0)
     assert tally.settled == 0
-
-
-async def test_a_cancel_keeps_its_reason(app: Penstock, note) -> None:
-    enqueued = await app.enqueue(note)
-    await app.cancel(enqueued, reason="not wanted any more")
-    with pytest.raises(JobCancelled, match="not wanted any more"):
-        await app.wait(enqueued)
-
-
-async def test_a_running_job_is_cancelled_at_once(app: Penstock) -> None:
-    started = asyncio.Event()
-
-    @app.task
-    async def endless() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
-    async with worker_of(app):
-        enqueued = await app.enqueue(endless)
-        await started.wait()
-        assert await app.cancel(enqueued)
-        assert (await app.get(enqueued)).state == "cancelled"
-
-
-async def test_a_final_job_stays_as_it_is(app: Penstock, note) -> None:
-    enqueued = await app.enqueue(note)
-    await worker_of(app).drain(seconds=10)
-    assert await app.cancel(enqueued) is False
-    assert (await app.get(enqueued)).state == "completed"
-
-
-async def test_a_second_cancel_answers_as_the_first(app: Penstock, note) -> None:
-    enqueued = await app.enqueue(note)
-    assert await app.cancel(enqueued, "first") is True
-    assert await app.cancel(enqueued, "second") is True
-    assert (await app.get(enqueued)).reason == "first"
 
 
 # Retry
@@ -97,18 +58,6 @@ async def test_a_failed_job_comes_back_under_its_id_with_fresh_chances(
     async with worker_of(app):
         again = await reaches(app, enqueued, "failed")
     assert (again.attempt, again.failures, len(again.errors)) == (4, 2, 4)
-
-
-@pytest.mark.parametrize("ending", ["completed", "cancelled"])
-async def test_any_final_job_can_run_again(app: Penstock, note, ending: str) -> None:
-    enqueued = await app.enqueue(note, "again")
-    if ending == "cancelled":
-        await app.cancel(enqueued)
-    else:
-        await worker_of(app).drain(seconds=10)
-    await app.retry(enqueued)
-    await worker_of(app).drain(seconds=10)
-    assert await app.wait(enqueued, timeout=30) == "again"
 
 
 async def test_a_scheduled_job_is_due_now(app: Penstock, note) -> None:

@@ -56,13 +56,6 @@ async def test_a_retry_that_is_refused_says_who_holds_the_key(app: Penstock, gre
     assert (await app.enqueue(greet, "Ada")).id == first.id
 
 
-async def test_tenants_do_not_share_a_key(app: Penstock, greet: Greet) -> None:
-    acme = await app.for_tenant("acme").enqueue(greet, "Ada")
-    beta = await app.for_tenant("beta").enqueue(greet, "Ada")
-    assert acme.id != beta.id
-    assert (await app.enqueue(greet.options(tenant="acme"), "Ada")).id == acme.id
-
-
 async def test_in_a_transaction_it_is_one_job_with_those_of_others(
     app: Penstock, greet: Greet, connection: asyncpg.Connection
 ) -> None:

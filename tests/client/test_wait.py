@@ -71,8 +71,8 @@ async def test_a_discarded_job_says_so(app: Penstock) -> None:
 async def test_a_cancelled_job_raises_while_it_is_waited_for(app: Penstock, note) -> None:
     enqueued = await app.enqueue(note.options(delay=60))
     waiting = asyncio.ensure_future(app.wait(enqueued))
-    await app.cancel(enqueued)
-    with pytest.raises(JobCancelled):
+    await app.cancel(enqueued, reason="not wanted any more")
+    with pytest.raises(JobCancelled, match="not wanted any more"):
         await waiting
 
 
