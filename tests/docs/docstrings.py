@@ -2,9 +2,12 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Example(NamedTuple):
@@ -16,12 +19,29 @@ class Example(NamedTuple):
 
 def examples(folder: Path) -> Iterator[Example]:
     """Those of all modules below a folder."""
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                name = getattr(node, "name", "")
-                if code := code_in(ast.get_docstring(node) or ""):
-                    yield Example(f"{path.relative_to(folder)} {name}".rstrip(), code)
+    for place, docstring in docstrings(folder):
+        if code := code_in(docstring):
+            yield Example(place, code)
+
+
+@cache
+def docstrings(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Those of all modules below a folder that go on after their first sentence, with places."""
+    return tuple(
+        (f"{path.relative_to(folder)} {getattr(node, 'name', '')}".rstrip(), docstring)
+        for path in sorted(folder.rglob("*.py"))
+        for node in documented(ast.parse(path.read_text()))
+        if "\n\n" in (docstring := ast.get_docstring(node) or "")
+    )
+
+
+def documented(node: ast.AST) -> Iterator[Documented]:
+    """A module, and the classes and functions in it; no expression has any."""
+    if isinstance(node, Documented):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from documented(child)
 
 
 def code_in(docstring: str) -> str:

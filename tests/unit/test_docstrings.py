@@ -16,6 +16,7 @@ import pytest
 import penstock
 from penstock import Penstock
 from penstock.tasks import Context
+from tests.docs.docstrings import docstrings
 
 HERE: Final = Path(inspect.getfile(penstock)).parent
 # What these names stand for in examples.
@@ -31,13 +32,9 @@ class Example(NamedTuple):
 
 
 def examples() -> Iterator[Example]:
-    for path in sorted(HERE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                place = f"{path.relative_to(HERE)} {getattr(node, 'name', '')}".rstrip()
-                paragraphs = (ast.get_docstring(node) or "").split("\n\n")[1:]
-                for tree in filter(None, map(parsed, paragraphs)):
-                    yield Example(place, tree)
+    for place, docstring in docstrings(HERE):
+        for tree in filter(None, map(parsed, docstring.split("\n\n")[1:])):
+            yield Example(place, tree)
 
 
 def parsed(text: str) -> ast.Module | None:
