@@ -35,7 +35,7 @@ from penstock.worker.shutdown import Shutdown
 from penstock.worker.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tally import Tally
 from penstock.worker.tenants import ALL, Tenants
-from penstock.worker.timing import DEFAULT_TIMING, Timing
+from penstock.worker.timing import DEFAULT_TIMING
 from penstock.worker.whereabouts import run_in, where
 
 logger = logging.getLogger("penstock.worker")
@@ -81,7 +81,6 @@ class Worker:
         log: JobLog | None = None,
         children: int | None = None,
         scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
-        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         """`scheduled` asks for the queues of schedules in the database, which it serves as well."""
         self._scheduled = scheduled
@@ -95,7 +94,7 @@ class Worker:
         self._pace = pace
         self._stopping = stopping
         self._upkeep = upkeep
-        self._timing = timing
+        self._timing = DEFAULT_TIMING
         self._log = log or JobLog()
         self._children = children_of(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
