@@ -17,9 +17,9 @@ from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     WorkerThread,
+    change_liveness,
     clock_of_heartbeats,
     gathered,
-    judge_stalls,
     lease_of,
     lose_lease,
     next_heartbeat,
@@ -174,7 +174,7 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
         try:
             await until(blocks.is_set, what="the handler to block")
             # Only now: a machine that stands still is no handler that blocks.
-            judge_stalls(blocked, warning=0.1, limit=0.5)
+            change_liveness(blocked, stall_warning=0.1, stall_limit=0.5)
             await until(lambda: "the lease is given up" in caplog.text, what="it to be noticed")
             await run_out(connection, lease_of(blocked))
             async with worker_of(app, rescue=0.05):

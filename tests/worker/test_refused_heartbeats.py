@@ -9,13 +9,27 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import LeaseLapsed, LeaseTaken
 from tests.fixtures.until import until
-from tests.fixtures.worker import asked, gathered, queue_state, reaches, worker_of, worker_state
+from tests.fixtures.worker import (
+    asked,
+    change_liveness,
+    gathered,
+    lease_held,
+    queue_state,
+    reaches,
+    worker_of,
+    worker_state,
+)
 
 REFUSE = """
 CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'leases are closed' USING ERRCODE = '{state}'; END $$;
 CREATE TRIGGER refuse BEFORE UPDATE ON penstock.lease
     FOR EACH ROW EXECUTE FUNCTION public.refuse();
+"""
+# In one transaction with what follows: no heartbeat comes between.
+SOON_OVER = """
+LOCK TABLE penstock.lease IN SHARE ROW EXCLUSIVE MODE;
+UPDATE penstock.lease SET expires_at = clock_timestamp() + interval '1 s';
 """
 ACCEPT = "DROP FUNCTION public.refuse CASCADE"
 ALLOWED_TO = "penstock.heartbeat_v1 {} PUBLIC, CURRENT_USER"
@@ -95,15 +109,22 @@ async def test_a_lease_is_proven_by_a_heartbeat_after_one_that_could_not_be_rene
         await go_on.wait()
         return ctx.attempt
 
-    async with worker_of(app, lease=5.0):
+    async with worker_of(app, lease=60.0) as worker:
         job = await app.enqueue(slow)
         await reaches(app, job, "running")
-        await connection.execute(REFUSE.format(state=state))
-        await until(lambda: len(taken) > 2, timeout=60, what="two leases to end")
-        # The second ran nothing, though the job was ready.
-        assert [event.running for event in lapsed[:2]] == [1, 0]
+        # Only now: a machine that stands still must not take a lease that is renewed.
+        await connection.execute(SOON_OVER + REFUSE.format(state=state))
+        change_liveness(worker, lease=1.0)
+        await reaches(app, job, "ready")
+        so_far = len(taken)
+        await until(lambda: len(taken) > so_far + 1, what="a lease to begin and to end")
+        # It ran nothing, though the job was ready.
+        assert [event.running for event in lapsed] == [1, *(0 for _ in lapsed[1:])]
         why = "its last heartbeat failed: leases are closed"
         await until(lambda: why in caplog.text, what="a lease whose last beat was answered")
+        brief = await lease_held(worker)
+        change_liveness(worker, now=False, lease=60.0)
+        await until(lambda: worker_state(worker).lease not in (None, brief), what="a long lease")
         await connection.execute(ACCEPT)
         go_on.set()
         assert await app.wait(job, timeout=30) == 2

@@ -243,8 +243,8 @@ async def test_what_the_server_lacks_is_told_at_once_and_as_an_error_once_it_las
 
     await connection.execute(SLOW_ONCE.format(times=10**6, state=state))
     tries = asked(app, "settle")
-    # It has lasted after half the lease.
-    async with worker_of(app, unwritten_retry=30, lease=6):
+    # It has lasted after half the lease, or after this.
+    async with worker_of(app, unwritten_retry=1, settle_retry_most=0.2):
         enqueued = await app.enqueue(note, "done")
         warnings = await until(lambda: told("WARNING"), what="a warning")
         await until(lambda: told("ERROR"), what="an error")

@@ -418,7 +418,7 @@ async def test_each_unwritten_outcome_counts_once(
     monkeypatch.setattr(completer, "PASSING_TRIES", 1)
     worker = worker_of(app, {"default": 40}, lease=600, unwritten_retry=600)
     async with worker, database.connect() as other:
-        jobs = await slow.running(app, worker, *map(str, range(20)))
+        jobs = await slow.running(app, worker, *map(str, range(10)))
         async with locked_history(other):
             tries = asked(app, "settle")
             slow.go_on.set()
@@ -428,7 +428,7 @@ async def test_each_unwritten_outcome_counts_once(
                 seen = worker_state(worker)
                 unwritten = seen.unsettled_jobs
                 assert len(unwritten) == len(set(unwritten)) == seen.unsettled
-                return len(tries) > 100 and len(unwritten) == 20
+                return len(tries) > 50 and len(unwritten) == 10
 
             await until(is_counted_once, what="many tries")
         for job in jobs:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.insights import Unwritten
-from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST, Health
+from penstock.lifecycle import Health
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Answer, Pool, Settlement, Store, failures
 from penstock.wording import counted
@@ -106,7 +106,7 @@ class Completer:
         *,
         partitions_ahead: int,
         retry_most: float,
-        retry_first: float = BACKOFF_FIRST,
+        backoff: tuple[float, float],
         tell_after: float,
         before: Callable[[], Awaitable[None]],
         settled: OnSettled,
@@ -119,7 +119,8 @@ class Completer:
         self._health = health
         self._partitions_ahead = partitions_ahead
         self._retry_most = retry_most
-        self._retry_first = retry_first
+        # The first and the longest pause before a settle that failed is tried again.
+        self._backoff_first, self._backoff_last = backoff
         # What keeps outcomes from being written is logged at ERROR once they have waited so long.
         self._tell_after = min(tell_after, retry_most)
         self._overdue = Overdue(self._tell_after, self._all, self._tell_overdue)
@@ -331,7 +332,7 @@ class Completer:
 
     async def _settle(self, batch: list[Settlement]) -> None:
         """Settle a batch, whatever it takes: wait for the database, halve around a bad row."""
-        backoff, tries = self._retry_first, 0
+        backoff, tries = self._backoff_first, 0
         while True:
             if self._is_in_vain(batch):
                 self._untried += batch
@@ -349,7 +350,7 @@ class Completer:
                     return
                 is_unavailable = failures.is_unavailable(error)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
-                backoff = min(backoff * 2, BACKOFF_LAST)
+                backoff = min(backoff * 2, self._backoff_last)
                 continue
             self._health.back("settle")
             self._is_outage_told = False

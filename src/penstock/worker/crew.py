@@ -113,7 +113,7 @@ class Crew:
             health,
             partitions_ahead=upkeep.partitions_ahead,
             retry_most=pace.unwritten_retry,
-            retry_first=timing.settle_retry,
+            backoff=(timing.settle_retry, timing.settle_retry_most),
             tell_after=liveness.lease / 2,
             before=self.progress.last_words,
             settled=self._settled,

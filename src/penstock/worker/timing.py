@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.lifecycle import BACKOFF_FIRST
+from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.outcome import PARK_SHORTEST
 
 
@@ -44,8 +44,9 @@ class Timing:
     # A step asks for a job that somebody else holds for so long, a moment at a time.
     step_lock_wait: float = 10.0
 
-    # Outcomes that could not be written are tried again after so long at first.
+    # Outcomes that could not be written are tried again after so long at first, and at most.
     settle_retry: float = BACKOFF_FIRST
+    settle_retry_most: float = BACKOFF_LAST
 
     # A child that dies before its first job is tried again after these, one after the other; then
     # none is started for so long.
