@@ -554,7 +554,11 @@ async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
             await connection.execute("SELECT FROM penstock.job FOR UPDATE")
             slow.go_on.set()
             await until(lambda: worker_state(worker).unsettled, what="an outcome to wait")
+            tries = asked(app, "settle")
             await asyncio.to_thread(worker.last_words)
+            # The loop may go on for a while.
+            before = len(tries)
+            await until(lambda: len(tries) > before + 2, what="more tries")
 
             async def is_named() -> bool:
                 told = await unwritten(connection)

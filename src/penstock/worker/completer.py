@@ -167,6 +167,9 @@ class Completer:
         self._empty.set()
         # What is told of outcomes that cannot be written.
         self.unwritten: Unwritten | None = None
+        # The process is about to end: what the lease names stays there, although the event loop may
+        # still write outcomes.
+        self._is_last_word = False
         # The database has refused everything for long: one more job may show whether it still does.
         self.wants_probe = False
 
@@ -279,6 +282,7 @@ class Completer:
                 "again, with a loss counted where the database can be told.",
                 len(rest),
             )
+            self._is_last_word = True
             self._name_given_up(rest)
         return rest
 
@@ -638,7 +642,9 @@ class Completer:
     def _over(self) -> None:
         self._kept_pause = KEPT_RETRY_FIRST * self._retry_most
         self.wants_probe = False
-        if self.unwritten is not None and not self._overdue.among(self._all()):
+        if self.unwritten is None or self._is_last_word:
+            return
+        if not self._overdue.among(self._all()):
             self.unwritten = None
             self._unwritten_changed()
             seconds = time.monotonic() - self._unwritten_since
