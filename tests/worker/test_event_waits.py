@@ -9,7 +9,6 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.errors import ConfigError, TenantMismatch
-from tests.fixtures.until import until
 from tests.fixtures.worker import reaches, worker_of
 
 
@@ -97,23 +96,6 @@ async def test_a_timeout_that_nobody_catches_fails_the_job_at_once(app: Penstock
     async with worker_of(app):
         job = await reaches(app, await app.enqueue(order), "failed")
     assert (job.reason, job.attempt) == ("discarded", 1)
-
-
-async def test_a_blocked_job_can_be_cancelled_and_leaves_nothing(
-    app: Penstock, connection: asyncpg.Connection
-) -> None:
-    @app.task
-    async def order(ctx: Context) -> None:
-        await ctx.wait_for_event("approved")
-
-    async def left() -> bool:
-        return bool(await connection.fetchval("SELECT count(*) = 0 FROM penstock.event_wait"))
-
-    async with worker_of(app):
-        job = await app.enqueue(order)
-        await reaches(app, job, "blocked")
-        assert await app.cancel(job)
-        await until(left, what="the sweep of the wait")
 
 
 async def test_events_of_tenants_stay_apart(app: Penstock) -> None:

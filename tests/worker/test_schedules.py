@@ -1,6 +1,5 @@
 """Workers write the schedules of their code, and the leader fires them."""
 
-import asyncio
 import logging
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -64,28 +63,6 @@ async def test_a_tick_is_seldom_late_by_more_than_a_moment(app: Penstock) -> Non
     assert late[len(late) // 2] < 5, late
 
 
-async def test_it_stops_when_no_worker_declares_it_any_more(
-    app: Penstock, connection: asyncpg.Connection
-) -> None:
-    """A deploy that took it out of the code: nobody has to delete anything."""
-
-    @app.task
-    async def note() -> None: ...
-
-    app.schedule("notes", note, every=SHORT, overlap="allow")
-    async with worker_of(app):
-        await fired(app, "notes")
-    async with Penstock(app.url) as newer:
-        newer.task(name=note.name)(note.fn)
-        await newer.set_schedule("others", note, every=SHORT, overlap="allow")
-        async with worker_of(newer):
-            await fired(newer, "others", 1)
-            count = "SELECT count(*) FROM penstock.schedule_fire WHERE schedule = 'notes'"
-            before = await connection.fetchval(count)
-            await fired(newer, "others", 5)
-            assert await connection.fetchval(count) == before
-
-
 @pytest.mark.told
 async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: Penstock) -> None:
     @app.task
@@ -127,25 +104,6 @@ async def test_on_start_it_fires_when_a_leader_takes_office(app: Penstock) -> No
     async with worker_of(app):
         first, second = await fired(app, "notes", 2, kind="start")
     assert first.tick < second.tick
-
-
-async def test_a_job_that_still_runs_lets_ticks_be_skipped_with_the_reason(app: Penstock) -> None:
-    go_on = asyncio.Event()
-
-    @app.task
-    async def note() -> None:
-        await go_on.wait()
-
-    app.schedule("notes", note, every=SHORT)
-    async with worker_of(app):
-        await fired(app, "notes", 2, why="running")
-        go_on.set()
-        await until(lambda: has_jobs(app, 2), what="another job")
-
-
-async def has_jobs(app: Penstock, number: int) -> bool:
-    fires = await app.schedule_fires("notes", limit=100)
-    return len([fire for fire in fires if fire.job]) >= number
 
 
 @pytest.mark.told

@@ -3,14 +3,13 @@
 import asyncio
 from contextlib import suppress
 
-import asyncpg
 import pytest
 
 from penstock import Context, Penstock, Suspended, Unique
 from penstock.errors import StaleAttempt
 from penstock.events import SettleRefused
 from tests.fixtures.database import Database
-from tests.fixtures.worker import gathered, reaches, worker_of
+from tests.fixtures.worker import gathered, worker_of
 
 pytestmark = pytest.mark.any_pooler
 
@@ -52,43 +51,3 @@ async def test_a_running_job_is_superseded_its_late_writes_are_refused_and_the_n
     assert (found.state, found.reason) == ("cancelled", "superseded")
     assert late == []
     assert refused == []
-
-
-async def test_of_twenty_calls_one_runs_with_the_last_arguments(app: Penstock) -> None:
-    seen: list[int] = []
-
-    @app.task(unique=Unique(key="save", on_conflict="replace"))
-    async def save(version: int) -> None:
-        seen.append(version)
-
-    delayed = save.options(delay=3600)
-    jobs = {(await app.enqueue(delayed, version)).id for version in range(19)}
-    jobs.add((await app.enqueue(save.options(delay=0.05), 19)).id)
-    [job] = jobs
-    async with worker_of(app):
-        await reaches(app, job, "completed")
-    assert seen == [19]
-
-
-async def test_what_is_enqueued_while_it_runs_runs_once_more(
-    app: Penstock, connection: asyncpg.Connection
-) -> None:
-    began, go_on = asyncio.Event(), asyncio.Event()
-    runs: list[str] = []
-
-    @app.task(unique=Unique(key="refresh", hold="waiting"))
-    async def refresh(ctx: Context) -> None:
-        runs.append(ctx.job.id)
-        began.set()
-        await go_on.wait()
-
-    async with worker_of(app, {"default": 1}):
-        first = await app.enqueue(refresh)
-        await began.wait()
-        second = await app.enqueue(refresh)
-        assert second.id != first.id
-        assert (await app.enqueue(refresh)).id == second.id
-        go_on.set()
-        await reaches(app, second, "completed")
-    assert runs == [first.id, second.id]
-    assert await connection.fetchval("SELECT count(*) FROM penstock.unique_claim") == 0
