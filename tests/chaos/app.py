@@ -1,5 +1,6 @@
 """The app that all processes of a test share: its tasks, and a store that keeps a log."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock import Penstock
@@ -9,10 +10,17 @@ from tests.chaos.tasks import Effects, register
 from tests.fixtures.app import use_store
 
 
-def make_app(url: str, name: str, folder: Path, failpoint: Failpoint | None = None) -> Penstock:
+def make_app(
+    url: str,
+    name: str,
+    folder: Path,
+    failpoint: Failpoint | None = None,
+    blocks_now: Callable[[], object] = lambda: None,
+) -> Penstock:
     """An app whose log and effects carry the name of its process."""
     store = RecordedStore(Lines(folder / "log.jsonl", name), failpoint)
     app = Penstock(url)
     use_store(app, store)
-    register(app, Effects(Lines(folder / "effects.jsonl", name), store), folder / "gates")
+    effects = Effects(Lines(folder / "effects.jsonl", name), store)
+    register(app, effects, folder / "gates", blocks_now)
     return app

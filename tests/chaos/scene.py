@@ -80,6 +80,10 @@ class Scene:
         await until(enough, what=f"{count} deaths")
         await self.bury()
 
+    async def end_lease(self, worker: Process) -> None:
+        """Let a lease be over that its worker renews no more."""
+        await self.value(LET_LEASES_BE_OVER, [worker.name])
+
     async def bury(self) -> None:
         """Let the leases of the dead be over, as they would be in time.
 

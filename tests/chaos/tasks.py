@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -65,8 +65,10 @@ class Effects:
         self.write(ctx, "done")
 
 
-def register(app: Penstock, effects: Effects, gates: Path) -> None:
-    """Give an app the tasks of these tests."""
+def register(
+    app: Penstock, effects: Effects, gates: Path, blocks_now: Callable[[], object]
+) -> None:
+    """Give an app the tasks of these tests; `blocks_now` hears that one blocks the event loop."""
 
     async def wait_for(gate: str) -> None:
         while not (gates / gate).exists():  # noqa: ASYNC110 - the test opens it, by a file
@@ -99,11 +101,13 @@ def register(app: Penstock, effects: Effects, gates: Path) -> None:
             await wait_for(gate)
 
     @app.task(name="blocks")
-    async def blocks(ctx: Context, seconds: float) -> None:
-        """Keeps the event loop for itself, the first time."""
+    async def blocks(ctx: Context, gate: str) -> None:
+        """Keeps the event loop for itself, the first time, until the gate is open."""
         with effects.run(ctx):
             if ctx.attempt == 1:
-                time.sleep(seconds)  # noqa: ASYNC251 - to block is the point
+                blocks_now()
+                while not (gates / gate).exists():
+                    time.sleep(GATE_LOOK)  # noqa: ASYNC251 - to block is the point
 
     @app.task(name="dies")
     async def dies(ctx: Context, times: int) -> None:

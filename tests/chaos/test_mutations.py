@@ -6,8 +6,8 @@ from tests.chaos.test_limits import SLOTS, WORKERS, enqueue, set_limits
 from tests.fixtures.until import until
 
 # Far longer than a job takes that a worker was told of.
-RESCAN = 10.0
-PATIENCE = 4.0
+RESCAN = 5.0
+PATIENCE = 2.0
 
 
 def expect_found(violations: list[str], words: str) -> None:

@@ -1,15 +1,23 @@
 """Handlers that keep the event loop for themselves."""
 
 from tests.chaos.scene import Scene
+from tests.fixtures.until import until
 
-LEASE = STALL = 4.0  # short, but not for a slow machine
+LEASE = 4.0  # short, but not for a slow machine
+STALL = 0.5
 
 
-async def test_a_handler_that_blocks_the_loop_for_two_leases_keeps_its_job(scene: Scene) -> None:
-    [job] = await scene.enqueue("blocks", 2 * LEASE)
+async def test_a_handler_that_blocks_the_loop_for_longer_than_a_lease_keeps_its_job(
+    scene: Scene,
+) -> None:
+    [job] = await scene.enqueue("blocks", "open")
     blocked = scene.worker("blocked", lease=LEASE, heartbeat=0.2)
     await scene.effect(job=job, what="start")
+    first_end = await scene.value("SELECT expires_at FROM penstock.lease")
     scene.worker("other")
+    outlived = "SELECT clock_timestamp() > $1"
+    await until(lambda: scene.value(outlived, first_end), what="the time of a lease to pass")
+    scene.open_gate("open")
     await scene.drained()
     verdict = await scene.expect_promises_kept()
     assert verdict.numbers["runs"] == 1
@@ -21,13 +29,14 @@ async def test_a_handler_that_blocks_the_loop_for_two_leases_keeps_its_job(scene
 async def test_a_process_whose_loop_is_blocked_for_ever_ends_and_says_where_it_hung(
     scene: Scene,
 ) -> None:
-    [job] = await scene.enqueue("blocks", 3600)
-    stuck = scene.worker("stuck", lease=LEASE, heartbeat=0.2, stall_limit=STALL, exit_on_stall=True)
+    [job] = await scene.enqueue("blocks", "never")
+    stuck = scene.worker("stuck", heartbeat=0.2, stall_limit=STALL, exit_on_stall=True)
     await scene.effect(job=job, what="start")
     other = scene.worker("other")
     assert await stuck.ended() == 70
     assert "tasks.py" in stuck.words
     assert "in blocks" in stuck.words
+    await scene.bury()
     await scene.drained()
     assert scene.effects(job=job, what="done")[0]["process"] == other.name
     await scene.expect_promises_kept()
@@ -36,10 +45,12 @@ async def test_a_process_whose_loop_is_blocked_for_ever_ends_and_says_where_it_h
 async def test_a_worker_whose_loop_is_blocked_for_ever_loses_its_job_even_if_it_may_not_exit(
     scene: Scene,
 ) -> None:
-    [job] = await scene.enqueue("blocks", 3600)
-    stuck = scene.worker("stuck", lease=LEASE, heartbeat=0.2, stall_limit=STALL)
+    [job] = await scene.enqueue("blocks", "never")
+    stuck = scene.worker("stuck", heartbeat=0.2, stall_limit=STALL)
     await scene.effect(job=job, what="start")
     other = scene.worker("other")
+    await until(lambda: "the lease is given up" in stuck.words, what="the lease to be given up")
+    await scene.end_lease(stuck)
     await scene.drained()
     assert scene.effects(job=job, what="done")[0]["process"] == other.name
     assert stuck.is_running
