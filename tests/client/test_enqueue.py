@@ -185,7 +185,7 @@ async def test_what_is_no_request_is_not_enqueued_in_bulk(app: Penstock) -> None
     async def greet() -> None: ...
 
     prepared = greet.prepare()
-    async with (await app._link.pool()).acquire() as connection:
+    async with (await app.pool()).acquire() as connection:
         for jobs in (app, app.inside(connection)):
             with pytest.raises(TypeError, match=r"write greet\.prepare\(…\)"):
                 await jobs.enqueue_many([prepared, greet])  # type: ignore[list-item]

@@ -28,7 +28,7 @@ from penstock.lifecycle import Service
 from tests.fixtures.database import connected
 from tests.fixtures.own_server import OwnServer, own_server
 from tests.fixtures.until import until
-from tests.fixtures.worker import crew_of
+from tests.fixtures.worker import ask_the_database
 
 __all__ = ["own_server"]
 
@@ -339,12 +339,8 @@ async def test_a_stop_of_a_worker_ends_in_time(
     await worker.start()
     await app.enqueue(wait)
     await began.wait()
-    crew = crew_of(worker)
-    ask = (crew.rulebook, crew.scanners["default"])
     with own_server.frozen():
-        for service in ask:
-            service.wake()
-        await until(lambda: not any(each._resting.is_set() for each in ask), what="them to ask")
+        await ask_the_database(worker)
         found = await outcomes({"stop": worker.stop})
         closing = await outcomes({"close": app.close})
     assert found["stop"][0] <= stopping.limit() + MARGIN

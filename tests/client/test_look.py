@@ -155,7 +155,7 @@ async def test_who_looks_again_and_again_does_not_have_every_look_planned(
     for _ in range(20):
         await app.get(job)
     # The connection that was used last is the next to be used.
-    assert await (await app._link.pool()).fetchval(KEPT_PLANS) > 10
+    assert await (await app.pool()).fetchval(KEPT_PLANS) > 10
 
 
 async def test_a_job_has_the_progress_that_its_handler_reported_last(app: Penstock) -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock import Penstock
 from penstock.client.wake import INTERVAL, ON_THE_WAY
 from penstock.store.enqueue import Stored
+from tests.fixtures.app import word_of
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.until import until
@@ -138,11 +139,11 @@ def test_loop_that_ended_with_word_unsent_does_not_silence_the_next_one(database
     requests = [app.task(name="note")(_note).prepare()]
 
     async def leave_word() -> None:
-        app._wake.follow_up(requests, Stored([1], None, None, None), time.monotonic())
+        word_of(app).follow_up(requests, Stored([1], None, None, None), time.monotonic())
         await asyncio.sleep(0)
 
     async def rides_along() -> bool:
-        return app._wake.rides_along(requests)
+        return word_of(app).rides_along(requests)
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave_word())

@@ -13,6 +13,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.errors import JobCancelled, JobNotFound, SchemaMissing
+from tests.fixtures.app import calls_under_way
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.until import until
@@ -242,7 +243,7 @@ async def test_a_call_that_is_under_way_is_not_broken_off(database: Database) ->
     job = await asyncio.to_thread(app.sync.enqueue, app.tasks.get("greet"), "Ada")
     waiting = asyncio.create_task(asyncio.to_thread(app.sync.wait, job))
     try:
-        await until(lambda: app._portal._under_way == 1)
+        await until(lambda: calls_under_way(app) == 1)
         with pytest.raises(RuntimeError, match=r"app\.sync\.close\(\)"):
             await app.get(job)
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock import DatabaseError, Penstock
+from penstock import DatabaseError, Penstock, zone
 from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Tenant
 from penstock.errors import ConfigError
 from penstock.windows import Windows
@@ -74,7 +74,7 @@ async def test_a_queue_takes_only_what_is_allowed(
 async def test_a_time_zone_that_only_the_database_misses_is_refused(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.zone.available_timezones", set)
+    monkeypatch.setattr(zone, "available_timezones", set)
     windows = Windows("22:00-06:00", timezone="Mars/Olympus")
     changes = (app.set_queue("imports", windows=windows), app.set_lane("q", "a", windows=windows))
     for change in changes:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import Context, Fixed, NotRetryable, Penstock, Workflow
-from penstock.client import Client, Enqueued
+from penstock.client import Client, Enqueued, reasons
 from penstock.errors import (
     BadArgument,
     BatchTimeout,
@@ -17,6 +17,7 @@ from penstock.errors import (
     WaitTimeout,
     WorkflowTimeout,
 )
+from tests.fixtures.app import open_slowly
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
@@ -84,18 +85,12 @@ async def test_patience_has_an_end(app: Penstock, note) -> None:
 
 
 async def test_a_short_wait_may_be_the_first_call_of_a_program(
-    app: Penstock, database: Database, monkeypatch: pytest.MonkeyPatch, note
+    app: Penstock, database: Database, note
 ) -> None:
     """Connecting is not counted as waiting: what takes long is not a lost database."""
     enqueued = await app.enqueue(note.options(delay=60))
     fresh = Penstock(database.url)
-    opening = fresh._link._open
-
-    async def slowly() -> Any:
-        await asyncio.sleep(1.0)
-        return await opening()
-
-    monkeypatch.setattr(fresh._link, "_open", slowly)
+    open_slowly(fresh, 1.0)
     try:
         with pytest.raises(WaitTimeout, match="still scheduled"):
             await fresh.wait(enqueued, timeout=0.05)
@@ -169,7 +164,7 @@ async def test_a_wait_in_a_transaction_of_the_callers_own_asks_nothing_more(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, a reason comes soon enough."""
-    monkeypatch.setattr("penstock.client.reasons.LOOK_GRACE", 60.0)
+    monkeypatch.setattr(reasons, "LOOK_GRACE", 60.0)
 
 
 async def test_a_batch_says_which_jobs_it_waits_for(app: Penstock, note, patient: None) -> None:
