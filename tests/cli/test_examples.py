@@ -131,7 +131,7 @@ async def _prepare(shop: Shop, connection: asyncpg.Connection) -> None:
     await shop.app.add_person("ada", role="viewer", password_hash="x")
 
 
-def _commands(folder: Path, database: Database) -> Commands:
+def commands_in(folder: Path, database: Database) -> Commands:
     commands = Commands(folder, database.url)
     (folder / "password.txt").write_text("correct horse battery\n")
     for each in HOME:
@@ -153,7 +153,7 @@ async def prepared(
         async with database.connect() as connection:
             # Jobs that have waited for long are another example.
             await connection.execute(JUST_READY)
-        commands = _commands(tmp_path, database)
+        commands = commands_in(tmp_path, database)
         yield commands
         commands.close()
 
@@ -161,7 +161,7 @@ async def prepared(
 @pytest.fixture
 def looking(shown: Database, tmp_path: Path) -> Commands:
     """The same, for examples that change nothing."""
-    return _commands(tmp_path, shown)
+    return commands_in(tmp_path, shown)
 
 
 @pytest.mark.parametrize("line", READ)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import EmbeddedError, Penstock
-from penstock.embedded import Server
+from penstock.embedded.folder import Folder
 from tests.cli.command import Commands
 from tests.fixtures.until import until
 
@@ -87,13 +87,13 @@ def test_command_with_a_folder_that_is_named_does_not_warn(
 
 def test_command_does_not_warn_of_a_server_that_was_started_on_purpose(place: Commands) -> None:
     assert place.run("db", "start", **REQUIRED).returncode == 0
-    server = Server(place.folder / ".penstock")
+    folder = Folder(place.folder / ".penstock")
     try:
         done = place.run("jobs", "list")
         assert (done.returncode, UNASKED in done.stderr) == (0, False)
     finally:
-        with server._folder.lock():
-            server._folder.release()
+        with folder.lock():
+            folder.release()
 
 
 @pytest.mark.parametrize("url", ["", " ", "shop"])

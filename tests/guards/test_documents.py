@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import app
 from tests.cli.command import Commands
-from tests.cli.test_examples import JUST_READY, SHORT, _commands
+from tests.cli.test_examples import JUST_READY, SHORT, commands_in
 from tests.cli.test_examples import forked as forked
 from tests.cli.test_examples import shown as shown
 from tests.fixtures.database import Database, copied
@@ -43,7 +43,7 @@ async def commands(
     async with copied(postgres, shown, request.node) as database:
         async with database.connect() as connection:
             await connection.execute(JUST_READY)
-        commands = _commands(tmp_path, database)
+        commands = commands_in(tmp_path, database)
         yield commands
         commands.close()
 
