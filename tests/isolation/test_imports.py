@@ -180,7 +180,7 @@ async def test_what_imports_do_to_signals_and_streams_does_not_matter(
 # What cannot begin is tried again soon.
 IMPATIENT: dict[str, Any] = {
     "parked": 0.3,
-    "child_retries": (0.0, 0.05, 0.1),
+    "child_retries": (0.0,),
     "children_pause": 0.4,
 }
 

@@ -292,7 +292,8 @@ async def test_parts_are_equal_also_where_nobody_is_told(
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=4)
     await app.enqueue_many(meter.task.prepare() for _ in range(4000))
-    async with worker_of(app, SLOTS) as one, worker_of(app, SLOTS) as other:
+    brief = {"limit_idle": 0.2, "limit_retry": 0.1}
+    async with worker_of(app, SLOTS, **brief) as one, worker_of(app, SLOTS, **brief) as other:
         meter.let_all_go()
         await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, what="both")
         await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
@@ -304,7 +305,7 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
 ) -> None:
     meter = Meter(app, limits="account:{who}")
     await app.set_limit("account:*", slots=1)
-    async with worker_of(app, SLOTS) as worker:
+    async with worker_of(app, SLOTS, limit_idle=0.2) as worker:
         await app.enqueue_many(meter.task.prepare(str(n)) for n in range(50))
         await meter.ended(50)
         await until(lambda: not worker_state(worker).limits, what="the limits to be forgotten")

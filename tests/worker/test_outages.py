@@ -15,8 +15,10 @@ from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     asked,
+    change_liveness,
     counted,
     cut_connections,
+    end_leases,
     gathered,
     listening,
     pool_of,
@@ -231,7 +233,7 @@ async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
         await go_on.wait()
         return number
 
-    worker = worker_of(app, {"default": 20}, lease=5, heartbeat=0.5, unwritten_retry=3600)
+    worker = worker_of(app, {"default": 20}, lease=60, unwritten_retry=3600)
     async with worker:
         jobs = await app.enqueue_many(slow.prepare(number) for number in range(10))
         await until(lambda: len(runs) == 10, what="all to run")
@@ -242,15 +244,13 @@ async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
             # They would be tried again in some minutes.
             await connection.execute("DROP TRIGGER refuse ON penstock.job_history")
         await make_read_only(database, True)
+        # The time of the lease passes, here and there.
         async with connected(database.admin_url) as admin:
-
-            async def is_over() -> bool:
-                return not await admin.fetchval(
-                    "SELECT count(*) FROM penstock.lease WHERE expires_at > clock_timestamp()"
-                )
-
-            await until(is_over, what="the lease to be over")
+            await admin.execute("SET default_transaction_read_only = off")
+            await end_leases(admin)
+        change_liveness(worker, lease=0.5)
         await until(lambda: worker_state(worker).lease is None, what="the worker to notice")
+        change_liveness(worker, now=False, lease=60.0)
         await make_read_only(database, False)
         for number, job in enumerate(jobs):
             assert await app.wait(job, timeout=60) == number

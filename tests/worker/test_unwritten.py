@@ -229,7 +229,7 @@ async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
     errors: Callable[[], list[str]],
     count: int,
 ) -> None:
-    worker = worker_of(app, {"default": 9}, unwritten_retry=0.5)
+    worker = worker_of(app, {"default": 9}, unwritten_retry=0.2)
     async with worker:
         jobs = await slow.running(app, worker, *(str(number) for number in range(count)))
         await connection.execute(REFUSE_COMPLETED)
@@ -392,7 +392,7 @@ async def test_outcomes_that_wait_for_long_are_told_while_they_are_still_being_w
 ) -> None:
     """One line, also where many outcomes are tried in parts for long."""
     names = [str(number) for number in range(20)]
-    worker = worker_of(app, {"default": 40}, lease=60, unwritten_retry=3)
+    worker = worker_of(app, {"default": 40}, lease=60, unwritten_retry=1)
     async with worker, database.connect() as other:
         jobs = await slow.running(app, worker, *names)
         async with held_up(other) as why:
@@ -442,7 +442,7 @@ async def test_a_drain_ends_although_the_history_stays_locked(
     await app.enqueue_many(slow.task.prepare(str(number)) for number in range(20))
     async with database.connect() as other, locked_history(other):
         async with asyncio.timeout(60):
-            tally = await worker_of(app, {"default": 40}, unwritten_retry=1, leave=5).drain()
+            tally = await worker_of(app, {"default": 40}, unwritten_retry=1, leave=1).drain()
     assert (tally.completed, tally.unwritten) == (0, 20)
 
 
