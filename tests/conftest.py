@@ -7,6 +7,7 @@ pytest_plugins = [
     "tests.fixtures.memory",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.server",
+    "tests.fixtures.folders",
     "tests.fixtures.database",
     "tests.fixtures.proxy",
 ]
