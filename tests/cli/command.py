@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import penstock
-from penstock.embedded.binaries import Binaries
+from penstock.embedded.install import Binaries
 from tests.fixtures.forking import forker
 
 SHOP = """

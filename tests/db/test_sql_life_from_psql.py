@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from penstock.embedded.binaries import Binaries
+from penstock.embedded.install import Binaries
 from tests.fixtures.database import Database
 from tests.fixtures.server import BINARIES
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.embedded import Hold, Server
-from penstock.embedded.binaries import Binaries
+from penstock.embedded.install import Binaries
 from pytest_penstock import RUNNING_SERVER
 from tests.docs.page import Block
 from tests.docs.said import ANYTHING, agrees, expect

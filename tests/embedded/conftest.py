@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.embedded import Server
-from penstock.embedded.locked_file import has_owner
+from penstock.embedded.folder import has_owner
 from tests.embedded.holder import Holder
 from tests.fixtures.until import until
 

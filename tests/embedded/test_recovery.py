@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from penstock.embedded import Server
-from penstock.embedded.account import account_for
-from penstock.embedded.locked_file import LockedFile
+from penstock.embedded.folder import LockedFile
+from penstock.embedded.install import account_for
 from penstock.errors import EmbeddedError
 from tests.embedded.query import value
 from tests.fixtures.until import until

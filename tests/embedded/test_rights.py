@@ -10,10 +10,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from penstock.embedded import Server, binaries
-from penstock.embedded.account import Account, account_for
-from penstock.embedded.binaries import Binaries
-from penstock.embedded.psql import provision
+from penstock.embedded import Server, install
+from penstock.embedded.install import Account, Binaries, account_for
+from penstock.embedded.postmaster import provision
 from tests.embedded.holder import Holder
 from tests.embedded.query import value
 
@@ -73,7 +72,7 @@ def test_roots_server_runs_under_an_unprivileged_account(running: Server) -> Non
 def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
     expendable: Server, tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binaries, "CACHE", open_folder / "cache")
+    monkeypatch.setattr(install, "CACHE", open_folder / "cache")
     hidden = _hidden_copy(Binaries.find(), tmp_path / "hidden")
     server = Server(expendable.data_dir, bin_dir=hidden)
     server.start()  # a hold would bring a watcher, which does not know of this cache

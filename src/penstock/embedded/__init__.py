@@ -6,8 +6,8 @@
 Any number of threads and processes may hold the same server at the same time.
 """
 
-from penstock.embedded.hold import Hold
+from penstock.embedded.cluster import Status
+from penstock.embedded.folder import Hold
 from penstock.embedded.server import Server
-from penstock.embedded.status import Status
 
 __all__ = ["Hold", "Server", "Status"]

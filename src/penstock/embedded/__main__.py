@@ -4,8 +4,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.embedded.binaries import Binaries
 from penstock.embedded.folder import Folder
+from penstock.embedded.install import Binaries
 from penstock.embedded.watcher import watch
 from penstock.errors import EmbeddedError
 

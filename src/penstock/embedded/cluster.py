@@ -1,21 +1,35 @@
-"""The server on the files of a folder: started, found again, stopped.
+"""The server on the files of a folder: started, found again, stopped, and its status."""
 
-Everything here happens under the folder's lock.
-"""
+from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from penstock.embedded import postmaster, psql
-from penstock.embedded.account import account_for
-from penstock.embedded.binaries import Binaries
-from penstock.embedded.creation import create
-from penstock.embedded.endpoint import Endpoint
-from penstock.embedded.folder import Folder
-from penstock.embedded.locked_file import LockedFile
-from penstock.embedded.server_log import START_LOG, last_words
+from penstock.embedded import postmaster
+from penstock.embedded import postmaster as embedded_postmaster
+from penstock.embedded.folder import Folder, LockedFile
+from penstock.embedded.install import Binaries, Endpoint, account_for, create
+from penstock.embedded.postmaster import START_LOG, last_words
 from penstock.errors import EmbeddedError
+
+
+@dataclass(frozen=True)
+class Status:
+    running: bool
+    pid: int | None
+    version: str
+    """The version of the Postgres binaries, such as "18.4"."""
+    data_dir: Path
+    socket_dir: Path | None
+    """Where the server listens; None as long as the data folder does not exist."""
+    holders: tuple[int, ...]
+    """The process id behind each hold; a process with two holds is here twice."""
+    persistent: bool
+    """Started by `start()`: it outlives its holders until `stop()`."""
+
 
 PATIENCE = 120  # seconds for a start, which may have to recover from a crash, and for a stop
 
@@ -58,7 +72,7 @@ class Cluster:
         else:
             self._refuse_other_socket(running)
         # No answer yet: its starter was killed and it is still starting, or it is stopping.
-        return psql.provision(
+        return embedded_postmaster.provision(
             self._binaries.program("psql"), self._endpoint.url("postgres", "postgres")
         )
 

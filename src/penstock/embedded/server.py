@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.embedded import postmaster, watcher
-from penstock.embedded.binaries import Binaries
-from penstock.embedded.cluster import Cluster
-from penstock.embedded.endpoint import Endpoint
-from penstock.embedded.folder import Folder
-from penstock.embedded.hold import Hold
-from penstock.embedded.locked_file import LockedFile
-from penstock.embedded.status import Status
+from penstock.embedded.cluster import Cluster, Status
+from penstock.embedded.folder import Folder, Hold, LockedFile
+from penstock.embedded.install import Binaries, Endpoint
 
 
 class Server:

@@ -10,10 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.embedded.binaries import Binaries
 from penstock.embedded.cluster import Cluster
-from penstock.embedded.folder import Folder
-from penstock.embedded.locked_file import LockedFile
+from penstock.embedded.folder import Folder, LockedFile
+from penstock.embedded.install import Binaries
 
 
 def spawn(folder: Folder, binaries: Binaries) -> None:

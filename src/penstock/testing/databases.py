@@ -23,7 +23,7 @@ import asyncpg
 
 from penstock import hosts
 from penstock.embedded import Server
-from penstock.embedded.locked_file import LockedFile
+from penstock.embedded.folder import LockedFile
 from penstock.migrate import migrate
 from penstock.sql import quote
 from penstock.testing.aside import run_aside
