@@ -24,8 +24,9 @@ from penstock import (
     ServiceUnreachable,
     WaitTimeout,
 )
-from penstock.api import Api, AsyncApi, New, asking
-from penstock.api.asking import Asking
+from penstock.api import Api, AsyncApi, New
+from penstock.api import transport as api_transport
+from penstock.api.transport import Asking
 from penstock.client import JobNow
 from penstock.job import Job, Progress
 from penstock.service import Service
@@ -220,7 +221,7 @@ def busy(kind: str = "busy") -> httpx.Response:
 async def test_it_asks_again_where_that_is_safe_and_only_there(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(api_transport, "FIRST_PAUSE", 0.001)
     args = {"number": 1}
 
     async def tries_of(

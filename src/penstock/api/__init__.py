@@ -10,15 +10,14 @@ api.wait(job, timeout=30)
 from penstock.wording import how_to_install
 
 try:
-    from penstock.api.blocking import Api
-    from penstock.api.calls import AsyncApi
+    from penstock.api.client import Api, AsyncApi
 except ModuleNotFoundError as error:
     if error.name != "httpx":
         raise
     raise ModuleNotFoundError(
         f"The client of the API needs httpx: {how_to_install('client')}.", name="httpx"
     ) from error
-from penstock.api.answers import Live, New
+from penstock.api.live import Live, New
 from penstock.client.answers import Acted
 
 __all__ = ["Acted", "Api", "AsyncApi", "Live", "New"]

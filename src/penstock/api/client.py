@@ -1,18 +1,26 @@
-"""The calls of the API, as the engine's own client has them."""
+"""The client of the HTTP API, awaiting and blocking: the calls that the engine's own client has."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import timedelta
+from functools import wraps
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
 
-from penstock.api.answers import STATES, Live, New
-from penstock.api.asking import Asking
-from penstock.api.watching import Watching
-from penstock.api.wire import Awaiting, Wire
+from penstock.api.live import STATES, Live, New, Watching
+from penstock.api.transport import Asking, Awaiting, Blocking, Wire
 from penstock.client import (
     BatchId,
     BatchPage,
@@ -37,6 +45,7 @@ from penstock.client.enqueued import id_of
 from penstock.client.waiting import seconds_of, verdict
 from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
 from penstock.job import FINAL, Job, State
+from penstock.store import drive
 
 Action = Literal["cancel", "retry", "delete"]
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -317,3 +326,98 @@ def lead(client: Any, url: str, key: str | None) -> Any:
 
 def _chosen(jobs: Sequence[JobId], which: DeadFilter) -> dict[str, Any]:
     return {"ids": [id_of(job) for job in jobs]} if jobs else {"filter": which}
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def blocking(
+    method: Callable[Concatenate[AsyncApi, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Api, P], T]:
+    """A call as one that blocks, with the same parameters and the same result."""
+
+    @wraps(method)
+    def call(self: Api, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return drive(method(self._api, *args, **kwargs))
+
+    return call
+
+
+class Api:
+    """A service, for scripts, threads and frameworks that block.
+
+    with Api("https://queue.example.org", key="pk_…") as api:
+        job = api.enqueue("shop.send_mail", {"to": "ada@example.org"})
+    """
+
+    def __init__(
+        self, url: str, *, key: str | None = None, http: httpx.Client | None = None
+    ) -> None:
+        """`url` is where the service is, with the prefix that it is mounted under, if any.
+
+        An `http` client of your own brings proxies, certificates and timeouts; it is left open.
+        """
+        self._owns = http is None
+        client = http or httpx.Client(timeout=TIMEOUT)
+        self._api = AsyncApi(url, wire=Blocking(lead(client, url, key)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._owns:
+            drive(self._api.close())
+
+    ask = blocking(AsyncApi.ask)
+    enqueue = blocking(AsyncApi.enqueue)
+    enqueue_many = blocking(AsyncApi.enqueue_many)
+    get = blocking(AsyncApi.get)
+    states = blocking(AsyncApi.states)
+    list = blocking(AsyncApi.list)
+    wait = blocking(AsyncApi.wait)
+    cancel = blocking(AsyncApi.cancel)
+    retry = blocking(AsyncApi.retry)
+    unblock = blocking(AsyncApi.unblock)
+    delete = blocking(AsyncApi.delete)
+    act = blocking(AsyncApi.act)
+    get_batch = blocking(AsyncApi.get_batch)
+    batches = blocking(AsyncApi.batches)
+    wait_batch = blocking(AsyncApi.wait_batch)
+    cancel_batch = blocking(AsyncApi.cancel_batch)
+    get_workflow = blocking(AsyncApi.get_workflow)
+    workflows = blocking(AsyncApi.workflows)
+    cancel_workflow = blocking(AsyncApi.cancel_workflow)
+    dead_letters = blocking(AsyncApi.dead_letters)
+    dead_summary = blocking(AsyncApi.dead_summary)
+    redrive = blocking(AsyncApi.redrive)
+    purge = blocking(AsyncApi.purge)
+    send_event = blocking(AsyncApi.send_event)
+
+    def live(
+        self, kind: SubjectKind, id: str, *, timeout: float | timedelta | None = None
+    ) -> Iterator[Live]:
+        """The present state of a subject, then each that follows. See `AsyncApi.live`."""
+        states: Any = self._api.live(kind, id, timeout=timeout)
+        return _driven(states)
+
+
+def _driven(states: AsyncGenerator[Live, None]) -> Iterator[Live]:
+    try:
+        while True:
+            try:
+                state = drive(anext(states))
+            except StopAsyncIteration:
+                return
+            yield state
+    finally:
+        drive(states.aclose())

@@ -1,23 +1,91 @@
-"""A subject's states, over as many connections as it takes."""
+"""Follow a subject's states over server-sent events, over as many connections as it takes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import httpx
 import msgspec
 from msgspec import Struct
 
-from penstock.api.answers import Live, Now
-from penstock.api.asking import AGAIN, PREFIX, why
-from penstock.api.events import Event, Events
-from penstock.api.problems import error_of
-from penstock.api.wire import Answer, Request, Wire
-from penstock.client import SubjectKind
+from penstock.api.errors import error_of
+from penstock.api.transport import AGAIN, PREFIX, Answer, Request, Wire, why
+from penstock.client import BatchStatus, JobNow, OwnerNow, SubjectKind
 from penstock.errors import ServiceUnreachable
+from penstock.insights import QueueInsight
+
+Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
+# What a subject's state is, by its kind.
+STATES: Final[dict[SubjectKind, type[Now]]] = {
+    "job": JobNow,
+    "batch": BatchStatus,
+    "queue": QueueInsight,
+    "tenant": OwnerNow,
+    "user": OwnerNow,
+}
+
+
+class New(Struct, frozen=True, omit_defaults=True):
+    """A job to be enqueued: a task by its name, arguments, and options as the task takes them."""
+
+    task: str
+    args: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
+
+
+class Live(Struct, frozen=True, kw_only=True):
+    """The whole present state of a subject; after one that is `final` nothing comes."""
+
+    subject: str
+    version: str | None
+    final: bool
+    state: Now | None
+
+
+class Event(Struct, frozen=True):
+    """What came: its id, and its data."""
+
+    id: str
+    data: str
+
+
+class Events:
+    """Puts lines together; remembers where to go on, and how soon to come back."""
+
+    def __init__(self) -> None:
+        self.last_id = ""
+        self.retry = 1.0
+        self._id = ""
+        self._data: list[str] = []
+
+    def take(self, line: str) -> Event | None:
+        """The event that a line completes."""
+        if not line:
+            return self._complete()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "id":
+            self._id = value
+        elif name == "retry" and value.isdecimal():
+            self.retry = int(value) / 1000
+        return None
+
+    def drop(self) -> None:
+        """The stream has broken off: half an event is none."""
+        self._data = []
+
+    def _complete(self) -> Event | None:
+        if not self._data:
+            return None
+        data, self._data = "\n".join(self._data), []
+        self.last_id = self._id
+        return Event(self._id, data)
+
 
 # A server says every 15 s that it lives.
 SILENT: Final = 40.0
