@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from penstock.doctor.patient import Patient
 from penstock.insights import Window
-from penstock.insights.window import lane_window
+from penstock.insights.queues import lane_window
 from penstock.job import split_lane
 
 

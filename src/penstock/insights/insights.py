@@ -9,26 +9,34 @@ from datetime import datetime
 from msgspec import Struct
 
 from penstock.errors import JobNotFound
-from penstock.insights.count import Count
-from penstock.insights.depths import Depth
-from penstock.insights.health import Health, Seen, health_of
-from penstock.insights.job import JobInsight, timeline_of
-from penstock.insights.lanes import Lanes, lanes_from
+from penstock.insights.counts import Count, Depth
+from penstock.insights.explanation import waits_of
+from penstock.insights.health import Health, Seen, Thresholds, health_of
+from penstock.insights.job import (
+    STEPS,
+    EventWait,
+    FailedJob,
+    JobInsight,
+    RunningJob,
+    StepInsight,
+    failed_from,
+    place_from,
+    running_from,
+    steps_from,
+    timeline_of,
+)
 from penstock.insights.limits import Limits, limits_from
-from penstock.insights.place import place_from
 from penstock.insights.queues import (
+    Lanes,
     QueueInsight,
     QueuePage,
     glance_from,
+    lanes_from,
     page_from,
     queues_from,
 )
-from penstock.insights.running import FailedJob, RunningJob, failed_from, running_from
-from penstock.insights.steps import STEPS, EventWait, StepInsight, steps_from
-from penstock.insights.thresholds import Thresholds
 from penstock.insights.throughput import Throughput, throughput_from
-from penstock.insights.turn import Turn, keys_of, turn_from
-from penstock.insights.waiting import waits_of
+from penstock.insights.waits import Turn, keys_of, turn_from
 from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of

@@ -1,19 +1,167 @@
-"""One job, where it is, and what happened to it."""
+"""One job: where it is, what happened to it, and what it keeps from attempt to attempt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
-from penstock.insights.place import Place
-from penstock.insights.steps import StepInsight
-from penstock.insights.turn import Turn
-from penstock.insights.wait import Wait
-from penstock.job import READY, RUNNING, SCHEDULED, Job
+from penstock.insights.waits import Turn, Wait
+from penstock.job import READY, RUNNING, SCHEDULED, Job, Progress
+from penstock.store.insights import Row
 from penstock.store.unique import Holder
 from penstock.wording import span
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a job is at a moment."""
+
+    at: datetime
+    worker: str | None
+    """The worker that has it, if it runs."""
+    is_alive: bool
+    """Whether there is such a worker, and its lease holds."""
+    progress: Progress | None
+    late_after: float | None
+    """How many seconds after it was due it counts as late, if it ever does."""
+    late: float | None
+    """For how many seconds it has been late."""
+
+
+def progress_from(row: Row) -> Progress | None:
+    """Progress from a row that has done, total and message; they are taken out of it."""
+    done, total, message = row.pop("done"), row.pop("total"), row.pop("message")
+    return None if done is None else Progress(done=done, total=total, message=message)
+
+
+def place_from(row: Row) -> Place:
+    """A place from the row of `look_at_place`."""
+    return Place(progress=progress_from(row), **row)
+
+
+# So many steps of a job are shown; few have more.
+STEPS = 1000
+
+
+class StepInsight(Struct, frozen=True, kw_only=True):
+    """One thing that a job has kept: the result of a step, a sleep, an event, its polls."""
+
+    kind: Literal["step", "sleep", "event", "poll"]
+    name: str
+    at: datetime
+    size: int
+    """How many bytes its result takes as JSON."""
+    note: str | None
+    """What there is to say about it, such as until when it sleeps; nothing about a step."""
+
+
+class EventWait(Struct, frozen=True):
+    """An event that a job waits for, and until when, if not for ever."""
+
+    name: str
+    until: datetime | None = None
+
+
+def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
+    """Steps from the rows of `look_at_steps`."""
+    return tuple(
+        StepInsight(
+            kind=row["kind"],
+            name=row["name"],
+            at=row["created_at"],
+            size=row["size"] or 0,
+            note=_note(row["kind"], msgspec.json.decode(row["result"] or "null")),
+        )
+        for row in rows
+    )
+
+
+def _note(kind: str, kept: Any) -> str | None:
+    match kind, kept:
+        case "sleep", {"until": until}:
+            return f"until {datetime.fromisoformat(until):%Y-%m-%d %H:%M:%S} UTC"
+        case "event", {"event": number}:
+            return f"got event {number}"
+        case "poll", {"polls": polls}:
+            counted = f"{polls:,} {'poll' if polls == 1 else 'polls'}"
+            return counted + (", answered" if "answer" in kept else _out_of_time(kept))
+        case "event", _:
+            return "not sent in time"
+        case _:
+            return None
+
+
+def _out_of_time(kept: dict[str, Any]) -> str:
+    return ", given up" if kept.get("timed_out") else ", no answer yet"
+
+
+def event_waits(job: Job, events: Sequence[EventWait]) -> tuple[Wait, ...]:
+    """Why a job waits that waits for events."""
+    return tuple(Wait("event", _waits_for(event, job.tenant)) for event in events)
+
+
+def _waits_for(event: EventWait, tenant: str) -> str:
+    until = "" if event.until is None else f", until {event.until:%Y-%m-%d %H:%M:%S} UTC"
+    send = ["penstock", "events", "send", event.name, *(("--tenant", tenant) if tenant else ())]
+    return f"It waits for the event {event.name}{until}. `{shlex.join(send)}` sends it."
+
+
+def pause_of(job: Job, due: str) -> Wait | None:
+    """Why a job waits that has put itself off."""
+    kind, _, name = (job.reason or "").partition(":")
+    if kind == "sleep":
+        return Wait("sleep", f"It sleeps until {due}.")
+    if kind == "poll":
+        return Wait("poll", f"It asks whether {name} is there again at {due}.")
+    if kind == "event":
+        return Wait("event", f"It looks again for the event {name} at {due}.")
+    return None
+
+
+class RunningJob(Struct, frozen=True, kw_only=True):
+    """A job under way."""
+
+    id: str
+    task: str
+    queue: str
+    tenant: str
+    attempt: int
+    started_at: datetime
+    seconds: float
+    worker: str | None
+    is_alive: bool
+    """Whether that worker is; the jobs of a lost one go back to their queue."""
+    progress: Progress | None
+
+
+class FailedJob(Struct, frozen=True, kw_only=True):
+    """A job that failed, and of what."""
+
+    id: str
+    task: str
+    queue: str
+    tenant: str
+    reason: str
+    attempt: int
+    finished_at: datetime
+    seconds_ago: float
+    error_type: str | None
+    error_message: str | None
+
+
+def running_from(row: Row) -> RunningJob:
+    """A job from a row of `look_at_running`."""
+    progress = progress_from(row)
+    return RunningJob(**(row | {"id": str(row["id"])}), progress=progress)
+
+
+def failed_from(row: Row) -> FailedJob:
+    """A job from a row of `look_at_failures`."""
+    return FailedJob(**(row | {"id": str(row["id"])}))
 
 
 class Moment(Struct, frozen=True):

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from penstock.insights.count import Count
+from penstock.insights.counts import Count
 from penstock.store.insights import Row
 
 

@@ -1,17 +1,116 @@
-"""The queues in use: how much waits in each, for how long, and who serves it."""
+"""The queues in use and their lanes: what waits, for how long, who serves it and what holds it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
-from penstock.insights.count import Count
-from penstock.insights.window import Window
+from penstock.insights.counts import Count
 from penstock.insights.workers import WorkerInsight
+from penstock.job import split_lane
 from penstock.store.insights import Row
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """Open or closed, and for how long still."""
+
+    is_open: bool = True
+    changes_in: float | None = None
+    """Seconds until it closes or opens; None if it never does."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether it is closed for ever."""
+        return not self.is_open and self.changes_in is None
+
+    def changes_at(self, now: datetime) -> datetime | None:
+        """When it closes or opens, to the second: `now` was read a moment before or after."""
+        if self.changes_in is None:
+            return None
+        return (now + timedelta(seconds=self.changes_in + 0.5)).replace(microsecond=0)
+
+    def within(self, other: Window) -> Window:
+        """Both at once: open while both are. Closed, at least until the later of them opens."""
+        if self.is_open and other.is_open:
+            known = [each.changes_in for each in (self, other) if each.changes_in is not None]
+            return Window(is_open=True, changes_in=min(known, default=None))
+        closed = [each for each in (self, other) if not each.is_open]
+        if any(each.changes_in is None for each in closed):
+            return Window(is_open=False)
+        return Window(is_open=False, changes_in=max(each.changes_in or 0.0 for each in closed))
+
+
+def lane_window(row: Row) -> Window:
+    """The window of a lane within its queue's, from a row that has both; taken out of it."""
+    lane = Window(is_open=row.pop("lane_open"), changes_in=row.pop("lane_changes_in"))
+    queue = Window(is_open=row.pop("queue_open"), changes_in=row.pop("queue_changes_in"))
+    return lane.within(queue)
+
+
+class LaneInsight(Struct, frozen=True, kw_only=True):
+    """One lane of a queue as it is now."""
+
+    name: str
+    """Who takes the turn: a tenant, or what else the queue makes lanes of."""
+    limits: tuple[str, ...]
+    """The keys of the limits that its jobs wait for."""
+    ready: Count
+    running: Count
+    late: Count
+    waited: float | None
+    """For how many seconds its oldest ready job has waited."""
+    weight: int
+    """How many jobs it may begin each time it is its turn."""
+    paused_at: datetime | None
+    window: Window
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+
+class Lanes(Struct, frozen=True, kw_only=True):
+    """Some lanes of a queue, the largest first."""
+
+    queue: str
+    lanes: tuple[LaneInsight, ...]
+    number: Count
+    """How many there are."""
+    following: str | None
+    """Where to go on looking, if there are more than were looked at."""
+
+
+def lanes_from(queue: str, rows: Sequence[Row], *, most: int, running: int) -> Lanes:
+    """Lanes from the rows of `look_at_lanes`, which counted up to `most` and `running`."""
+    if not rows:
+        return Lanes(queue=queue, lanes=(), number=Count(0), following=None)
+    head = rows[0]
+    number, following = Count(head["lanes"], head["is_whole"]), head["following"]
+    return Lanes(
+        queue=queue,
+        lanes=tuple(_lane(row, most, running) for row in rows),
+        number=number,
+        following=None if following is None else split_lane(following)[0],
+    )
+
+
+def _lane(row: Row, most: int, running: int) -> LaneInsight:
+    name, limits = split_lane(row["lane"])
+    knows_running = row["running_seen"] <= running
+    return LaneInsight(
+        name=name,
+        limits=limits,
+        ready=Count.of(row["ready"], most),
+        running=Count(row["running"], knows_running),
+        late=Count(row["late"], knows_running and row["ready"] <= most),
+        waited=row["waited"],
+        weight=row["weight"],
+        paused_at=row["paused_at"],
+        window=lane_window(row),
+    )
 
 
 class QueueInsight(Struct, frozen=True, kw_only=True):

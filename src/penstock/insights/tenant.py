@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from penstock.errors import JobNotFound
 from penstock.insights.insights import Insights
-from penstock.insights.job import JobInsight, timeline_of
-from penstock.insights.place import place_from
+from penstock.insights.job import JobInsight, place_from, timeline_of
 from penstock.job import Job
 from penstock.store import key_of
 

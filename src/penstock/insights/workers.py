@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from penstock.insights.count import Count
+from penstock.insights.counts import Count
 from penstock.store.insights import Row
 
 

@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.app import Penstock
-from penstock.insights.depths import Depth
+from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
 from penstock.labels import OTHER, labelled

@@ -1,10 +1,12 @@
-"""A number of rows that was counted only so far: nobody waits for a million to be counted."""
+"""Numbers of rows that were counted up to a bound, and the depth of queues as a gauge shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from msgspec import Struct
+
+from penstock.job import State
 
 
 class Count(Struct, frozen=True):
@@ -25,3 +27,13 @@ class Count(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.number:,}" if self.is_exact else f"{self.number:,}+"
+
+
+class Depth(Struct, frozen=True, kw_only=True):
+    """The jobs of a queue in one state."""
+
+    queue: str
+    state: State
+    jobs: int
+    waited: float | None
+    """For how many seconds the oldest has been ready."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from penstock.insights.holding import closed_window, full_limits, lane_pause, missing_budget
-from penstock.insights.parents import parent_wait
-from penstock.insights.place import Place
-from penstock.insights.steps import EventWait, event_waits, pause_of
-from penstock.insights.turn import Turn
-from penstock.insights.wait import Kind, Wait
+from penstock.insights.job import EventWait, Place, event_waits, pause_of
+from penstock.insights.waits import (
+    Kind,
+    Turn,
+    Wait,
+    closed_window,
+    full_limits,
+    lane_pause,
+    missing_budget,
+    parent_wait,
+)
 from penstock.insights.workers import WorkerInsight
 from penstock.job import Job
 from penstock.tasks.parent import Awaited
