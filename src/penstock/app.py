@@ -152,7 +152,7 @@ class Penstock(Client):
     def trace_with(self, tracing: Tracing | None) -> None:
         """Let somebody follow every job from its enqueue to its end; None ends it.
 
-        `penstock.integrations.otel.instrument(app)` does this for OpenTelemetry.
+        `penstock.integrations.otel.tracing(app)` does this for OpenTelemetry.
         """
         self._link.tracing = tracing
 

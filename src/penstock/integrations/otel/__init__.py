@@ -11,7 +11,7 @@ It needs the extra `otel`, and the SDK that your program sets up; without one no
 from penstock.wording import how_to_install
 
 try:
-    from penstock.integrations.otel.instrument import instrument
+    from penstock.integrations.otel.tracing import instrument
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("opentelemetry"):
         raise

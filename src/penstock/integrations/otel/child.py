@@ -9,8 +9,8 @@ from opentelemetry import context as current
 
 from penstock.client.tracing import Requests
 from penstock.events import Events
-from penstock.integrations.otel import carrier
-from penstock.integrations.otel.meters import Meters
+from penstock.integrations.otel import tracing
+from penstock.integrations.otel.metrics import Meters
 from penstock.integrations.otel.tracing import OtelTracing, Sent
 from penstock.outcome import Transition
 from penstock.store import Attempt
@@ -19,7 +19,7 @@ from penstock.store import Attempt
 class Inside:
     """Follows the attempts that a child runs, without spans of its own."""
 
-    inside = "penstock.integrations.otel.inside:Inside"
+    inside = "penstock.integrations.otel.child:Inside"
 
     def __init__(self) -> None:
         self._client = OtelTracing(Meters(Events()))
@@ -43,7 +43,7 @@ class Below:
     """The worker's span, as what surrounds the handler."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._context = carrier.context_of(attempt)
+        self._context = tracing.context_of(attempt)
         self._token: Any = None
 
     def __enter__(self) -> Below:
