@@ -18,7 +18,7 @@ from typing import NoReturn
 import asyncpg
 
 from penstock import Batch, Context, Fixed, Item, Process, task
-from penstock.isolation.forking import sockets
+from penstock.isolation.system import sockets
 
 AT_ONCE = Fixed(0)
 

@@ -17,7 +17,7 @@ import pytest
 
 import penstock
 from penstock import ConfigError, Penstock, Process
-from penstock.isolation import nursery
+from penstock.isolation import client
 from tests.fixtures.database import Database
 from tests.isolation import inside, jobs
 from tests.isolation.worker import children_of, isolating, reaches, warden_of
@@ -239,7 +239,7 @@ async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
 ) -> None:
     async with isolating(app, **IMPATIENT):
         with monkeypatch.context() as patch:
-            patch.setattr(nursery, "program", lambda *_: ["/no/such/python"])
+            patch.setattr(client, "program", lambda *_: ["/no/such/python"])
             job = await app.enqueue(jobs.pid)
             parked = await reaches(app, job, "scheduled")
         assert await app.wait(job, timeout=30) != os.getpid()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.isolation.board import MOST
-from penstock.isolation.messages import Plan
-from penstock.isolation.nursery import Nursery
+from penstock.isolation.client import Nursery
+from penstock.isolation.limits_page import MOST
+from penstock.isolation.protocol import Plan
 from tests.isolation.worker import gone, open_files, signed
 
 

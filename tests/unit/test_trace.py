@@ -1,6 +1,6 @@
 """Where a child process was when it died, as people want to read it."""
 
-from penstock.isolation.trace import shortened
+from penstock.isolation.death import shortened
 
 BELOW = """\
   File "/site/penstock/worker/executor.py", line 390 in _call
@@ -9,7 +9,7 @@ BELOW = """\
 """
 IDLE = """\
   File "/python/asyncio/runners.py", line 118 in run
-  File "/site/penstock/isolation/warden.py", line 174 in _become
+  File "/site/penstock/isolation/supervisor.py", line 174 in _become
 """
 HANDLER = """\
   File "/python/ctypes/__init__.py", line 519 in string_at

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.isolation.board import BUSY, Allowed, new_board
-from penstock.isolation.messages import Plan, encode
-from penstock.isolation.scratch import scratch
-from penstock.isolation.warden import Ward, Warden
+from penstock.isolation.limits_page import BUSY, Allowed, new_board
+from penstock.isolation.protocol import Plan, encode
+from penstock.isolation.supervisor import Ward, Warden
+from penstock.isolation.system import scratch
 
 
 class Watch:

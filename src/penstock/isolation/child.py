@@ -1,4 +1,4 @@
-"""What a child process does before its life begins, forked or started anew."""
+"""What a child process does before its main loop, forked or started as a program of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from multiprocessing import spawn
 from typing import Any, Final
 
 from penstock.forks import ENDING, keep_signals
-from penstock.isolation.board import board_of
-from penstock.isolation.messages import Plan
+from penstock.isolation.limits_page import board_of
+from penstock.isolation.protocol import Plan, read_plan
 
 # With this a warden asks where a child is, before it kills it.
 WHERE: Final = signal.SIGUSR2
@@ -108,3 +108,15 @@ def _write(path: str, data: bytes) -> None:
         os.write(file, data)
     finally:
         os.close(file)
+
+
+def main() -> None:
+    parent, plan, channel, board, row, trace = map(int, sys.argv[1:])
+    try:
+        begin(parent, trace)
+        told = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
+        prepare(told)
+        live(told, channel, board, row)
+    except BaseException:
+        confess(trace)
+        sys.exit(1)

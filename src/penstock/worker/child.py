@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.isolation.client import Born
 from penstock.isolation.death import Cause
-from penstock.isolation.nursery import Born
-from penstock.isolation.wire import Frames, NotAMessage, framed, received
+from penstock.isolation.protocol import Frames, NotAMessage, framed, received
 from penstock.worker.inside.messages import (
     Answer,
     Asked,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from penstock.isolation.death import Death
-from penstock.isolation.trace import shortened
+from penstock.isolation.death import Death, shortened
 from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.tasks.isolate import Process

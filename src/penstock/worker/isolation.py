@@ -16,9 +16,9 @@ import msgspec
 from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
+from penstock.isolation.client import Nursery
 from penstock.isolation.death import Cause, Death, gone_with_its_warden
-from penstock.isolation.messages import Plan
-from penstock.isolation.nursery import Nursery
+from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
 from penstock.tasks import Task

@@ -11,8 +11,8 @@ from typing import Any
 from penstock.config import Database, JobLog
 from penstock.errors import Misuse
 from penstock.isolation.child import find
-from penstock.isolation.messages import Plan
-from penstock.isolation.nursery import main_module
+from penstock.isolation.client import main_module
+from penstock.isolation.protocol import Plan
 from penstock.tasks import Registry, Task
 from penstock.worker.inside.messages import Given
 from penstock.worker.resources import Opener, Resources

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.isolation.board import BUSY, TIMEOUT, Allowed, Board
 from penstock.isolation.child import find
-from penstock.isolation.resident import resident
+from penstock.isolation.limits_page import BUSY, TIMEOUT, Allowed, Board
+from penstock.isolation.system import resident
 from penstock.job import storable
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Registry, Task

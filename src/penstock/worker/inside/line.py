@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.forks import begins_anew
-from penstock.isolation.wire import Frames, framed, received
+from penstock.isolation.protocol import Frames, framed, received
 from penstock.worker.inside.messages import (
     Answer,
     Asked,

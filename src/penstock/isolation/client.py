@@ -15,12 +15,21 @@ from multiprocessing import spawn
 from typing import Final, NamedTuple
 
 from penstock.forks import begins_anew
-from penstock.isolation.board import MOST, new_board
 from penstock.isolation.death import Death
-from penstock.isolation.messages import Died, Kill, Plan, Settled, Start, encode, read_news
-from penstock.isolation.program import program
-from penstock.isolation.scratch import scratch
-from penstock.isolation.wire import Frames, framed, received
+from penstock.isolation.limits_page import MOST, new_board
+from penstock.isolation.protocol import (
+    Died,
+    Frames,
+    Kill,
+    Plan,
+    Settled,
+    Start,
+    encode,
+    framed,
+    read_news,
+    received,
+)
+from penstock.isolation.system import program, scratch
 
 logger = logging.getLogger("penstock.isolation")
 
@@ -72,7 +81,7 @@ class Nursery:
             plan.write(encode(self._plan))
             files = (theirs.fileno(), board, plan.fileno())
             self._process = subprocess.Popen(
-                program("penstock.isolation.warden", *files),
+                program("penstock.isolation.supervisor", *files),
                 pass_fds=files,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

@@ -13,7 +13,7 @@ import struct
 import time
 from typing import Final, NamedTuple
 
-from penstock.isolation.scratch import scratch
+from penstock.isolation.system import scratch
 
 MOST: Final = 1024
 _ENTRY: Final = struct.Struct("=ddqq")

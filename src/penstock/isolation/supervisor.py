@@ -26,23 +26,30 @@ from dataclasses import dataclass
 from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
-from penstock.isolation.board import BUSY, GIVEN, TIMEOUT, Board, board_of
 from penstock.isolation.death import Cause, Death
-from penstock.isolation.forking import sockets, threads
-from penstock.isolation.killing import kill, reaped
-from penstock.isolation.messages import (
+from penstock.isolation.limits_page import BUSY, GIVEN, TIMEOUT, Board, board_of
+from penstock.isolation.protocol import (
+    READ,
     Died,
+    Frames,
     Kill,
     Settled,
     Start,
     encode,
+    framed,
     read_orders,
     read_plan,
 )
-from penstock.isolation.program import program
-from penstock.isolation.resident import HAS_PROC, resident
-from penstock.isolation.scratch import scratch
-from penstock.isolation.wire import READ, Frames, framed
+from penstock.isolation.system import (
+    HAS_PROC,
+    kill,
+    program,
+    reaped,
+    resident,
+    scratch,
+    sockets,
+    threads,
+)
 
 # How often the children are looked at, while one works and while none does.
 LOOK: Final = 0.02 if HAS_PROC else 0.25
@@ -237,7 +244,7 @@ class Warden:
         given = (self._pid, plan, channel, board, row, told)
         try:
             return os.posix_spawn(
-                sys.executable, program("penstock.isolation.spawned", *given), os.environ
+                sys.executable, program("penstock.isolation.child", *given), os.environ
             )
         finally:
             for file in files:
