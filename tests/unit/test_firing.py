@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.maintenance.firing import MOST_TICKS, firing
+from penstock.maintenance.schedules import MOST_TICKS, firing
 from penstock.store.schedules import Due
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.events import Events
 from penstock.lifecycle import Health
-from penstock.maintenance.promoter import Promoter
+from penstock.maintenance.promotion import Promoter
 
 NEWS = datetime(2020, 1, 1, tzinfo=UTC)
 

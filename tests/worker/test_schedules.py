@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Fire, Penstock
-from penstock.maintenance.firing import MOST_COUNTED
+from penstock.maintenance.schedules import MOST_COUNTED
 from tests.fixtures.until import until
 from tests.fixtures.worker import leading, listening, worker_of
 

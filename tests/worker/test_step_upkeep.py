@@ -7,10 +7,9 @@ import pytest
 
 from penstock import Penstock
 from penstock.lifecycle import Health
-from penstock.maintenance import chore as chores
-from penstock.maintenance import steps
-from penstock.maintenance.chore import Chore
-from penstock.maintenance.steps import CacheSweeper, EventSweeper, StepSweeper, Waker
+from penstock.maintenance import chores
+from penstock.maintenance import chores as maintenance_chores
+from penstock.maintenance.chores import CacheSweeper, Chore, EventSweeper, StepSweeper, Waker
 
 pytestmark = pytest.mark.any_pooler
 
@@ -34,7 +33,7 @@ CACHED = (
 
 @pytest.fixture(autouse=True)
 def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "LIMIT", 2)
+    monkeypatch.setattr(maintenance_chores, "LIMIT", 2)
     monkeypatch.setattr(chores, "LIMIT", 2)
 
 

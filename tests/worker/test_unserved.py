@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from penstock import Penstock
-from penstock.maintenance.unserved import warning_of
+from penstock.maintenance.chores import warning_of
 from tests.fixtures.until import until
 from tests.fixtures.worker import counted, leading, lease_held, worker_of
 
