@@ -192,19 +192,10 @@ from penstock.tasks import (
     asked_wait,
     task,
 )
-from penstock.tasks.cache import (
-    Cache,
-)
-from penstock.tasks.isolate import (
-    Process,
-)
-from penstock.tasks.parent import (
-    Awaited,
-    Parent,
-)
-from penstock.tasks.poll import (
-    Pending,
-)
+from penstock.tasks.handler.cache import Cache
+from penstock.tasks.handler.waits import Pending
+from penstock.tasks.settings import Process
+from penstock.tasks.workflow import Awaited, Parent
 from penstock.windows import (
     Windows,
 )

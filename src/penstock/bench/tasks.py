@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from penstock.tasks import task
-from penstock.tasks.isolate import Process
+from penstock.tasks.settings import Process
 
 # When the handler began with each stamped job, on the clock that all processes here share.
 stamps: dict[int, float] = {}

@@ -16,10 +16,10 @@ from penstock.cli.errors import CommandError
 from penstock.cli.moment import moment
 from penstock.errors import ConfigError
 from penstock.tasks import Options, Request, Unique
-from penstock.tasks.name import TASK_NAME
+from penstock.tasks.keys import filled, is_template
 from penstock.tasks.options import matching
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
-from penstock.tasks.template import filled, is_template
+from penstock.tasks.settings import TASK_NAME
 
 Values = Mapping[str, Any]
 MakeRequest = Callable[[str, dict[str, Any], Values], Request[Any]]

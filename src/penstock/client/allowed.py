@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from penstock.errors import ConfigError
 from penstock.rate import per_second
-from penstock.tasks.name import TASK_NAME
 from penstock.tasks.options import QUEUE_NAME, limit_key, seconds, whole
+from penstock.tasks.settings import TASK_NAME
 from penstock.windows import Windows
 
 HEAVIEST: Final = 1000

@@ -17,7 +17,7 @@ from penstock.job import Job
 from penstock.store import key_of
 from penstock.store.enqueue import Links
 from penstock.tasks import Request, Task
-from penstock.tasks.given import not_a_task
+from penstock.tasks.registry import not_a_task
 
 if TYPE_CHECKING:
     from penstock.client.batches import BatchCalls

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import Misuse, TenantMismatch
 from penstock.store.enqueue import stored_form
 from penstock.tasks import Request, Task
-from penstock.tasks.given import not_a_task
+from penstock.tasks.registry import not_a_task
 
 Callback: TypeAlias = Request[Any] | Task[..., Any]
 

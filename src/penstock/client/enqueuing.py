@@ -20,7 +20,7 @@ from penstock.events import JobsEnqueued
 from penstock.store import Executor
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
-from penstock.tasks.given import not_a_task
+from penstock.tasks.registry import not_a_task
 
 P = ParamSpec("P")
 T = TypeVar("T")

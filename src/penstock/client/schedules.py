@@ -21,7 +21,7 @@ from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
 from penstock.tasks import CatchUp, Overlap, Request, Task
 from penstock.tasks import schedule as checked
-from penstock.tasks.ticks import Rule, checked_cron, checked_every
+from penstock.tasks.schedule import Rule, checked_cron, checked_every
 from penstock.zone import known_zone
 
 if TYPE_CHECKING:

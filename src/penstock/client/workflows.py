@@ -33,7 +33,7 @@ from penstock.store.workflows import Workflows, links
 
 if TYPE_CHECKING:
     from penstock.tasks import Step, Workflow
-    from penstock.tasks.parent import Awaited
+    from penstock.tasks.workflow import Awaited
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from penstock.insights.waits import (
 )
 from penstock.insights.workers import WorkerInsight
 from penstock.job import Job
-from penstock.tasks.parent import Awaited
+from penstock.tasks.workflow import Awaited
 
 # Completes the sentence "It was put back: …".
 PARKED: dict[str, str] = {

@@ -43,7 +43,7 @@ from penstock.store import Executor, Store, key_of
 from penstock.store.insights import Looks
 from penstock.store.unique import Holder, Uniques
 from penstock.store.workflows import Workflows
-from penstock.tasks.parent import Awaited
+from penstock.tasks.workflow import Awaited
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 COUNTED = 100_000

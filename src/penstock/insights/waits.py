@@ -14,7 +14,7 @@ from penstock.insights.limits import LimitInsight
 from penstock.insights.queues import Window, lane_window
 from penstock.job import SCHEDULED, Job
 from penstock.store.insights import Row
-from penstock.tasks.parent import Awaited
+from penstock.tasks.workflow import Awaited
 from penstock.wording import counted, listed, span
 
 Kind = Literal[

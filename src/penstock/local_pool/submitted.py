@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.local_pool.home import running_loop
 from penstock.tasks import Task
-from penstock.tasks.unawaited import unawaited
+from penstock.tasks.handler.failure import unawaited
 
 
 class Unawaited(TypeError):

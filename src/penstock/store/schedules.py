@@ -12,8 +12,7 @@ from msgspec import Struct
 from penstock.store.enqueue import stored_form
 from penstock.store.pool import Executor
 from penstock.store.store import Store
-from penstock.tasks.schedule import Declaration
-from penstock.tasks.ticks import Rule
+from penstock.tasks.schedule import Declaration, Rule
 
 Row = dict[str, Any]
 

@@ -13,8 +13,7 @@ from penstock.store.enqueue import Links, stored_form
 from penstock.store.pool import Executor
 from penstock.store.store import Store
 from penstock.tasks import Request
-from penstock.tasks.parent import Awaited, Parent
-from penstock.tasks.workflow import Existing, Known, OnFailure, Workflow
+from penstock.tasks.workflow import Awaited, Existing, Known, OnFailure, Parent, Workflow
 
 Row = dict[str, Any]
 

@@ -3,20 +3,21 @@
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
-from penstock.tasks.batch import Batch
-from penstock.tasks.batch_context import BatchContext
-from penstock.tasks.batch_task import (
+from penstock.tasks.handler.context import BatchContext, Context, Item
+from penstock.tasks.settings import Batch, BatchTaskValues, TaskValues
+from penstock.tasks.task import (
     AsyncBatchTask,
     AsyncContextBatchTask,
+    AsyncContextTask,
+    AsyncTask,
     Said,
     SyncBatchTask,
     SyncContextBatchTask,
+    SyncContextTask,
+    SyncTask,
+    Task,
+    make_task,
 )
-from penstock.tasks.context import Context
-from penstock.tasks.item import Item
-from penstock.tasks.making import make_task
-from penstock.tasks.settings import BatchTaskValues, TaskValues
-from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from penstock.errors import Misuse
-from penstock.tasks.context import Context
+from penstock.tasks.handler.context import Context
 from penstock.tasks.options import CHECKS
 
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

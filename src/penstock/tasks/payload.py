@@ -1,22 +1,177 @@
-"""Values as JSON that Postgres can store. What it could not store is refused, with the field.
+"""Arguments and results as JSON that Postgres can store, and where in a value a fault is."""
 
-The good case is one encoding and two searches through it; a value is only walked when
-these say that something may be wrong in it.
-"""
+from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
 from penstock.errors import PayloadRefused, PayloadTooLarge
-from penstock.tasks.fault import FaultFinder
-from penstock.tasks.models import dump_model, is_model
+from penstock.job import UNSTORABLE, storable
+
+DEEPEST: Final = 200
+LONGEST_INTEGER: Final = 14_000  # bits: as many as fit into the 4,300 digits that Python writes
+PATH_SHOWN: Final = 60
+
+NO_TEXT: Final = "Take it out, or annotate the parameter as bytes and pass those."
+NO_FORM: Final = "Pass plain values, dataclasses or Structs, or an id to find the object by."
+NO_KEY: Final = "Use string keys, or annotate the parameter with its keys, such as dict[int, str]."
+
+
+class Fault(NamedTuple):
+    """Something that cannot be stored. The path is relative to the value that was searched."""
+
+    problem: str
+    remedy: str
+    path: str = ""
+
+    def under(self, step: str) -> Fault:
+        """Return this fault as seen from one step further out."""
+        return self._replace(path=step + self.path)
+
+    def at(self, field: str) -> PayloadRefused:
+        """Return the error for this fault in the value of a field."""
+        path = field + self.path
+        if len(path) > PATH_SHOWN:
+            path = path[:PATH_SHOWN] + "…"
+        return PayloadRefused(path, self.problem, self.remedy)
+
+
+class FaultFinder:
+    """Finds the first thing in a value that cannot be stored.
+
+    `hook` turns values that msgspec does not know into ones that it knows. With `loose_keys`, the
+    keys of dicts may be anything that JSON can write as text, such as integers.
+    """
+
+    def __init__(self, hook: Callable[[Any], Any], *, loose_keys: bool = False) -> None:
+        self._hook = hook
+        self._loose_keys = loose_keys
+
+    def find(self, value: Any, depth: int = 0) -> Fault | None:
+        """Return what is wrong in `value`, or None."""
+        kind = type(value)
+        if kind is str:
+            return _text_fault(value, "it")
+        if kind is int or kind is float or isinstance(value, (str, int, float)) or value is None:
+            return _scalar_fault(value)
+        if depth >= DEEPEST:
+            problem = f"it is nested more than {DEEPEST} deep, or contains itself"
+            return Fault(problem, "Pass a flatter value.")
+        if isinstance(value, dict):
+            return self._in_dict(value, depth)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return self._in_items(value, depth)
+        return self._in_object(value, depth)
+
+    def _in_dict(self, value: dict[Any, Any], depth: int) -> Fault | None:
+        for key, item in value.items():
+            if fault := self.find_in_key(key):
+                return fault
+            if fault := self.find(item, depth + 1):
+                return fault.under(_step(key))
+        return None
+
+    def _in_items(self, value: Iterable[Any], depth: int) -> Fault | None:
+        for index, item in enumerate(value):
+            if fault := self.find(item, depth + 1):
+                return fault.under(f"[{index}]")
+        return None
+
+    def _in_object(self, value: Any, depth: int) -> Fault | None:
+        try:
+            plain = msgspec.to_builtins(value, enc_hook=self._hook)
+        except Exception:
+            for name in _names(value):
+                if fault := self.find(getattr(value, name, None), depth + 1):
+                    return fault.under(f".{name}")
+            return Fault(
+                f"JSON has no form for a value of type {type(value).__qualname__}", NO_FORM
+            )
+        return self.find(plain, depth + 1)
+
+    def find_in_key(self, key: Any) -> Fault | None:
+        """Return what is wrong with a key of an object, or None."""
+        if isinstance(key, str):
+            return _text_fault(key, "one of its keys")
+        if self._loose_keys and _is_writable(key):
+            return None
+        return Fault(f"its key {key!r:.80} is not a string", NO_KEY)
+
+
+def _scalar_fault(value: object) -> Fault | None:
+    if isinstance(value, str):
+        return _text_fault(value, "it")
+    if isinstance(value, float) and not isfinite(value):
+        return Fault(f"{value} is no number in JSON", "Pass None or leave it out.")
+    if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
+        return Fault("the integer has thousands of digits", "Pass it as text.")
+    return None
+
+
+def _text_fault(text: str, subject: str) -> Fault | None:
+    if not (found := UNSTORABLE.search(text)):
+        return None
+    what = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
+    return Fault(f"{subject} contains {what} at position {found.start()}", NO_TEXT)
+
+
+def _step(key: object) -> str:
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r:.80}]"
+
+
+def _is_writable(key: object) -> bool:
+    try:
+        msgspec.json.encode({key: None})
+    except Exception:
+        return False
+    return True
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    if is_dataclass(value):
+        return tuple(field.name for field in fields(value))
+    return ()
+
+
+def is_model(kind: type) -> bool:
+    """Whether this class is a pydantic model."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and issubclass(kind, pydantic.BaseModel)
+
+
+def dump_model(model: Any) -> Any:
+    """Return the model as values of JSON."""
+    return model.model_dump(mode="json", by_alias=True, round_trip=True)
+
+
+def load_model(kind: Any, value: Any) -> Any:
+    """Return the model that was stored as these values of JSON."""
+    try:
+        # From JSON, because strict models then take text for dates and the like.
+        return kind.model_validate_json(msgspec.json.encode(value))
+    except sys.modules["pydantic"].ValidationError as error:
+        raise ValueError(_problems(error)) from None
+
+
+def _problems(error: Any) -> str:
+    """Return what is wrong without the values, which may be secret."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
+
 
 ARGS_LIMIT: Final = 1024 * 1024
 # NaN and infinity are encoded as null, and NUL as an escape that may also be an escaped backslash
 # followed by u0000: only a walk tells the harmless ones apart.
 NULL: Final = "null"
-ESCAPED_NUL: Final = r"\u0000"
+PAYLOAD_ESCAPED_NUL: Final = r"\u0000"
 
 
 def encode_hook(value: Any) -> Any:
@@ -26,7 +181,7 @@ def encode_hook(value: Any) -> Any:
     raise NotImplementedError(type(value).__qualname__)
 
 
-_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
+_payload_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 _finder = FaultFinder(encode_hook)
 _loose_finder = FaultFinder(encode_hook, loose_keys=True)
 
@@ -45,13 +200,13 @@ def encode_object(
     strings; `loose_keys` names the fields whose annotation brings such keys back.
     """
     try:
-        raw = _encoder.encode(values)
+        raw = _payload_encoder.encode(values)
     except Exception as error:
         _refuse(values, field, loose_keys, error)
     if len(raw) > limit:
         _refuse_size(values, field, len(raw), limit)
     text = raw.decode()  # a search in text is ten times as fast as one in bytes
-    if walk or NULL in text or ESCAPED_NUL in text:
+    if walk or NULL in text or PAYLOAD_ESCAPED_NUL in text:
         _refuse_faults(values, field, loose_keys)
     return text
 
@@ -75,9 +230,95 @@ def _refuse(
 
 
 def _refuse_size(values: dict[str, Any], field: str, size: int, limit: int) -> NoReturn:
-    sizes = {name: len(_encoder.encode(value)) for name, value in values.items()}
+    sizes = {name: len(_payload_encoder.encode(value)) for name, value in values.items()}
     largest = max(sizes, key=lambda name: sizes[name])
     if sizes[largest] > limit:
         field = f"{field}.{largest}" if field else largest
         raise PayloadTooLarge(field, sizes[largest], limit)
     raise PayloadTooLarge(field or "arguments", size, limit)
+
+
+RESULT_LIMIT: Final = 1024 * 1024
+REPR_LIMIT: Final = 1024
+MOST_VALUES: Final = 200_000
+# An escaped NUL: a backslash that is not itself escaped, then u0000.
+RESULT_ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+def encode_result(value: Any, limit: int = RESULT_LIMIT) -> str:
+    """Return the JSON of a result, whatever it is.
+
+    NUL and lone surrogates become U+FFFD, NaN and infinity null, other things that JSON cannot hold
+    their repr. What is too large becomes {"$too_large": {"bytes": …, "limit": …}}.
+    """
+    try:
+        raw = _result_encoder.encode(value)
+    except Exception:
+        raw = _rescued(value)
+    if len(raw) > limit:
+        raw = _result_encoder.encode({"$too_large": {"bytes": len(raw), "limit": limit}})
+    text = raw.decode()
+    return RESULT_ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
+
+
+def bounded_repr(value: object) -> str:
+    """Return the repr of anything as text that can be stored, even if its repr fails."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__qualname__}, whose repr raised {type(error).__name__}>"
+    return storable(text, REPR_LIMIT)
+
+
+def _hook(value: Any) -> Any:
+    try:
+        return encode_hook(value)
+    except Exception:
+        return bounded_repr(value)
+
+
+_result_encoder = msgspec.json.Encoder(enc_hook=_hook)
+
+
+def _rescued(value: Any) -> bytes:
+    try:
+        return _result_encoder.encode(_Cleaner().clean(value))
+    except Exception:
+        return _result_encoder.encode(bounded_repr(value))
+
+
+class _Cleaner:
+    """Replaces everything that kept a value from being encoded, value by value.
+
+    Values may contain themselves, so the walk has an end: RecursionError.
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST_VALUES
+
+    def clean(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise RecursionError
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, str):
+            return UNSTORABLE.sub("\ufffd", value)
+        if isinstance(value, int):
+            return value if value.bit_length() <= LONGEST_INTEGER else hex(value)[:REPR_LIMIT] + "…"
+        if isinstance(value, dict):
+            return {_key(key): self.clean(item) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.clean(item) for item in value]
+        return self.clean(_builtin(value))
+
+
+def _builtin(value: Any) -> Any:
+    try:
+        return msgspec.to_builtins(value, enc_hook=_hook)
+    except Exception:
+        return bounded_repr(value)
+
+
+def _key(key: object) -> str:
+    return UNSTORABLE.sub("\ufffd", key) if isinstance(key, str) else bounded_repr(key)

@@ -1,21 +1,188 @@
-"""What a task is declared with: its defaults for jobs, and what holds for the code itself."""
+"""What a task is declared with: retries, resources, child processes, micro-batching."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final, Literal, TypedDict
+from pathlib import PurePath
+from re import compile
+from typing import Any, Final, Literal, TypedDict, get_args
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError, Misuse
 from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
-from penstock.tasks.batch import Batch
-from penstock.tasks.isolate import Process, isolation_of
-from penstock.tasks.name import TASK_NAME, default_name, place_of
-from penstock.tasks.options import Options, matching, whole
+from penstock.tasks.options import Options, matching, seconds, whole
 from penstock.tasks.payload import ARGS_LIMIT
 from penstock.tasks.unique import Unique
+
+TASK_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,200}")
+# What a script is called in itself, and in the processes that it has started.
+SCRIPT: Final = ("__main__", "__mp_main__")
+
+
+def default_name(fn: Callable[..., Any]) -> str:
+    """Return `module.function`; for a script, its file's name stands for the module.
+
+    A script is `__main__` to itself, something else to a worker that imports it, and a third to
+    child processes: its jobs should have one name in all.
+    """
+    qualname = fn.__qualname__.replace(".<locals>", "")
+    module = fn.__module__
+    return f"{_main_module(fn) if module in SCRIPT else module}.{qualname}"
+
+
+def place_of(fn: Callable[..., Any]) -> str:
+    """Return where a function is written, as file:line."""
+    code = getattr(fn, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
+
+
+def _main_module(fn: Callable[..., Any]) -> str:
+    spec = getattr(sys.modules.get(fn.__module__), "__spec__", None)
+    if spec is not None:
+        return str(spec.name.removesuffix(".__main__"))
+    file = getattr(fn, "__globals__", {}).get("__file__")
+    return PurePath(file).stem if file else "main"
+
+
+UNITS: Final = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
+SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG])i?B\s*", re.IGNORECASE)
+# A Python with Penstock in it has some 50 MB: less would kill every job.
+SMALLEST: Final = 64 * 2**20
+# Jobs far past their timeout are taken from their worker: before that their child must be gone.
+LONGEST_GRACE: Final = 20.0
+MOST_DEATHS: Final = 100
+MOST_JOBS: Final = 1_000_000
+
+
+class Process(Struct, frozen=True, kw_only=True):
+    """Run the task's jobs in child processes, where a crash hurts nobody else.
+
+        @app.task(isolate=Process(memory="512MB", time=60))
+        def extract(path: str) -> str: ...
+
+    A child that holds more than `memory` while it runs a job, or takes longer than `time` for it,
+    is killed; the job's error says which. After `deaths` deaths of any cause the job has failed for
+    good, as poison. One that is told to stop has `grace` seconds. Children are kept and used again:
+    until they have run `retire_after` jobs, or hold more than `retire_above` after one.
+    """
+
+    memory: int | str | None = None
+    time: float | timedelta | None = None
+    deaths: int = 3
+    grace: float | timedelta = 5.0
+    retire_after: int = 1000
+    retire_above: int | str | None = None
+
+    def __post_init__(self) -> None:
+        set_ = msgspec.structs.force_setattr
+        if self.memory is not None:
+            set_(self, "memory", _bytes("memory", self.memory))
+        if self.retire_above is not None:
+            set_(self, "retire_above", _bytes("retire_above", self.retire_above))
+        elif self.memory is not None:
+            set_(self, "retire_above", self.memory // 2)  # type: ignore[operator]
+        if self.time is not None and not seconds("time", self.time):
+            raise ConfigError("time", self.time, "more than 0 seconds, or None for no limit")
+        if seconds("grace", self.grace) > LONGEST_GRACE:
+            raise ConfigError("grace", self.grace, f"at most {LONGEST_GRACE:g} seconds")
+        whole("deaths", self.deaths, 1, MOST_DEATHS)
+        whole("retire_after", self.retire_after, 1, MOST_JOBS)
+
+    @property
+    def seconds(self) -> float | None:
+        """The most seconds that a job may take."""
+        return None if self.time is None else seconds("time", self.time)
+
+    @property
+    def grace_seconds(self) -> float:
+        return seconds("grace", self.grace)
+
+    def is_worn(self, jobs: int, resident: int) -> bool:
+        """Whether a child that has run so many jobs and holds so much is to be replaced."""
+        above = self.retire_above
+        return jobs >= self.retire_after or (isinstance(above, int) and resident > above)
+
+
+def isolation_of(setting: str, value: Any) -> Process | bool | None:
+    """Return `isolate=`: True stands for no limits, False for never, None for after a loss."""
+    if value is True:
+        return Process()
+    if value is None or value is False or isinstance(value, Process):
+        return value
+    raise ConfigError(setting, value, "a Process(…), True, False or None")
+
+
+def _bytes(setting: str, value: Any) -> int:
+    size = value
+    if isinstance(value, str) and (found := SIZE.fullmatch(value)):
+        size = int(float(found[1]) * UNITS[f"{found[2].upper()}B"])
+    if type(size) is not int or size < SMALLEST:
+        raise ConfigError(setting, value, 'at least 64 MB, such as "512MB", "2GB" or bytes')
+    return size
+
+
+Shared = Literal["tenant", "lane"]
+Key = Shared | Callable[[Any], Hashable]
+
+MOST_ITEMS: Final = 10_000
+# The database takes back what is past its timeout by a minute, counted from the claim: an item that
+# waits for others, and then for a slot, must have begun long before.
+LONGEST_LINGER: Final = 30.0
+
+
+class Batch(Struct, frozen=True):
+    """The handler takes many jobs in one call, and returns an outcome for each.
+
+        @app.task(batch=Batch(size=64, linger=0.05))
+        async def embed(items: list[Item[str]]) -> list[list[float]]: ...
+
+    A call has up to `size` items. It begins once it has them, or `linger` seconds after the first
+    of them has come. Only items of one `key` share a call: their `"tenant"`, their `"lane"`, or
+    what a function makes of the value; without one all do. Errors of `fails_all` are nobody's
+    fault, so the guilty item is not looked for: all items of the call fail with it.
+    """
+
+    size: int
+    linger: float | timedelta = 0.05
+    key: Key | None = None
+    fails_all: Collection[type[Exception]] = (OSError,)
+
+    def __post_init__(self) -> None:
+        set_ = msgspec.structs.force_setattr
+        if type(self.size) is not int or not 1 <= self.size <= MOST_ITEMS:
+            raise ConfigError("batch.size", self.size, f"1 to {MOST_ITEMS} items")
+        if (linger := seconds("batch.linger", self.linger)) > LONGEST_LINGER:
+            raise ConfigError("batch.linger", self.linger, f"0 to {LONGEST_LINGER:g} seconds")
+        set_(self, "linger", linger)
+        if not (self.key is None or self.key in get_args(Shared) or callable(self.key)):
+            raise ConfigError(
+                "batch.key", self.key, '"tenant", "lane" or a function of the item\'s value'
+            )
+        set_(self, "fails_all", _errors(self.fails_all))
+
+    @property
+    def seconds(self) -> float:
+        """How long the first item waits for more."""
+        assert isinstance(self.linger, float)
+        return self.linger
+
+
+def _errors(given: Any) -> tuple[type[Exception], ...]:
+    allowed = "a tuple of exception classes"
+    if not isinstance(given, Collection) or isinstance(given, str):
+        raise ConfigError("batch.fails_all", given, allowed)
+    for one in given:
+        if not (isinstance(one, type) and issubclass(one, Exception)):
+            raise ConfigError("batch.fails_all", one, allowed)
+    return tuple(given)
+
 
 LARGEST_LIMIT: Final = 64 * 1024 * 1024
 JOB_DEFAULTS: Final = frozenset(

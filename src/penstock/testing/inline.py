@@ -23,8 +23,8 @@ from penstock.store import Attempt, Settlement, Store
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.tasks import Task
-from penstock.tasks.given import not_a_task
-from penstock.tasks.parent import Parent
+from penstock.tasks.registry import not_a_task
+from penstock.tasks.workflow import Parent
 from penstock.testing.errors import surprise
 from penstock.testing.ran import Ran, Told
 from penstock.testing.unstored import unstored

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from penstock.errors import StaleAttempt
 from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Registry, SyncContextTask, Task
-from penstock.tasks.batch_task import BATCH_KINDS
-from penstock.tasks.suspended import suspension
+from penstock.tasks.handler.waits import suspension
+from penstock.tasks.task import BATCH_KINDS
 from penstock.testing.watch_items import around_async, around_sync
 from penstock.worker.context import AttemptContext
 from penstock.worker.run import Run

@@ -16,9 +16,8 @@ from typing import Any
 
 from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
-from penstock.tasks.retry_after import retry_after
-from penstock.tasks.suspended import suspension
-from penstock.tasks.unawaited import unawaited
+from penstock.tasks.handler.failure import retry_after, unawaited
+from penstock.tasks.handler.waits import suspension
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.call_context import CallContext

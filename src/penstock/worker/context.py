@@ -20,11 +20,9 @@ from penstock.store import (
 )
 from penstock.store.workflows import forms
 from penstock.tasks import Context, SyncContext, encode_result
-from penstock.tasks.events import event_wait
+from penstock.tasks.handler.waits import Polling, event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
-from penstock.tasks.parent import Parent, by_step
-from penstock.tasks.poll import Polling
-from penstock.tasks.workflow import Workflow
+from penstock.tasks.workflow import Parent, Workflow, by_step
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import BudgetBlock, Budgets
 from penstock.worker.event_waits import wait_for_event

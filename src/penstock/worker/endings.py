@@ -27,9 +27,8 @@ from penstock.outcome import (
 )
 from penstock.store import Attempt, Settlement
 from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_at
-from penstock.tasks.retry_after import http_retry_after
-from penstock.tasks.suspended import Suspended, suspension
-from penstock.tasks.unawaited import unawaited
+from penstock.tasks.handler.failure import http_retry_after, unawaited
+from penstock.tasks.handler.waits import Suspended, suspension
 from penstock.wording import span
 from penstock.worker.budgets import Budgets
 from penstock.worker.inside.messages import Ended

@@ -11,7 +11,7 @@ from uuid import UUID
 from penstock.isolation.death import Death, shortened
 from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
-from penstock.tasks.isolate import Process
+from penstock.tasks.settings import Process
 from penstock.worker.child import Child
 from penstock.worker.inside.messages import Ended, Order
 from penstock.worker.run import Run

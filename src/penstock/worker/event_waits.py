@@ -9,7 +9,7 @@ from msgspec import Struct, json
 from penstock.errors import EventTimeout
 from penstock.outcome import Snooze, Waiting
 from penstock.store.events import Awaited
-from penstock.tasks.suspended import Suspended
+from penstock.tasks.handler.waits import Suspended
 from penstock.worker.steps import Memory
 
 # While somebody sends such an event, in a transaction that is still open.

@@ -23,8 +23,8 @@ from penstock.job import AttemptError
 from penstock.outcome import Parked, ParkedReason, Released
 from penstock.store import Attempt, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error
-from penstock.tasks.isolate import Process
 from penstock.tasks.reader import Call
+from penstock.tasks.settings import Process
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import Budgets
 from penstock.worker.calls import Calls

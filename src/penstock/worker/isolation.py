@@ -22,7 +22,7 @@ from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
 from penstock.tasks import Task
-from penstock.tasks.isolate import Process
+from penstock.tasks.settings import Process
 from penstock.worker.budgets import Budgets
 from penstock.worker.child import Child
 from penstock.worker.context import Report

@@ -17,7 +17,7 @@ from penstock.store.events import Awaited, Events
 from penstock.store.refusals import refused
 from penstock.store.steps import Saved, Steps
 from penstock.store.workflows import Added, Workflows
-from penstock.tasks.parent import Parent
+from penstock.tasks.workflow import Parent
 from penstock.worker.run import Run
 from penstock.worker.stale import stale
 from penstock.worker.timing import DEFAULT_TIMING, Timing

@@ -11,10 +11,9 @@ from msgspec import UNSET, Raw
 
 from penstock.errors import PollTimeout, StaleAttempt
 from penstock.outcome import Snooze
-from penstock.tasks.poll import Pending, Polling, Polls, pending_of
-from penstock.tasks.retry_after import retry_after
-from penstock.tasks.steps import Recorded, step_name
-from penstock.tasks.suspended import Suspended
+from penstock.tasks.handler.failure import retry_after
+from penstock.tasks.handler.steps import Recorded, step_name
+from penstock.tasks.handler.waits import Pending, Polling, Polls, Suspended, pending_of
 from penstock.worker.bridge import Bridge
 from penstock.worker.steps import Memory, unawaited
 

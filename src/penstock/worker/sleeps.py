@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct, json
 
 from penstock.outcome import Snooze
-from penstock.tasks.suspended import Suspended
+from penstock.tasks.handler.waits import Suspended
 from penstock.worker.steps import Memory
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from penstock.errors import BadArgument, DuplicateStep, TooManySteps
 from penstock.outcome import Snooze
 from penstock.store.steps import Saved
-from penstock.tasks.cache import Cache
-from penstock.tasks.steps import MOST_STEPS, STEPS_LIMIT, Recorded, step_name
-from penstock.tasks.suspended import Suspended
+from penstock.tasks.handler.cache import Cache
+from penstock.tasks.handler.steps import MOST_STEPS, STEPS_LIMIT, Recorded, step_name
+from penstock.tasks.handler.waits import Suspended
 from penstock.worker.bridge import Bridge
 from penstock.worker.journal import Journal
 from penstock.worker.run import Run

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.backoff import Policy
 from penstock.store import adapt, drive
 from penstock.tasks import SyncContext
-from penstock.tasks.events import event_wait
+from penstock.tasks.handler.waits import Polling, event_wait
 from penstock.tasks.options import CHECKS, seconds
-from penstock.tasks.parent import Parent
-from penstock.tasks.poll import Polling
-from penstock.tasks.workflow import Workflow
+from penstock.tasks.workflow import Parent, Workflow
 from penstock.worker.bridge import Bridge
 from penstock.worker.budgets import SyncBudgetBlock
 from penstock.worker.event_waits import wait_for_event

@@ -10,7 +10,7 @@ import pytest
 from penstock import Batch, BatchContext, Context, Item, Process, task
 from penstock.config import Upkeep
 from penstock.errors import ConfigError
-from penstock.tasks.batch import LONGEST_LINGER
+from penstock.tasks.settings import LONGEST_LINGER
 from penstock.worker.timing import Timing
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, Retryable
-from penstock.tasks.budget import Budget, Ending, NotNow
-from penstock.tasks.suspended import suspension
+from penstock.tasks.handler.budget import Budget, Ending, NotNow
+from penstock.tasks.handler.waits import suspension
 
 
 def test_what_is_not_settled_counts_as_spent() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.tasks import Task
-from penstock.tasks.making import make_task
+from penstock.tasks.task import make_task
 
 
 def limited(*limits: str) -> Task[..., Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from penstock.tasks import encode_result
-from penstock.tasks.result import REPR_LIMIT
+from penstock.tasks.payload import REPR_LIMIT
 
 
 class Unprintable:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from penstock.errors import Retryable
-from penstock.tasks.retry_after import LONGEST, http_retry_after, retry_after
+from penstock.tasks.handler.failure import LONGEST, http_retry_after, retry_after
 
 
 def refused(status: int = 429, **headers: str) -> httpx.HTTPStatusError:

@@ -23,7 +23,7 @@ from penstock.tasks import (
     TaskDecorator,
     task,
 )
-from penstock.tasks.isolate import Process
+from penstock.tasks.settings import Process
 from tests.unit.tasks import handlers, hidden_context
 
 HERE = "tests.unit.tasks.test_task"

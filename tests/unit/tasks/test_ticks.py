@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.tasks.ticks import Rule, checked_cron, checked_every
+from penstock.tasks.schedule import Rule, checked_cron, checked_every
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

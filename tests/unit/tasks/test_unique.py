@@ -8,7 +8,7 @@ import pytest
 from penstock import Unique
 from penstock.errors import ConfigError
 from penstock.tasks import Task
-from penstock.tasks.making import make_task
+from penstock.tasks.task import make_task
 
 
 def unique(rule: Unique | bool | None) -> Task[..., Any]:

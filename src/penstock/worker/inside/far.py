@@ -14,7 +14,7 @@ from penstock.store import Attempt
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
 from penstock.store.workflows import Added
-from penstock.tasks.parent import Parent
+from penstock.tasks.workflow import Parent
 from penstock.worker.budgets import Budgets
 from penstock.worker.inside.line import Line
 from penstock.worker.journal import Journal

@@ -1,19 +1,20 @@
-"""What a handler may ask for beside its arguments."""
+"""What a handler may ask for beside its arguments, for one job or for a call that many share."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from logging import Logger, LoggerAdapter
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from penstock.backoff import Policy
 from penstock.job import Job
-from penstock.tasks.budget import Budget
-from penstock.tasks.cache import Cache
-from penstock.tasks.parent import Parent
-from penstock.tasks.poll import Pending
-from penstock.tasks.workflow import Workflow
+from penstock.tasks.handler.budget import Budget
+from penstock.tasks.handler.cache import Cache
+from penstock.tasks.handler.waits import Pending
+from penstock.tasks.workflow import Parent, Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -293,6 +294,103 @@ class Context(ABC):
     @property
     @abstractmethod
     def sync(self) -> SyncContext:
+        """What waits, for a handler that does not await."""
+
+    @abstractmethod
+    def resource(self, kind: type[R]) -> R:
+        """Return what the worker opened for this type; the task must name it in `resources`."""
+
+
+V_co = TypeVar("V_co", covariant=True)
+
+NO_JOB = (
+    "This item was made with Item.of and belongs to no job, so it has no ctx. To run the handler "
+    "with one: penstock.testing.run(task, value), or Item.of(value, ctx)."
+)
+
+
+class Item(Generic[V_co]):
+    """A job's argument, and the job's own context.
+
+    A test that calls the handler itself makes them with `Item.of`:
+
+        vectors = await embed([Item.of("one"), Item.of("two")])
+    """
+
+    __slots__ = ("_ctx", "_value")
+
+    def __init__(self, value: V_co, ctx: Context | None) -> None:
+        self._value = value
+        self._ctx = ctx
+
+    @staticmethod
+    def of(value: T, ctx: Context | None = None) -> Item[T]:
+        """An item that belongs to no job, unless a context is given."""
+        return Item(value, ctx)
+
+    @property
+    def value(self) -> V_co:
+        """What the job was enqueued with."""
+        return self._value
+
+    @property
+    def ctx(self) -> Context:
+        """The context of this job alone: its attempt, cancellation, progress, fence, steps."""
+        if self._ctx is None:
+            raise RuntimeError(NO_JOB)
+        return self._ctx
+
+    def __repr__(self) -> str:
+        return f"<Item {self._value!r}>"
+
+
+class SyncBatchContext(ABC):
+    """What a sync handler does where an async one would await."""
+
+    @abstractmethod
+    def budget(
+        self, key: str, *, units: float, wait: float | timedelta = 0.0
+    ) -> AbstractContextManager[Budget, None]:
+        """Units of a budget that all workers share, for one block; see `Context.budget`."""
+
+    @abstractmethod
+    def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        """Let nobody start with a key, or take from its budget, for so many seconds."""
+
+
+class BatchContext(ABC):
+    """The call that a handler's items share. A handler that wants it names it first:
+
+        @app.task(batch=Batch(size=64), resources=(Model,))
+        async def embed(ctx: BatchContext, items: list[Item[str]]) -> list[list[float]]:
+            return await ctx.resource(Model).embed([item.value for item in items])
+
+    What belongs to one job is in that item's own context: `item.ctx`.
+    """
+
+    @property
+    @abstractmethod
+    def logger(self) -> Logger | LoggerAdapter[Any]:
+        """A logger whose lines carry the task and how many items the call has."""
+
+    @property
+    @abstractmethod
+    def cancelled(self) -> bool:
+        """Whether to stop: no item of the call is wanted any more."""
+
+    @abstractmethod
+    def budget(
+        self, key: str, *, units: float, wait: float | timedelta = 0.0
+    ) -> AbstractAsyncContextManager[Budget, None]:
+        """Units of a budget for the whole call; if there are not enough, all its items wait."""
+
+    @abstractmethod
+    async def close_bucket(self, key: str, wait: float | timedelta) -> None:
+        """Let nobody start with a key, or take from its budget, for so many seconds."""
+
+    @property
+    @abstractmethod
+    def sync(self) -> SyncBatchContext:
         """What waits, for a handler that does not await."""
 
     @abstractmethod

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from penstock.errors import BadArgument
 from penstock.outcome import Snooze
+from penstock.tasks.handler.failure import retry_after
+from penstock.tasks.handler.waits import Suspended
 from penstock.tasks.options import limit_key, seconds
-from penstock.tasks.retry_after import retry_after
-from penstock.tasks.suspended import Suspended
 
 
 class NotNow(Suspended):

@@ -12,10 +12,8 @@ import msgspec
 
 from penstock.errors import ConfigError, StepDoesNotFit
 from penstock.tasks.options import CHECKS
-from penstock.tasks.payload import encode_object
-from penstock.tasks.reader import load
-from penstock.tasks.result import RESULT_LIMIT
-from penstock.tasks.shape import shape_of
+from penstock.tasks.payload import RESULT_LIMIT, encode_object
+from penstock.tasks.reader import load, shape_of
 
 # All of them are read when an attempt comes to its first one.
 MOST_STEPS: Final = 10_000

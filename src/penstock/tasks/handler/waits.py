@@ -1,4 +1,4 @@
-"""Asking an outside operation again and again, until it is over."""
+"""How an attempt ends whose handler waits: asleep, for an event, or for an outside operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,46 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from penstock.backoff import Fixed, Policy
 from penstock.errors import ConfigError
-from penstock.tasks.options import seconds, whole
+from penstock.outcome import Snooze, Waiting
+from penstock.tasks.options import CHECKS, seconds, whole
+
+
+class Suspended(BaseException):
+    """Ends an attempt whose job must wait, uncounted; `outcome` says for what.
+
+    Not an Exception: `except Exception` around a call, or a library that tries again whatever
+    fails, would swallow it, and the handler would go on without what it waits for. `finally` runs.
+    """
+
+    def __init__(self, outcome: Snooze | Waiting, message: str) -> None:
+        self.outcome = outcome
+        super().__init__(message)
+
+
+def suspension(error: BaseException) -> Suspended | None:
+    """The longest wait that an error stands for; None if it, or one of its group, is another."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, Suspended) else None
+    waits = [suspension(one) for one in error.exceptions]
+    known = [wait for wait in waits if wait is not None]
+    return max(known, key=_length) if len(known) == len(waits) else None
+
+
+def _length(wait: Suspended) -> float:
+    # An event is kept for the job, whenever it comes; nothing else would wake it in time.
+    outcome = wait.outcome
+    return -1.0 if isinstance(outcome, Waiting) else float(outcome.delay)  # type: ignore[arg-type]
+
+
+def event_name(value: Any) -> str:
+    """Return a name that an event can have."""
+    return str(CHECKS["requested_by"]("event", value or ""))
+
+
+def event_wait(name: Any, timeout: float | timedelta | None) -> tuple[str, float | None]:
+    """Return the name of an event and the seconds to wait for it, both checked."""
+    return event_name(name), None if timeout is None else seconds("timeout", timeout)
+
 
 JITTER: Final = 0.1
 MOST_POLLS: Final = 1_000_000

@@ -1,0 +1,1 @@
+"""What a handler can use and raise."""

@@ -1,0 +1,123 @@
+"""Keys with arguments in them, as `account:{account}`: of limits and of unique jobs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from string import Formatter
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.errors import ConfigError
+from penstock.tasks.options import Options, limit_key
+from penstock.tasks.parameters import Parameters
+from penstock.tasks.payload import ARGS_LIMIT, encode_object
+from penstock.tasks.unique import Unique
+
+
+def is_template(key: str) -> bool:
+    return "{" in key
+
+
+def check_names(setting: str, key: str, parameters: Parameters) -> None:
+    """Raise ConfigError for the name of an argument that the handler does not take."""
+    if parameters.extra is None and not parameters.names.issuperset(names_in(setting, key)):
+        raise _unknown(setting, key, "the handler takes", parameters.names)
+
+
+def names_in(setting: str, key: str) -> Iterator[str]:
+    """The arguments that a key names."""
+    try:
+        for _, field, _, _ in Formatter().parse(key):
+            if field is not None:
+                yield field.partition("[")[0].partition(".")[0]
+    except ValueError as error:
+        raise ConfigError(setting, key, f"names of arguments in braces ({error})") from error
+
+
+def values_of(names: Iterable[str], args: str, parameters: Parameters) -> dict[str, Any]:
+    """The arguments of a job, and of those that are left out and named here their defaults."""
+    values: dict[str, Any] = msgspec.json.decode(args)
+    defaults = parameters.defaults
+    absent = {name for name in names if name not in values}
+    if absent := absent & defaults.keys():
+        # As the arguments' own: what a value is in a key must not depend on who gave it.
+        left_out = {name: defaults[name] for name in absent}
+        values |= msgspec.json.decode(encode_object(left_out, ARGS_LIMIT))
+    return values
+
+
+def filled(setting: str, key: str, values: dict[str, Any]) -> str:
+    """The key with each `{name}` replaced by that argument's value."""
+    try:
+        return key.format_map(values)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise _unknown(setting, key, "given are", values) from error
+
+
+def _unknown(setting: str, key: str, known: str, names: Iterable[str]) -> ConfigError:
+    listed = ", ".join(sorted(names)) or "none"
+    return ConfigError(setting, key, f"names of arguments in braces; {known} {listed}")
+
+
+LIMITS_SETTING = "limits"
+
+
+def with_keys(options: Options, args: str, parameters: Parameters) -> Options:
+    """Return the options with each `{name}` in a limit's key replaced by that argument's value.
+
+    `limits="account:{account}"` limits the jobs of each account by themselves.
+    """
+    if not any(is_template(key) for key in options.limits):
+        return options
+    names = [name for key in options.limits for name in names_in(LIMITS_SETTING, key)]
+    values = values_of(names, args, parameters)
+    keys = (
+        limit_key(LIMITS_SETTING, filled(LIMITS_SETTING, key, values)) for key in options.limits
+    )
+    return replace(options, limits=tuple(keys))
+
+
+def check_keys(options: Options, parameters: Parameters) -> None:
+    """Raise ConfigError for a key with the name of an argument that the handler does not take."""
+    for key in options.limits:
+        check_names(LIMITS_SETTING, key, parameters)
+
+
+UNIQUE_KEY_SETTING = "unique.key"
+
+
+def with_key(unique: Unique, task: str, args: str, parameters: Parameters) -> Unique:
+    """Return the rule with the key that it makes of a job's arguments.
+
+    A default counts as given: whether a caller writes it down makes no other job.
+    """
+    if unique.key is None:
+        return replace(unique, args=None, key=f"{task}:{_digest(unique, args, parameters)}")
+    if not is_template(unique.key):
+        return unique
+    values = values_of(names_in(UNIQUE_KEY_SETTING, unique.key), args, parameters)
+    return replace(unique, key=filled(UNIQUE_KEY_SETTING, unique.key, values))
+
+
+def check_args(unique: Unique | None, parameters: Parameters) -> None:
+    """Raise ConfigError for the name of an argument that the handler does not take."""
+    if unique is None:
+        return
+    if unique.key is not None and is_template(unique.key):
+        check_names(UNIQUE_KEY_SETTING, unique.key, parameters)
+    if unique.args is None or parameters.extra is not None:
+        return
+    if unknown := set(unique.args) - parameters.names:
+        known = ", ".join(sorted(parameters.names)) or "none"
+        raise ConfigError("unique.args", unknown.pop(), f"names of arguments; there are {known}")
+
+
+def _digest(unique: Unique, args: str, parameters: Parameters) -> str:
+    values: dict[str, Any] = values_of(parameters.names, args, parameters)
+    if unique.args is not None:
+        values = {name: values.get(name) for name in unique.args}
+    chosen = msgspec.json.encode(values, order="deterministic")
+    return hashlib.sha256(chosen).hexdigest()[:32]
