@@ -6,8 +6,8 @@ A table names a target and the modules that become it, in the order in which the
 
     ["penstock.doctor.checks.jobs"]
     doc = "Checks of jobs that wait, are late or have failed."
-    from = ["penstock.doctor.checks.stuck", "penstock.doctor.checks.late"]
-    rename = {"penstock.doctor.checks.late:_LOOK" = "_LATE_LOOK"}
+    from = ["penstock.doctor.checks.jobs", "penstock.doctor.checks.jobs"]
+    rename = {"penstock.doctor.checks.jobs:_LOOK" = "_LATE_LOOK"}
 
 Everything is one step: imports, uses of a module by its name, dotted names in strings and docs.
 Where two sources mean different things by one name, nothing is written and each is named.

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock.doctor import CHECKS, Limits, Report, examine
-from penstock.doctor.patient import Patient
+from penstock.doctor.check import Patient
 from penstock.sql import statement
 from penstock.store import bounded
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined

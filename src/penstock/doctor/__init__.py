@@ -3,13 +3,9 @@
 report = await examine("postgresql://localhost/shop")
 """
 
-from penstock.doctor.check import Check, Group
+from penstock.doctor.check import Check, Code, Finding, Group, Limits, Verdict
 from penstock.doctor.checks import CHECKS
-from penstock.doctor.code import Code
-from penstock.doctor.examination import examine
-from penstock.doctor.finding import Finding, Verdict
-from penstock.doctor.limits import Limits
-from penstock.doctor.report import Report, Result
+from penstock.doctor.examination import Report, Result, examine
 
 __all__ = [
     "CHECKS",

@@ -1,15 +1,178 @@
-"""A check: what it asks, how it reads the answer, and how it judges what it read."""
+"""A check reads facts from the database and judges them: what it saw, how bad it is, what to do."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from penstock.doctor.finding import Finding
-from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.store import Connection, Store
+from penstock.store.bounded import BoundedReader
+from penstock.tasks import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, unless the name says otherwise.
+
+    await examine(url, limits=Limits(snapshot_warning=60))
+    """
+
+    # What the doctor itself may cost.
+    reading: float = 5.0
+    sample_jobs: int = 10_000
+
+    oldest_postgres: int = 15
+    latency_warning: float = 0.1
+    clock_warning: float = 2.0
+    clock_error: float = 60.0
+    connections_warning_share: float = 0.8
+    connections_error_share: float = 0.95
+
+    # The queue keeps its speed under an old snapshot; its tables grow all the same.
+    snapshot_warning: float = 900.0
+    snapshot_error: float = 4 * 3600.0
+    snapshot_warning_transactions: int = 5_000_000
+    snapshot_error_transactions: int = 100_000_000
+    dead_rows: int = 100_000
+    dead_rows_per_live: float = 2.0
+    bloat_bytes: int = 256 * 1024 * 1024
+    bloat_factor: float = 4.0
+
+    partitions_warning_days: int = 4
+    partitions_error_days: int = 2
+    expired_days: int = 2
+    # How many connections should be able to read the whole history at once.
+    history_readers: int = 20
+
+    # A heartbeat is due at least twice in a lease's length.
+    silent_share: float = 0.5
+    leaderless: float = 15.0
+    # What a worker may still be busy with after its start: opening resources, beginning to listen.
+    starting: float = 30.0
+
+    stuck_error: float = 3600.0
+    lost: float = 30.0
+    overtime: float = 120.0
+    overdue: float = 60.0
+    batch_open: float = 86_400.0
+    batch_over: float = 300.0
+    unserved: float = 30.0
+    closed: float = 600.0
+    # Workers give back within two seconds what they have no use for.
+    idle_grant: float = 3.0
+    laneless_jobs: int = 100
+    failures_warning_hourly: int = 10
+    failures_error_hourly: int = 1000
+
+
+class Verdict(StrEnum):
+    """How bad it is, the worst last."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        return list(Verdict).index(self)
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was seen.
+
+    `remedy` says what to do in a sentence; `paste` is what to give to psql or a shell.
+    """
+
+    verdict: Verdict
+    seen: str
+    remedy: str = ""
+    paste: tuple[str, ...] = ()
+
+    def led_to(self, schema: str) -> Finding:
+        """With commands that work on this schema: without the option they mean `penstock`."""
+        if schema == "penstock":
+            return self
+        option = f" --schema {shlex.quote(schema)}"
+        paste = (each + option if each.startswith("penstock ") else each for each in self.paste)
+        return replace(self, paste=tuple(paste))
+
+
+def ok(seen: str, remedy: str = "") -> Finding:
+    """All is well. With a remedy: and could be better still."""
+    return Finding(Verdict.OK, seen, remedy)
+
+
+def skipped(seen: str, remedy: str = "", *paste: str) -> Finding:
+    """It could not be looked at, for a reason that says nothing about the queue's health."""
+    return Finding(Verdict.SKIPPED, seen, remedy, paste)
+
+
+def warning(seen: str, remedy: str, *paste: str) -> Finding:
+    """Jobs are done, but not as they should be, or not for much longer."""
+    return Finding(Verdict.WARNING, seen, remedy, paste)
+
+
+def error(seen: str, remedy: str, *paste: str) -> Finding:
+    """Jobs are not done, or soon will not be."""
+    return Finding(Verdict.ERROR, seen, remedy, paste)
+
+
+class Code(Struct, frozen=True):
+    """What an app can run. `name` is where it is, such as `shop.jobs`."""
+
+    name: str
+    tasks: Registry
+    resources: frozenset[str]
+
+
+T = TypeVar("T")
+Clock = Callable[[], datetime]
+
+
+def local_time() -> datetime:
+    """What this machine takes for the time."""
+    return datetime.now(UTC)
+
+
+class Patient:
+    """A connection to the database, and all that checks may ask of it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        url: str,
+        schema: str,
+        limits: Limits,
+        *,
+        clock: Clock = local_time,
+        code: Code | None = None,
+    ) -> None:
+        self.connection = connection
+        self.url = url
+        self.schema = schema
+        self.store = Store(schema)
+        self.limits = limits
+        self.clock = clock
+        self.code = code
+        self._reader = BoundedReader(self.store, connection, limits.reading)
+
+    async def ask(self, kind: Callable[..., T], statement: str, *values: Any) -> list[T]:
+        """Each row of a statement as a `kind`, whose fields are named like the columns."""
+        return [kind(**row) for row in await self._reader.rows(statement, *values)]
+
+    def bounds(self) -> AbstractAsyncContextManager[Connection]:
+        """The connection in a transaction for reading, which may take only so long."""
+        return self._reader.bounds()
+
 
 F = TypeVar("F")
 

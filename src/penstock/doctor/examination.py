@@ -1,24 +1,149 @@
-"""An examination: one check after the other, none of which can stop the next."""
+"""An examination runs all checks, none of which can stop the next, and reports what they found."""
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
+import msgspec
+from msgspec import Struct
 
-from penstock.doctor.check import AnyCheck, Group
+from penstock.doctor.check import (
+    AnyCheck,
+    Clock,
+    Code,
+    Finding,
+    Group,
+    Limits,
+    Patient,
+    Verdict,
+    error,
+    local_time,
+    skipped,
+    warning,
+)
 from penstock.doctor.checks import APP, CHECKS, CONNECTION
-from penstock.doctor.code import Code
-from penstock.doctor.finding import Finding, error, skipped, warning
-from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Clock, Patient, local_time
-from penstock.doctor.report import Report, Result
-from penstock.doctor.unreachable import unreachable
-from penstock.hosts import place
+from penstock.hosts import DEFAULT_PORT, Host, hosts_of, place
+from penstock.sql import quote
 from penstock.store import Connection, connect, failures, standing
 from penstock.wording import span
+
+
+class Result(Struct, frozen=True):
+    """What one check found, the worst first, and how long it took."""
+
+    check: AnyCheck
+    findings: tuple[Finding, ...]
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        return max((each.verdict for each in self.findings), key=lambda verdict: verdict.rank)
+
+
+class Report(Struct, frozen=True):
+    """All results. `database` is its address without a password."""
+
+    database: str
+    schema: str
+    penstock: str
+    results: tuple[Result, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all; `skipped` only if nothing at all could be looked at."""
+        verdicts = {each.verdict for each in self.results}
+        if verdicts <= {Verdict.OK, Verdict.SKIPPED}:
+            return Verdict.OK if Verdict.OK in verdicts else Verdict.SKIPPED
+        return max(verdicts, key=lambda verdict: verdict.rank)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many checks came to which verdict."""
+        counted = Counter(each.verdict for each in self.results)
+        return {str(verdict): counted[verdict] for verdict in Verdict}
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON: the verdict first, then every check with its findings."""
+        return {
+            "verdict": str(self.verdict),
+            "counts": self.counts,
+            "database": self.database,
+            "schema": self.schema,
+            "penstock": self.penstock,
+            "checks": [_described(result) for result in self.results],
+        }
+
+
+def _described(result: Result) -> dict[str, Any]:
+    return {
+        "check": result.check.name,
+        "group": str(result.check.group),
+        "verdict": str(result.verdict),
+        "seconds": round(result.seconds, 4),
+        "findings": msgspec.to_builtins(result.findings),
+    }
+
+
+def unreachable(url: str, problem: Exception) -> Finding:
+    """What it means that no connection could be opened."""
+    match problem:
+        case asyncpg.InvalidCatalogNameError():
+            return _no_database(_database(url))
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return error(
+                f"The server does not let the role in: {problem}.",
+                "Mend the role's name or password in the address, or the server's pg_hba.conf.",
+            )
+        case asyncpg.TooManyConnectionsError():
+            return _full(problem)
+        case asyncpg.PostgresError():
+            return error(f"The server refuses: {problem}.", "Look at the server's log.")
+    return _no_server(url, failures.why(problem))
+
+
+def _no_database(name: str) -> Finding:
+    return error(
+        f"The server has no database {name}.",
+        "Make it, or mend the address:",
+        f"CREATE DATABASE {quote(name)};",
+    )
+
+
+def _database(url: str) -> str:
+    parts = urlsplit(url)
+    # Without a name in the address it is the role's.
+    return parts.path.lstrip("/") or parts.username or ""
+
+
+def _full(problem: Exception) -> Finding:
+    return error(
+        f"The server takes no more connections: {problem}.",
+        "End what is not needed, put a pooler between, or raise the limit. As a superuser:",
+        "SELECT usename, application_name, state, count(*) FROM pg_stat_activity "
+        "GROUP BY 1, 2, 3 ORDER BY 4 DESC;",
+    )
+
+
+def _no_server(url: str, why: str) -> Finding:
+    remedy = "Is it running, is the address right, and does a firewall let it through?"
+    if len(hosts_of(url)) > 1:
+        remedy += " During a failover, wait until a standby has been promoted."
+    return error(
+        f"The database cannot be reached: {why}.",
+        remedy,
+        *(
+            f"pg_isready --host {shlex.quote(host.name)} --port {host.port}"
+            for host in hosts_of(url) or [Host("localhost", DEFAULT_PORT)]
+        ),
+    )
+
 
 NO_CONNECTION = "There is no connection to the database."
 

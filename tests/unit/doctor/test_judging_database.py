@@ -4,14 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.doctor.checks import clock, connection, connections, pooler, settings
-from penstock.doctor.checks.clock import Reading
-from penstock.doctor.checks.connection import Reached, Server
-from penstock.doctor.checks.connections import Usage
-from penstock.doctor.checks.pooler import Way
-from penstock.doctor.checks.settings import RULES, Setting
-from penstock.doctor.finding import Verdict
-from penstock.doctor.limits import Limits
+from penstock.doctor.check import Limits, Verdict
+from penstock.doctor.checks import database as checks_database
+from penstock.doctor.checks.database import RULES, Reached, Reading, Server, Setting, Usage, Way
 
 LIMITS = Limits()
 NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
@@ -29,7 +24,7 @@ NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
 )
 def test_a_server(major: int, standby: bool, latency: float, verdict: str) -> None:
     server = Server(f"{major}.1", major, standby, "shop", "ada")
-    [finding] = connection.judge(Reached(server, latency), LIMITS)
+    [finding] = checks_database.judge_connection(Reached(server, latency), LIMITS)
     assert finding.verdict == verdict
 
 
@@ -49,7 +44,7 @@ def test_a_server(major: int, standby: bool, latency: float, verdict: str) -> No
 def test_a_clock(ahead: float, round_trip: float, verdict: str) -> None:
     trip = timedelta(seconds=round_trip)
     reading = Reading(NOON, NOON + trip / 2 + timedelta(seconds=ahead), NOON + trip)
-    [finding] = clock.judge(reading, LIMITS)
+    [finding] = checks_database.judge_clock(reading, LIMITS)
     assert finding.verdict == verdict
 
 
@@ -80,7 +75,7 @@ def test_a_clock(ahead: float, round_trip: float, verdict: str) -> None:
     ],
 )
 def test_a_setting(name: str, value: str, verdict: str | None) -> None:
-    [finding] = settings.judge([Setting(name, value, "ada")], LIMITS)
+    [finding] = checks_database.judge_settings([Setting(name, value, "ada")], LIMITS)
     assert finding.verdict == (verdict or "ok")
     assert bool(finding.paste) == (verdict is not None)
 
@@ -98,7 +93,7 @@ def test_every_good_value_is_good_by_its_own_rule() -> None:
     [(1, 97, "ok"), (79, 100, "ok"), (80, 100, "warning"), (95, 100, "error"), (0, 0, "error")],
 )
 def test_connections(used: int, most: int, verdict: str) -> None:
-    [finding] = connections.judge([Usage("server", "", used, most)], LIMITS)
+    [finding] = checks_database.judge_connections([Usage("server", "", used, most)], LIMITS)
     assert finding.verdict == verdict
 
 
@@ -108,7 +103,7 @@ def test_each_limit_of_connections_is_judged_by_itself() -> None:
         Usage("database", "shop", 9, 10),
         Usage("role", "ada", 10, 10),
     ]
-    findings = connections.judge(usages, LIMITS)
+    findings = checks_database.judge_connections(usages, LIMITS)
     assert [finding.verdict for finding in findings] == [Verdict.WARNING, Verdict.ERROR]
     assert findings[0].paste[-1] == 'ALTER DATABASE "shop" CONNECTION LIMIT 20;'
     assert findings[1].paste[-1] == 'ALTER ROLE "ada" CONNECTION LIMIT 20;'
@@ -123,5 +118,5 @@ def test_each_limit_of_connections_is_judged_by_itself() -> None:
     ],
 )
 def test_a_pooler(way: Way, word: str) -> None:
-    [finding] = pooler.judge(way, LIMITS)
+    [finding] = checks_database.judge_pooler(way, LIMITS)
     assert (finding.verdict, word in finding.seen) == (Verdict.OK, True)

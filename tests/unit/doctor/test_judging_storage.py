@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from penstock.doctor.checks import bloat, locks, partitions, snapshots
-from penstock.doctor.checks.bloat import Relation, Relations
-from penstock.doctor.checks.locks import Room
-from penstock.doctor.checks.partitions import Ahead, Gap
-from penstock.doctor.checks.snapshots import Hidden, Holder, Snapshots
-from penstock.doctor.limits import Limits
+from penstock.doctor.check import Limits
+from penstock.doctor.checks import storage
+from penstock.doctor.checks.storage import (
+    Ahead,
+    Gap,
+    Hidden,
+    Holder,
+    Relation,
+    Relations,
+    Room,
+    Snapshots,
+)
 
 LIMITS = Limits()
 SOMEDAY = date(2026, 7, 18)
@@ -34,13 +40,13 @@ GB = 1 << 30
     ],
 )
 def test_a_holder_of_a_snapshot(holder: Holder, verdict: str) -> None:
-    [finding] = snapshots.judge(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+    [finding] = storage.judge_snapshots(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_a_prepared_transaction_with_a_quote_in_its_name_can_be_pasted() -> None:
     holder = Holder("prepared", 5, seconds=10**6, name="ada's")
-    [finding] = snapshots.judge(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+    [finding] = storage.judge_snapshots(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
     assert finding.paste == ("ROLLBACK PREPARED 'ada''s';",)
 
 
@@ -64,7 +70,7 @@ def test_a_prepared_transaction_with_a_quote_in_its_name_can_be_pasted() -> None
 )
 def test_a_table(relation: dict[str, Any], verdict: str) -> None:
     found = Relation(kind="table", name="job", **relation)
-    [finding] = bloat.judge(Relations("penstock", (found,)), LIMITS)
+    [finding] = storage.judge_bloat(Relations("penstock", (found,)), LIMITS)
     assert finding.verdict == verdict
 
 
@@ -82,12 +88,12 @@ def test_a_table(relation: dict[str, Any], verdict: str) -> None:
 )
 def test_partitions_ahead(gap: int | None, verdict: str) -> None:
     found = None if gap is None else Gap(gap, 30, SOMEDAY, apart=False)
-    [finding] = partitions.judge(Ahead("penstock", found), LIMITS)
+    [finding] = storage.judge_partitions(Ahead("penstock", found), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
-    [finding] = partitions.judge(Ahead("Queue", Gap(0, 30, SOMEDAY, apart=True)), LIMITS)
+    [finding] = storage.judge_partitions(Ahead("Queue", Gap(0, 30, SOMEDAY, apart=True)), LIMITS)
     assert finding.paste == (
         'ALTER TABLE "Queue".job_history ATTACH PARTITION "Queue"."job_history_20260718" '
         "FOR VALUES FROM ('2026-07-18') TO ('2026-07-19');",
@@ -108,7 +114,7 @@ def test_the_lock_table_has_room_for_twenty_readers(
     partitions: int, transactions: int, verdict: str, setting: int | None
 ) -> None:
     room = Room(partitions, locks=6 * (partitions + 1), max_locks=64, transactions=transactions)
-    [finding] = locks.judge(room, LIMITS)
+    [finding] = storage.judge_locks(room, LIMITS)
     assert finding.verdict == verdict
     if setting is not None:
         assert finding.paste == (f"ALTER SYSTEM SET max_locks_per_transaction = {setting};",)

@@ -5,26 +5,13 @@ from typing import Any
 
 import pytest
 
-from penstock.doctor.checks import (
-    failed,
-    leader,
-    lost,
-    notifications,
-    overdue,
-    paused,
-    resources,
-    stuck,
-    unserved,
-    versions,
-    workers,
-)
-from penstock.doctor.checks.failed import Failures
-from penstock.doctor.checks.lost import Lost, LostJobs
-from penstock.doctor.checks.overdue import Due, Overdue
-from penstock.doctor.checks.stuck import Stuck
-from penstock.doctor.checks.unserved import Service
-from penstock.doctor.limits import Limits
-from penstock.doctor.waiting import Waiting
+from penstock.doctor.check import Limits
+from penstock.doctor.checks import jobs as checks_jobs
+from penstock.doctor.checks import queues as checks_queues
+from penstock.doctor.checks import workers
+from penstock.doctor.checks import workers as checks_workers
+from penstock.doctor.checks.jobs import Due, Failures, Lost, LostJobs, Overdue, Stuck
+from penstock.doctor.checks.queues import Service, Waiting
 from penstock.insights import Count, Unwritten, WorkerInsight
 
 LIMITS = Limits()
@@ -85,7 +72,7 @@ def verdicts(findings: Any) -> list[str]:
     ],
 )
 def test_workers(found: list[WorkerInsight], expected: list[str]) -> None:
-    assert verdicts(workers.judge(found, LIMITS)) == expected
+    assert verdicts(workers.judge_workers(found, LIMITS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +80,9 @@ def test_workers(found: list[WorkerInsight], expected: list[str]) -> None:
     [([], "skipped"), (["1.0"], "ok"), (["1.0", "1.0"], "ok"), (["1.0", None], "warning")],
 )
 def test_versions(found: list[str | None], expected: str) -> None:
-    assert verdicts(versions.judge([worker(penstock=each) for each in found], LIMITS)) == [expected]
+    assert verdicts(
+        checks_workers.judge_versions([worker(penstock=each) for each in found], LIMITS)
+    ) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +96,7 @@ def test_versions(found: list[str | None], expected: str) -> None:
     ],
 )
 def test_resources(found: list[WorkerInsight], expected: str) -> None:
-    assert verdicts(resources.judge(found, LIMITS)) == [expected]
+    assert verdicts(checks_workers.judge_resources(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +112,7 @@ def test_resources(found: list[WorkerInsight], expected: str) -> None:
     ],
 )
 def test_a_leader(found: list[WorkerInsight], expected: str) -> None:
-    assert verdicts(leader.judge(found, LIMITS)) == [expected]
+    assert verdicts(checks_workers.judge_leader(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +125,7 @@ def test_a_leader(found: list[WorkerInsight], expected: str) -> None:
     ],
 )
 def test_notifications(found: list[WorkerInsight], expected: str) -> None:
-    assert verdicts(notifications.judge(found, LIMITS)) == [expected]
+    assert verdicts(checks_workers.judge_notifications(found, LIMITS)) == [expected]
 
 
 def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -> Waiting:
@@ -183,18 +172,18 @@ def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -
     ],
 )
 def test_service(waiting: list[Waiting], found: list[WorkerInsight], expected: list[str]) -> None:
-    findings = unserved.judge(Service(tuple(waiting), tuple(found)), LIMITS)
+    findings = checks_queues.judge_unserved(Service(tuple(waiting), tuple(found)), LIMITS)
     assert verdicts(findings) == expected
 
 
 def test_jobs_that_wait_a_moment_for_nobody_are_not_called_served() -> None:
-    [finding] = unserved.judge(Service((line("mail", seconds=5),), ()), LIMITS)
+    [finding] = checks_queues.judge_unserved(Service((line("mail", seconds=5),), ()), LIMITS)
     assert "there is no worker" in finding.seen
 
 
 def test_paused_queues_are_told_one_by_one() -> None:
     lines = [line("bulk", paused=60.0), line("mail", "a", paused=5.0), line("mail", paused=5.0)]
-    findings = paused.judge(lines, LIMITS)
+    findings = checks_queues.judge_paused(lines, LIMITS)
     assert verdicts(findings) == ["warning", "warning"]
     assert "with 6 jobs in it" in findings[1].seen
 
@@ -205,7 +194,7 @@ def test_paused_queues_are_told_one_by_one() -> None:
 )
 def test_stuck_jobs(reason: str, seconds: float, expected: str) -> None:
     found = Stuck("mail", "greet", reason, 2, seconds, example=7)
-    [finding] = stuck.judge([found], LIMITS)
+    [finding] = checks_jobs.judge_stuck([found], LIMITS)
     assert finding.verdict == expected
     assert finding.remedy
 
@@ -213,13 +202,13 @@ def test_stuck_jobs(reason: str, seconds: float, expected: str) -> None:
 @pytest.mark.parametrize(("seconds", "expected"), [(29, "ok"), (30, "error")])
 def test_lost_jobs(seconds: float, expected: str) -> None:
     found = LostJobs("penstock", (Lost("ada", 2, seconds, example=7),))
-    assert verdicts(lost.judge(found, LIMITS)) == [expected]
+    assert verdicts(checks_jobs.judge_lost(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(None, "ok"), (59, "ok"), (60, "error")])
 def test_overdue_jobs(seconds: float | None, expected: str) -> None:
     found = Overdue("penstock", Due(2, seconds))
-    assert verdicts(overdue.judge(found, LIMITS)) == [expected]
+    assert verdicts(checks_jobs.judge_overdue(found, LIMITS)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -237,11 +226,11 @@ def test_failed_jobs(jobs: dict[tuple[str, str], int], expected: list[str]) -> N
         Failures(task, "exhausted", error, count, example=1)
         for (task, error), count in jobs.items()
     ]
-    assert verdicts(failed.judge(found, LIMITS)) == expected
+    assert verdicts(checks_jobs.judge_failed(found, LIMITS)) == expected
 
 
 def test_jobs_that_killed_their_processes_say_how() -> None:
     found = [Failures("parse", "poison", "OutOfMemory", 12, 7, "It held 600 MB.")]
-    [finding] = failed.judge(found, LIMITS)
+    [finding] = checks_jobs.judge_failed(found, LIMITS)
     assert "12 of them (poison) with OutOfMemory: It held 600 MB." in finding.seen
     assert "more memory or time" in finding.remedy

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, Group
-from penstock.doctor.code import Code
-from penstock.doctor.finding import Finding, error, ok
-from penstock.doctor.limits import Limits
-from penstock.doctor.patient import Patient
+from penstock.doctor.check import Check, Code, Finding, Group, Limits, Patient, error, ok
 from penstock.errors import ArgumentsDoNotFit
 from penstock.wording import counted, listed
 

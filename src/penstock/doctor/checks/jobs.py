@@ -1,0 +1,435 @@
+"""Checks of jobs that are stuck, lost, overdue, late or failed, of schedules and batches."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.doctor.check import Check, Finding, Group, Limits, Patient, error, ok, warning
+from penstock.sql import quote
+from penstock.wording import counted, listed, span
+
+# Are there jobs that no worker can run?
+
+
+REMEDIES = {
+    "unknown_task": "Deploy the code that has this task, or register it with the app that the "
+    "workers run; they fail after a day. If it is gone for good, cancel them:",
+    "bad_arguments": "Deploy code that takes these arguments, or add an upcaster; they fail after "
+    "a day. Look at one:",
+    "missing_resource": "The check resources names the worker and the error; they wait as long as "
+    "it takes. Look at one:",
+    "unmarked": "Their last worker was lost, and the database refuses to mark them as begun: grant "
+    "the right or mend the trigger that the error names; they wait as long as it takes. Look at "
+    "one:",
+}
+
+
+class Stuck(Struct, frozen=True):
+    """Jobs put back for one reason; `seconds` is how long the oldest has been."""
+
+    queue: str
+    task: str
+    reason: str
+    jobs: int
+    seconds: float
+    example: int
+    message: str | None = None
+
+
+async def read_stuck(patient: Patient) -> list[Stuck]:
+    return await patient.ask(Stuck, "examine_stuck_jobs", patient.limits.sample_jobs)
+
+
+def judge_stuck(stuck: Sequence[Stuck], limits: Limits) -> Sequence[Finding]:
+    return [_stuck_finding(each, limits) for each in stuck] or [
+        ok("Workers can run every job they get.")
+    ]
+
+
+def _stuck_finding(stuck: Stuck, limits: Limits) -> Finding:
+    detail = f" {stuck.message}" if stuck.message else ""
+    return (error if stuck.seconds >= limits.stuck_error else warning)(
+        f"{counted(stuck.jobs, 'job')} of the task {stuck.task} in the queue {stuck.queue} cannot "
+        f"be run ({stuck.reason}), since {span(stuck.seconds)} ago.{detail}",
+        REMEDIES.get(stuck.reason, "Look at one:"),
+        f"penstock jobs {_verb(stuck.reason)} {stuck.example}",
+    )
+
+
+def _verb(reason: str) -> str:
+    return "cancel" if reason == "unknown_task" else "show"
+
+
+STUCK = Check(
+    "stuck-jobs",
+    Group.JOBS,
+    "Are there jobs that no worker can run: unknown task, unfit arguments, missing resource?",
+    read_stuck,
+    judge_stuck,
+)
+
+
+# Are there running jobs whose worker is gone, and that nobody takes back?
+
+
+class Lost(Struct, frozen=True):
+    """Running jobs of one worker that is gone; `seconds` is for how long."""
+
+    worker: str | None
+    jobs: int
+    seconds: float
+    example: int
+
+
+class LostJobs(Struct, frozen=True):
+    schema: str
+    found: tuple[Lost, ...]
+
+
+async def read_lost(patient: Patient) -> LostJobs:
+    found = await patient.ask(Lost, "examine_lost_jobs", patient.limits.sample_jobs)
+    return LostJobs(patient.schema, tuple(found))
+
+
+def judge_lost(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
+    left = [each for each in lost.found if each.seconds >= limits.lost]
+    if left:
+        return [_lost_finding(lost.schema, each, limits) for each in left]
+    waiting = sum(each.jobs for each in lost.found)
+    also = f" {counted(waiting, 'job')} will be in a moment." if waiting else ""
+    return [ok(f"No job waits to be taken back from a lost worker.{also}")]
+
+
+def _lost_finding(schema: str, lost: Lost, limits: Limits) -> Finding:
+    worker = lost.worker or "(long forgotten)"
+    jobs = counted(lost.jobs, "job", limits.sample_jobs)
+    return error(
+        f"The worker {worker} has been gone for {span(lost.seconds)} and still has {jobs}, such as "
+        f"{lost.example}.",
+        "Every worker takes such jobs back within seconds: start one, for any queue. By hand:",
+        f"SELECT count(*) FROM {quote(schema)}.rescue_v1();",
+    )
+
+
+LOST = Check(
+    "lost-jobs",
+    Group.JOBS,
+    "Are there running jobs whose worker is gone, and that nobody takes back?",
+    read_lost,
+    judge_lost,
+)
+
+
+# Are there jobs that run on past their timeout?
+
+
+class Overtime(Struct, frozen=True):
+    """Running jobs of one task on one worker; `seconds` is how far past their timeout."""
+
+    task: str
+    worker: str | None
+    jobs: int
+    seconds: float
+    example: int
+
+
+async def read_overtime(patient: Patient) -> list[Overtime]:
+    limits = patient.limits
+    return await patient.ask(Overtime, "examine_overtime_jobs", limits.overtime, limits.sample_jobs)
+
+
+def judge_overtime(overtime: Sequence[Overtime], _: Limits) -> Sequence[Finding]:
+    return [_overtime_finding(each) for each in overtime] or [ok("No job runs past its timeout.")]
+
+
+def _overtime_finding(overtime: Overtime) -> Finding:
+    return warning(
+        f"{counted(overtime.jobs, 'job')} of the task {overtime.task} such as {overtime.example} "
+        f"ran {span(overtime.seconds)} past the timeout on {overtime.worker or 'a lost worker'}, "
+        "which does not end it.",
+        "The leader takes such jobs back: see the check leader. A handler that blocks the event "
+        "loop or its thread is named in that worker's log. To end one for good:",
+        f"penstock jobs cancel {overtime.example}",
+    )
+
+
+OVERTIME = Check(
+    "overtime-jobs",
+    Group.JOBS,
+    "Are there jobs that run on past their timeout?",
+    read_overtime,
+    judge_overtime,
+)
+
+
+# Do scheduled jobs become ready when their time has come?
+
+
+class Due(Struct, frozen=True):
+    """Scheduled jobs whose time has come; `seconds` is how long ago the first one's did."""
+
+    jobs: int
+    seconds: float | None
+
+
+class Overdue(Struct, frozen=True):
+    schema: str
+    due: Due
+
+
+async def read_overdue(patient: Patient) -> Overdue:
+    [due] = await patient.ask(Due, "examine_overdue_jobs", patient.limits.sample_jobs)
+    return Overdue(patient.schema, due)
+
+
+def judge_overdue(overdue: Overdue, limits: Limits) -> Sequence[Finding]:
+    due = overdue.due
+    if due.seconds is None or due.seconds < limits.overdue:
+        return [ok("Scheduled jobs become ready in time.")]
+    return [
+        error(
+            f"{counted(due.jobs, 'job', limits.sample_jobs)} should have become ready, the first "
+            f"one {span(due.seconds)} ago.",
+            "The leader makes them ready: see the checks workers and leader. By hand:",
+            f"SELECT promoted FROM {quote(overdue.schema)}.promote_v1();",
+        )
+    ]
+
+
+OVERDUE = Check(
+    "overdue-jobs",
+    Group.JOBS,
+    "Do scheduled jobs become ready when their time has come?",
+    read_overdue,
+    judge_overdue,
+)
+
+
+# Do schedules fire, and can what they enqueue be run?
+
+
+class Troubled(Struct, frozen=True):
+    """A schedule with something the matter; `overdue` is how long ago its tick was, in seconds."""
+
+    name: str
+    task: str
+    is_active: bool
+    has_task: bool
+    overdue: float
+
+
+async def read_schedules(patient: Patient) -> list[Troubled]:
+    return await patient.ask(Troubled, "examine_schedules", patient.limits.sample_jobs)
+
+
+def judge_schedules(schedules: Sequence[Troubled], limits: Limits) -> Sequence[Finding]:
+    return list(_findings(schedules, limits)) or [ok("Schedules fire in time.")]
+
+
+def _findings(schedules: Sequence[Troubled], limits: Limits) -> Iterator[Finding]:
+    active = [each for each in schedules if each.is_active]
+    if late := [each for each in active if each.overdue >= limits.overdue]:
+        longest = span(max(each.overdue for each in late))
+        yield error(
+            f"{counted(len(late), 'schedule')} should have fired, the first one {longest} ago: "
+            f"{listed(each.name for each in late)}.",
+            "The leader fires them, and its log says why one cannot: see the checks workers and "
+            "leader.",
+            _show(late[0]),
+        )
+    if strange := [each for each in active if not each.has_task]:
+        yield warning(
+            f"{counted(len(strange), 'schedule')} enqueue tasks that no living worker has: "
+            f"{listed(f'{each.name} ({each.task})' for each in strange)}.",
+            "Deploy the code that has them, or let the schedule enqueue another task.",
+            _show(strange[0]),
+        )
+    if undeclared := [each.name for each in schedules if not each.is_active]:
+        yield warning(
+            f"{counted(len(undeclared), 'schedule')} came from code and rest, since no living "
+            f"worker declares them: {listed(undeclared)}.",
+            "Start workers with the code that does; or, if it was taken out, remove them:",
+            *(f"penstock schedules remove {shlex.quote(name)}" for name in undeclared[:5]),
+        )
+
+
+def _show(schedule: Troubled) -> str:
+    return f"penstock schedules show {shlex.quote(schedule.name)}"
+
+
+SCHEDULES = Check(
+    "schedules",
+    Group.JOBS,
+    "Do schedules fire, and can what they enqueue be run?",
+    read_schedules,
+    judge_schedules,
+)
+
+
+# Do batches come to their end?
+
+
+SHOWN = 5
+
+
+class Unfinished(Struct, frozen=True):
+    """A batch that is open without a change for so long, or over and not finished."""
+
+    id: int
+    name: str | None
+    is_open: bool
+    seconds: float
+
+
+async def read_batches(patient: Patient) -> list[Unfinished]:
+    limits = patient.limits
+    return await patient.ask(
+        Unfinished, "examine_batches", limits.batch_open, limits.batch_over, limits.sample_jobs
+    )
+
+
+def judge_batches(found: Sequence[Unfinished], limits: Limits) -> Sequence[Finding]:
+    forgotten = [each for each in found if each.is_open]
+    held_up = [each for each in found if not each.is_open]
+    findings = []
+    if forgotten:
+        findings.append(_forgotten(forgotten))
+    if held_up:
+        findings.append(_held_up(held_up))
+    return findings or [ok("No batch is forgotten or held up.")]
+
+
+def _forgotten(batches: Sequence[Unfinished]) -> Finding:
+    return warning(
+        f"{_named(batches, 'is', 'are')} open without a change for up to "
+        f"{span(batches[0].seconds)}: whoever opened it may have died. It will never be finished, "
+        "and its callbacks will not come.",
+        "Close it if all is in it that was to be, else cancel it:",
+        f"penstock batches close {batches[0].id}",
+    )
+
+
+def _held_up(batches: Sequence[Unfinished]) -> Finding:
+    return error(
+        f"{_named(batches, 'is', 'are')} over, since {span(batches[0].seconds)} ago at most, and "
+        "not finished.",
+        "Workers do that: see the check workers. If there is one, the database refuses a "
+        "callback; the server's log says why.",
+    )
+
+
+def _named(batches: Sequence[Unfinished], one: str, many: str) -> str:
+    names = [f"{each.id} ({each.name})" if each.name else str(each.id) for each in batches[:SHOWN]]
+    more = f" and {len(batches) - SHOWN} more" if len(batches) > SHOWN else ""
+    if len(batches) == 1:
+        return f"Batch {names[0]} {one}"
+    return f"Batches {', '.join(names)}{more} {many}"
+
+
+BATCHES = Check(
+    "batches",
+    Group.JOBS,
+    "Do batches come to their end, or are they open, or over, without anybody finishing them?",
+    read_batches,
+    judge_batches,
+)
+
+
+# Are jobs later than they should be?
+
+
+class Late(Struct, frozen=True):
+    """The late jobs of one queue; `seconds` is by how much the latest of them is late."""
+
+    queue: str
+    jobs: int
+    lanes: int
+    seconds: float
+
+
+async def read_late(patient: Patient) -> list[Late]:
+    return await patient.ask(Late, "examine_late_jobs", patient.limits.sample_jobs)
+
+
+def judge_late(found: Sequence[Late], limits: Limits) -> Sequence[Finding]:
+    findings = [_late_finding(late, limits) for late in found]
+    return findings or [ok("No job is past its soft deadline.")]
+
+
+def _late_finding(late: Late, limits: Limits) -> Finding:
+    lanes = f" in {counted(late.lanes, 'lane')}" if late.lanes > 1 else ""
+    return warning(
+        f"The queue {late.queue} has {counted(late.jobs, 'job', limits.sample_jobs)}{lanes} past "
+        f"the soft deadline, the latest by {span(late.seconds)}.",
+        "See what they wait for: more workers or slots, a limit, a window, or a worker that hangs.",
+        f"penstock jobs list --late --queue {late.queue}",
+        f"penstock lanes list {late.queue}",
+    )
+
+
+LATE = Check("late-jobs", Group.JOBS, "Are jobs past their soft deadline?", read_late, judge_late)
+
+
+# Have many jobs failed for good within the last hour, and of what?
+
+
+POISON: Final = (
+    "Its child processes died, or its workers did. Look at one: it says how and where. Give the "
+    "task more memory or time if that is what it takes, or mend the cause, then redrive them:"
+)
+
+
+class Failures(Struct, frozen=True):
+    """Jobs of one task that failed for one reason with one type of error."""
+
+    task: str
+    reason: str
+    error: str | None
+    jobs: int
+    example: int
+    message: str | None = None
+
+
+async def read_failed(patient: Patient) -> list[Failures]:
+    """The commonest first."""
+    return await patient.ask(Failures, "examine_failures", patient.limits.sample_jobs)
+
+
+def judge_failed(failures: Sequence[Failures], limits: Limits) -> Sequence[Finding]:
+    by_task = groupby(sorted(failures, key=lambda each: each.task), key=lambda each: each.task)
+    findings = [
+        _failed_finding(task, kinds, limits)
+        for task, kinds in ((task, list(kinds)) for task, kinds in by_task)
+        if sum(kind.jobs for kind in kinds) >= limits.failures_warning_hourly
+    ]
+    total = sum(each.jobs for each in failures)
+    return findings or [ok(f"{counted(total, 'job')} failed for good in the last hour.")]
+
+
+def _failed_finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Finding:
+    jobs = sum(kind.jobs for kind in kinds)
+    common = max(kinds, key=lambda kind: kind.jobs)
+    detail = f": {common.message}" if common.message else ""
+    return (error if jobs >= limits.failures_error_hourly else warning)(
+        f"{counted(jobs, 'job', limits.sample_jobs)} of the task {task} failed for good in the "
+        f"last hour; {common.jobs:,} of them ({common.reason}) with "
+        f"{common.error or 'no error'}{detail}",
+        POISON if common.reason == "poison" else "Look at one, mend the cause, then redrive them:",
+        f"penstock jobs show {common.example}",
+        f"penstock dead summary --task {task}",
+        f"penstock dead redrive --task {task} --rate 10/s",
+    )
+
+
+FAILED = Check(
+    "failed-jobs",
+    Group.JOBS,
+    "Have many jobs failed for good within the last hour, and of what?",
+    read_failed,
+    judge_failed,
+)
