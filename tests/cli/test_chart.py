@@ -1,6 +1,6 @@
 """Throughput drawn with characters."""
 
-from penstock.demo.chart import plot, sparkline
+from penstock.demo.summary import plot, sparkline
 
 
 def test_a_sparkline_shows_the_newest_values_by_their_share_of_the_highest() -> None:

@@ -38,9 +38,8 @@ def demo(*, jobs: Jobs = JOBS, folder: FolderOption = FOLDER, output: Output) ->
     from rich.console import Console
 
     from penstock.demo import run_demo
-    from penstock.demo.plan import Plan
     from penstock.demo.screen import LiveScreen, PlainScreen
-    from penstock.demo.stage import Folder
+    from penstock.demo.stage import Folder, Plan
 
     console = Console(stderr=output.as_json)
     screen = LiveScreen(console) if console.is_terminal else PlainScreen(console.file)

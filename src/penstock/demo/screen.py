@@ -11,8 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.demo.chart import sparkline
-from penstock.demo.story import Span, Story
+from penstock.demo.summary import Span, Story, sparkline
 from penstock.job import State
 
 LINES = 7

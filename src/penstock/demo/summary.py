@@ -1,15 +1,153 @@
-"""What the demo came to, counted from the database."""
+"""What happened in the demo, and what it came to, counted from the database."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.demo.chart import plot
+from penstock.client import JobStatus
 from penstock.demo.stage import WORKERS, Folder
-from penstock.demo.story import Story
-from penstock.job import Job
+from penstock.events import Event
+from penstock.job import FINAL, Job, State
+from penstock.worker.fleet import ProcessEnded, ProcessStarted
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last `width` values as one line of blocks."""
+    shown = list(values)[-width:]
+    top = max(shown, default=0.0) or 1.0
+    return "".join(BLOCKS[_eighths(value, top, 8)] for value in shown)
+
+
+def plot(values: Sequence[float], seconds: float, marks: Mapping[float, str], height: int) -> str:
+    """Columns over time with a scale at the left; a mark is a sign under its second."""
+    top = max(values, default=0.0) or 1.0
+    rows = []
+    for row in range(height, 0, -1):
+        scale = f"{top:>7,.0f}/s" if row == height else " " * 9
+        rows.append(f"{scale} │{''.join(_cell(value, top, row, height) for value in values)}")
+    rows.append(f"{'0':>9} └{'─' * len(values)}")
+    signs = [" "] * len(values)
+    for at, sign in marks.items():
+        signs[min(int(at / seconds), len(signs) - 1)] = sign
+    rows.append(f"{'':>11}{''.join(signs)}".rstrip())
+    end = f"{len(values) * seconds:.0f} s"
+    rows.append(f"{'':>11}0 s{end:>{max(len(values) - 3, 4)}}")
+    return "\n".join(rows)
+
+
+def _cell(value: float, top: float, row: int, height: int) -> str:
+    filled = _eighths(value, top, height * 8) - (row - 1) * 8
+    return BLOCKS[max(0, min(8, filled))]
+
+
+def _eighths(value: float, top: float, full: int) -> int:
+    """How much of a column is filled; the least job shows."""
+    return max(1, round(value / top * full)) if value > 0 else 0
+
+
+@dataclass(slots=True)
+class Span:
+    """A worker process from its start to its end, in seconds of the demo."""
+
+    number: int
+    pid: int
+    began: float
+    ended: float | None = None
+    killed: bool = False
+
+
+@dataclass(slots=True)
+class Story:
+    """Times are seconds since the jobs were enqueued."""
+
+    tasks: dict[str, str]
+    began: float = field(default_factory=time.time)
+    states: dict[str, State] = field(default_factory=dict)
+    finished: list[tuple[float, int]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    lines: list[tuple[float, str]] = field(default_factory=list)
+    killed_at: float | None = None
+    rescued_at: float | None = None
+
+    @property
+    def now(self) -> float:
+        return time.time() - self.began
+
+    @property
+    def pending(self) -> list[str]:
+        """The jobs that have not ended yet."""
+        return [job for job in self.tasks if self.states.get(job) not in FINAL]
+
+    @property
+    def ended(self) -> int:
+        return sum(state in FINAL for state in self.states.values())
+
+    @property
+    def alive(self) -> list[Span]:
+        return [span for span in self.spans if span.ended is None]
+
+    def counts(self) -> dict[str, Counter[State]]:
+        """For each task, how many of its jobs are in which state."""
+        counted: dict[str, Counter[State]] = {task: Counter() for task in self.tasks.values()}
+        for job, task in self.tasks.items():
+            counted[task][self.states.get(job, "ready")] += 1
+        return counted
+
+    def rates(self, seconds: float = 0.5) -> list[float]:
+        """Jobs that ended per second, in slices of the time so far."""
+        slices = [0.0] * (int(self.now / seconds) + 1)
+        for at, count in self.finished:
+            slices[min(int(at / seconds), len(slices) - 1)] += count / seconds
+        return slices
+
+    def saw(self, statuses: Iterable[JobStatus]) -> None:
+        """Take note of the states that jobs are in now."""
+        before = self.ended
+        self.states.update({status.id: status.state for status in statuses})
+        if self.ended > before:
+            self.finished.append((self.now, self.ended - before))
+
+    def say(self, text: str, at: float | None = None) -> None:
+        self.lines.append((self.now if at is None else at, text))
+
+    def process(self, event: Event) -> None:
+        """Take note of a worker process that started or ended."""
+        match event:
+            case ProcessStarted(number, pid):
+                again = any(span.number == number for span in self.spans)
+                self.spans.append(Span(number, pid, self.now))
+                self.say(f"worker {number} {'is back' if again else 'has started'}, process {pid}")
+            case ProcessEnded(number, pid, cause, again_in):
+                self._close(pid, killed=again_in is not None)
+                if again_in is not None:
+                    self.killed_at = self.killed_at or self.now
+                    self.say(f"worker {number} {cause}; a new one starts in {again_in:.1f} s")
+
+    def _close(self, pid: int, *, killed: bool) -> None:
+        for span in self.spans:
+            if span.pid == pid:
+                span.ended, span.killed = self.now, killed
+
+    def rescue(self, job: Job, at: float) -> None:
+        """Take note that the job which killed its worker has been taken back."""
+        self.rescued_at = at
+        after = at - (self.killed_at or at)
+        self.say(f"job {job.id}, which killed its worker, was rescued after {after:.1f} s", at)
+
+    def finish_times(self, jobs: Sequence[Job]) -> dict[str, list[float]]:
+        """For each task, when its jobs ended, as the database has it."""
+        times: dict[str, list[float]] = {}
+        for job in jobs:
+            if job.finished_at is not None:
+                times.setdefault(job.task, []).append(job.finished_at.timestamp() - self.began)
+        return times
+
 
 WIDTH = 76
 HEIGHT = 8

@@ -18,7 +18,7 @@ from penstock.cli.screens.queues import queues_table
 from penstock.cli.screens.workers import workers_table
 from penstock.cli.words import ago, length, rate, share
 from penstock.config import Database
-from penstock.demo.chart import sparkline
+from penstock.demo.summary import sparkline
 from penstock.hosts import place
 from penstock.insights import Count, FailedJob, Overview, RunningJob
 from penstock.wording import counted

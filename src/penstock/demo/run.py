@@ -7,11 +7,9 @@ import time
 
 from penstock.app import Penstock
 from penstock.demo.picture import draw
-from penstock.demo.plan import Plan, Planned
 from penstock.demo.screen import Screen
-from penstock.demo.stage import Folder, crew, opened
-from penstock.demo.story import Story
-from penstock.demo.summary import Ended
+from penstock.demo.stage import Folder, Plan, Planned, crew, opened
+from penstock.demo.summary import Ended, Story
 from penstock.demo.tasks import app
 from penstock.job import Job
 
