@@ -11,7 +11,7 @@ from penstock import Penstock
 from penstock.client import Enqueued
 from penstock.client.scopes import SCOPES
 from penstock.service import Service
-from penstock.service.caller import Caller
+from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at
 from penstock.tasks import Request
 from penstock.worker.process import run

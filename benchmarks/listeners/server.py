@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from penstock.app import Penstock
 from penstock.service import Service
-from penstock.service.caller import Caller
+from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at
 
 

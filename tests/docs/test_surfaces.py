@@ -11,7 +11,6 @@ from typer.main import get_command
 from penstock import Penstock
 from penstock.cli import app as cli
 from penstock.service.models.access import KeyBody, PersonBody, RotationBody
-from penstock.service.models.dead import Chosen, Redrive
 from penstock.service.models.jobs import OptionsBody
 from penstock.service.models.settings import (
     EventBody,
@@ -20,6 +19,7 @@ from penstock.service.models.settings import (
     QueueBody,
     ScheduleBody,
 )
+from penstock.service.routes.failed import Chosen, Redrive
 from penstock.tasks.options import Options
 from tests.docs.test_settings import PAGE
 

@@ -15,7 +15,7 @@ from penstock.cli import app as commands
 from penstock.cli import errors as command_errors
 from penstock.cli.exits import exit_of
 from penstock.service import Service
-from penstock.service.problem import from_error
+from penstock.service.problems import from_error
 from penstock_apps.knowledge import errors as knowledge_errors
 from penstock_apps.knowledge.knowledge import Knowledge
 from tests.fixtures.database import Database

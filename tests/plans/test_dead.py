@@ -10,7 +10,7 @@ import pytest_asyncio
 from penstock import Penstock
 from penstock.client.scopes import SCOPES
 from penstock.service.acting import act
-from penstock.service.caller import Caller
+from penstock.service.auth import Caller
 from penstock.service.models.jobs import Action
 from penstock.store import Store
 from penstock.store.dead import Dead

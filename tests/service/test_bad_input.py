@@ -14,10 +14,11 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Entry, Service, bounds, connection
-from penstock.service.bounds import Bounds
-from penstock.service.connection import Sockets
-from penstock.service.strict_json import expect_json
+from penstock.service import Entry, Service, middleware
+from penstock.service import server as service_server
+from penstock.service.middleware import Bounds
+from penstock.service.problems import expect_json
+from penstock.service.server import Sockets
 from tests.fixtures.service import OpenDoor, document, serving
 from tests.fixtures.until import until
 
@@ -169,7 +170,7 @@ async def test_a_large_body_is_read_beside_the_event_loop(
         readers.append(threading.current_thread() is threading.main_thread())
         expect_json(body)
 
-    monkeypatch.setattr(bounds, "expect_json", read)
+    monkeypatch.setattr(middleware, "expect_json", read)
     jobs = [{"task": "greet", "args": {"name": "x" * 1000}}] * 100
     for number, is_on_loop in ((1, True), (100, False)):
         answer = await http.post("/bulk/jobs", json={"jobs": jobs[:number]})
@@ -347,7 +348,7 @@ async def test_while_all_connections_are_taken_a_page_can_read_when_to_come_back
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A connection too many may say what it wants however slow this machine is.
-    monkeypatch.setattr(connection, "PROBE_SECONDS", 60.0)
+    monkeypatch.setattr(service_server, "PROBE_SECONDS", 60.0)
     shop, stranger = {"origin": "https://shop.example"}, {"origin": "https://evil.example"}
     events = {"accept": "text/event-stream"}
     preflight = {"access-control-request-method": "GET"}

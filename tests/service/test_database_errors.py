@@ -11,8 +11,8 @@ from penstock import (
     DatabaseReadOnly,
     SchemaTooOld,
 )
-from penstock.service import problem
-from penstock.service.problem import from_error
+from penstock.service import problems
+from penstock.service.problems import from_error
 
 TOLD = "The database shop on db.internal:5432 says something."
 
@@ -35,7 +35,7 @@ def test_callers_hear_what_to_do_and_the_log_alone_which_database_it_was(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(problem, "_logged", {})
+    monkeypatch.setattr(problems, "_logged", {})
     told = [from_error(error) for _ in range(3)]
     assert {(each.status, each.kind) for each in told} == {(status, kind)}
     assert "db.internal" not in repr([(each.detail, each.about) for each in told])

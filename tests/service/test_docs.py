@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.service import Service
-from penstock.service.crowd import Crowd
+from penstock.service.middleware import Crowd
 from tests.fixtures.browser import browsing
 from tests.fixtures.service import serving
 from tests.fixtures.until import until

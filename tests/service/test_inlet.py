@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock import DatabaseLost, Penstock
 from penstock.client.tracing import Requests
-from penstock.service.inlet import Inlet
+from penstock.service.group_commit import Inlet
 from penstock.tasks import Request
 from tests.fixtures.worker import counted
 

@@ -11,12 +11,13 @@ import pytest
 from penstock import ConfigError, Penstock, task
 from penstock.client import asking
 from penstock.service import Service
-from penstock.service.bounds import Bounds
-from penstock.service.caller import Caller
-from penstock.service.live import Subject, sse, watch
+from penstock.service.auth import Caller
+from penstock.service.live import Subject, streams
 from penstock.service.live import hub as hubs
+from penstock.service.live import hub as live_hub
 from penstock.service.live.tickets import LASTS, Tickets
-from penstock.service.problem import Problem
+from penstock.service.middleware import Bounds
+from penstock.service.problems import Problem
 from penstock.service.server import GRACE
 from penstock.tasks import Context
 from penstock_apps.knowledge.knowledge import Knowledge
@@ -45,7 +46,7 @@ async def quick(number: int) -> int:
 async def tasks(app: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
     app.include(work, quick)
     _go.append(asyncio.Event())
-    monkeypatch.setitem(watch.PACES, "queue", watch.Pace(0.1, 0.2))
+    monkeypatch.setitem(live_hub.PACES, "queue", live_hub.Pace(0.1, 0.2))
 
 
 async def first(server: Address, subject: str, **options: Any) -> Heard:
@@ -282,11 +283,11 @@ async def test_when_a_server_stops_its_streams_end_first_and_say_when_to_come_ba
 async def test_a_silent_stream_shows_that_it_lives_and_ends_some_day_for_the_client_to_come_back(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "ALIVE", 0.05)
+    monkeypatch.setattr(streams, "ALIVE", 0.05)
     job = await app.enqueue(work)
     async with listened_to(app) as server:
         await hear(f"{server.live}/job/{job.id}", until=lambda heard: heard.comments >= 2)
-        monkeypatch.setattr(sse, "LONGEST", 0.1)
+        monkeypatch.setattr(streams, "LONGEST", 0.1)
         heard = await hear(f"{server.live}/job/{job.id}")
     assert heard.states == ["ready"]
 

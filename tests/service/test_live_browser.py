@@ -15,8 +15,8 @@ from starlette.routing import Mount, Route
 
 from penstock import Penstock, task
 from penstock.service import Service
-from penstock.service.crowd import Crowd
 from penstock.service.live import Hub
+from penstock.service.middleware import Crowd
 from penstock.service.server import Server, listening_at
 from tests.fixtures.browser import Page, browsing
 from tests.fixtures.live import KnownByName

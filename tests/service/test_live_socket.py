@@ -16,9 +16,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
 from penstock import Penstock, task
-from penstock.service import frames
-from penstock.service.live import Hub, Listener, Subject, Told, sse, watch
-from penstock.service.live import socket as talking
+from penstock.service.live import Hub, Listener, Subject, Told, sockets, streams
+from penstock.service.live import hub as live_hub
+from penstock.service.live import sockets as talking
 from tests.fixtures.live import Address, Heard, hear, listened_to
 from tests.fixtures.until import until
 
@@ -146,16 +146,16 @@ async def test_a_client_that_floods_its_socket_with_frames_is_read_slowly(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pongs = 0
-    answer = frames.BoundedWebSocket.handle_ping
+    answer = sockets.BoundedWebSocket.handle_ping
 
-    def count(self: frames.BoundedWebSocket) -> None:
+    def count(self: sockets.BoundedWebSocket) -> None:
         nonlocal pongs
         pongs += 1
         answer(self)
 
-    monkeypatch.setattr(frames.BoundedWebSocket, "handle_ping", count)
-    monkeypatch.setattr(frames, "BURST", 3000)
-    monkeypatch.setattr(frames, "BYTES_PER_S", 10)
+    monkeypatch.setattr(sockets.BoundedWebSocket, "handle_ping", count)
+    monkeypatch.setattr(sockets, "BURST", 3000)
+    monkeypatch.setattr(sockets, "BYTES_PER_S", 10)
     async with (
         listened_to(app) as server,
         talker(server) as client,
@@ -304,8 +304,8 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_is_given_up(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who reads must not be given up as well when the machine stands still.
-    monkeypatch.setattr(sse, "TAKING", 4.0)
-    monkeypatch.setitem(watch.PACES, "job", watch.Pace(0.01, 0.02))
+    monkeypatch.setattr(streams, "TAKING", 4.0)
+    monkeypatch.setitem(live_hub.PACES, "job", live_hub.Pace(0.01, 0.02))
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app, small=True) as server:

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import Penstock
 from penstock.service import Service, readiness
-from penstock.service.entry import Entry
+from penstock.service.hosts import Entry
 from penstock.service.metrics import queues
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.service import OpenDoor, asked, document, service_of, serving

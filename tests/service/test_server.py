@@ -68,7 +68,7 @@ def test_a_warning_is_logged_once_a_minute_and_an_error_each_time() -> None:
 
 LIMITED = """
 import resource
-from penstock.service.connection import Sockets
+from penstock.service.server import Sockets
 from penstock.service.server import with_files_for
 for hard in (1100, 800):
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from penstock.app import Penstock
 from penstock.hosts import place
-from penstock.service.service import PREFIX
+from penstock.service.app import PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

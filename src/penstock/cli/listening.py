@@ -15,9 +15,9 @@ from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
 from penstock.cli.ports import holder_of
 
 if TYPE_CHECKING:
-    from penstock.service.entry import Entry
+    from penstock.service.app import Service
+    from penstock.service.hosts import Entry
     from penstock.service.server import Server
-    from penstock.service.service import Service
 
 PANEL = "Listening"
 LOCAL = "127.0.0.1"
@@ -143,7 +143,7 @@ class Listening:
 
     def entry(self) -> Entry:
         """Who may knock: as the options say, or else the environment."""
-        from penstock.service.entry import Entry
+        from penstock.service.hosts import Entry
 
         given = {
             "hosts": self.hostname,

@@ -11,9 +11,9 @@ from penstock.client.answers import Acted
 from penstock.client.matching import matching, newest
 from penstock.errors import ConfigError
 from penstock.job import FINAL, LIVE, State
-from penstock.service.caller import Caller
+from penstock.service.auth import Caller
 from penstock.service.models.jobs import Action
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 
 PAGE: Final = 500
 # A call changes so many and looks at so many pages, so that it ends in a few seconds.

@@ -14,9 +14,9 @@ from penstock.errors import (
     PayloadTooLarge,
     UnknownTask,
 )
-from penstock.service.caller import Caller, requester
+from penstock.service.auth import Caller, requester
 from penstock.service.models.jobs import NewJob, OptionsBody
-from penstock.service.problem import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem
+from penstock.service.problems import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem
 from penstock.tasks import Request, Task
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 

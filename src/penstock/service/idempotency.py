@@ -15,8 +15,7 @@ from fastapi import Header
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from penstock.service.problem import Problem
-from penstock.service.wording import worded
+from penstock.service.problems import Problem, worded
 from penstock.tasks import Request
 
 HEADER: Final = "idempotency-key"

@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 
 from penstock.app import Penstock
 from penstock.insights import Health, Thresholds
-from penstock.service.entry import Entry, address_of
-from penstock.service.fresh import Fresh
+from penstock.service.cache import Fresh
+from penstock.service.hosts import Entry, address_of
 from penstock.service.metrics import DatabaseDown, ProcessMetrics, QueueMetrics
 from penstock.service.readiness import Readiness
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from penstock.service.caller import Caller
-from penstock.service.problem import Problem
+from penstock.service.auth import Caller
+from penstock.service.problems import Problem
 from penstock.tasks import Registry, Request
 
 # A name that nobody has used for so long makes room for another.

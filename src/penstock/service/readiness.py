@@ -12,7 +12,7 @@ import asyncpg
 from penstock import migrate
 from penstock.app import Penstock
 from penstock.errors import SchemaError
-from penstock.service.fresh import Fresh
+from penstock.service.cache import Fresh
 from penstock.store import Executor, failures
 from penstock.wording import counted
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from penstock.service.wording import words_for
+from penstock.service.problems import words_for
 from tests.knowledge.http.conftest import document
 
 

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from penstock import Penstock
 from penstock.errors import ConfigError
 from penstock.service import Entry, Service
-from penstock.service.entry import name_of
+from penstock.service.hosts import name_of
 from tests.fixtures.database import Database
 from tests.fixtures.service import serving as running
 from tests.service.access.conftest import Asks, asking, served

@@ -11,9 +11,9 @@ from penstock import Penstock
 from penstock.client.scopes import ROLES, Role
 from penstock.client.secret import Secret
 from penstock.errors import ConfigError, KeyNotFound, NameTaken
-from penstock.service import Service, door
-from penstock.service.caller import Caller, requester
-from penstock.service.problem import Problem
+from penstock.service import Service, auth
+from penstock.service.auth import Caller, requester
+from penstock.service.problems import Problem
 from tests.fixtures.database import Database
 from tests.service.access.conftest import Asks, asking
 
@@ -24,7 +24,7 @@ NEW = {"task": "greet", "args": {"name": "Ada"}}
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are asked for each time."""
-    monkeypatch.setattr(door, "FRESH", 0.0)
+    monkeypatch.setattr(auth, "FRESH", 0.0)
 
 
 async def status(client: httpx.AsyncClient) -> int:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Entry, Service, door, logins
+from penstock.service import Entry, Service, auth
 from penstock.service.passwords import Passwords
 from tests.fixtures.database import Database
 from tests.service.access.conftest import Asks, asking, served
@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         self._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
     monkeypatch.setattr(Passwords, "__init__", light)
-    for module in (door, logins):
+    for module in (auth, auth):
         monkeypatch.setattr(module, "FRESH", 0.0)
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Entry, Service, door, logins
+from penstock.service import Entry, Service, auth
 from penstock.service.passwords import Passwords
 from tests.fixtures.database import Database
 from tests.service.access.conftest import Asks, asking, served
@@ -26,7 +26,7 @@ CHANGES: list[tuple[str, str, dict[str, Any] | None]] = [
 
 @pytest.fixture(autouse=True)
 def remembers_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (door, logins):
+    for module in (auth, auth):
         monkeypatch.setattr(module, "FRESH", 86_400.0)
 
 

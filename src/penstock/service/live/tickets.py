@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import ConfigError
-from penstock.service.caller import Caller
-from penstock.service.live.subject import Subject
-from penstock.service.problem import Problem
+from penstock.service.auth import Caller
+from penstock.service.live.hub import Subject
+from penstock.service.problems import Problem
 
 LASTS: Final = 60
 SHORTEST: Final = 32

@@ -17,7 +17,7 @@ from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
 from penstock.labels import OTHER, labelled
-from penstock.service.fresh import Fresh
+from penstock.service.cache import Fresh
 
 logger = logging.getLogger("penstock.service")
 

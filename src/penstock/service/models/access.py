@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool
 
 from penstock.client.scopes import Role, Scope
 from penstock.service.models.jobs import Closed
-from penstock.service.wording import worded
+from penstock.service.problems import worded
 
 KEY_NAME = worded(
     r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$",

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from penstock.job import State
-from penstock.service.wording import worded
+from penstock.service.problems import worded
 
 ID = worded(r"^[1-9][0-9]{0,17}$", "an id: a number of at most 18 digits, such as 42")
 TASK = worded(

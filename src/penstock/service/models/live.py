@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.service.models.jobs import Closed
-from penstock.service.wording import worded
+from penstock.service.problems import worded
 
 SUBJECT = worded(r"^[a-z-]{1,40}/.{1,500}$", "a kind and an id, such as job/42")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool
 
 from penstock.service.models.jobs import Closed, Name, OptionsBody, Seconds, TaskName
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 from penstock.windows import Windows
 
 Weight = Annotated[int, Field(strict=True, ge=1, le=1000)]

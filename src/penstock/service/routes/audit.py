@@ -9,11 +9,10 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.client import AuditEntry
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Admin, wiring_of
 from penstock.service.models.jobs import Id, Moment
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Admin, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(prefix="/audit", tags=["access"])
 

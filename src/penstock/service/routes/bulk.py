@@ -7,14 +7,12 @@ from starlette.responses import Response
 
 from penstock.client.answers import Acted, ManyEnqueued, States
 from penstock.service.acting import act
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
 from penstock.service.enqueuing import request_from
 from penstock.service.idempotency import IdempotencyKey, keyed
 from penstock.service.models.jobs import Action, AskedStates, NewJobs
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.ways import keeps_keys
-from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives, keeps_keys
 
 router = APIRouter(prefix="/bulk", tags=["bulk"])
 

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from penstock.client import SentEvent
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Enqueuer, wiring_of
 from penstock.service.models.settings import EventBody
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Enqueuer, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(prefix="/events", tags=["events"])
 

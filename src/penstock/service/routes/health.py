@@ -7,10 +7,9 @@ from starlette.responses import Response
 
 from penstock.errors import DatabaseLost
 from penstock.insights import Health
-from penstock.service.answers import as_json
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import let_in, wiring_of
+from penstock.service.dependencies import let_in, wiring_of
+from penstock.service.problems import Problem, documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(tags=["operations"])
 

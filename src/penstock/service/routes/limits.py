@@ -10,12 +10,10 @@ from starlette.responses import Response
 from penstock.client import Limit
 from penstock.client.answers import Removed
 from penstock.insights import Limits
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.models.settings import LimitBody, changes
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.ways import takes_little
-from penstock.service.wiring import Keeper, Overseer, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives, takes_little
 
 router = APIRouter(prefix="/limits", tags=["limits"])
 

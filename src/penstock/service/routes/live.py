@@ -7,19 +7,16 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Path, Query, Request, WebSocket
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Reader, wiring_of
 from penstock.service.live import Subject, Told
-from penstock.service.live.entry import Entry, entry_of
-from penstock.service.live.socket import Talk
-from penstock.service.live.stream import stream, there
+from penstock.service.live.access import Entry, entry_of
+from penstock.service.live.hub import STATES, LiveState
+from penstock.service.live.sockets import Talk
+from penstock.service.live.streams import stream, there
 from penstock.service.live.tickets import Ticket
-from penstock.service.live.told import STATES, LiveState
 from penstock.service.models.live import AskedTicket
-from penstock.service.problem import Problem, answer, documented
-from penstock.service.shapes import gives
-from penstock.service.ways import gives_events
-from penstock.service.wiring import Reader, wiring_of
-from penstock.service.wording import worded
+from penstock.service.problems import Problem, answer, documented, worded
+from penstock.service.routing import as_json, gives, gives_events
 
 router = APIRouter(prefix="/live", tags=["live"])
 

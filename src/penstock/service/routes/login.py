@@ -7,12 +7,10 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.client.scopes import Scope
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Anyone, wiring_of
 from penstock.service.models.access import LoginBody
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.ways import takes_little
-from penstock.service.wiring import Anyone, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives, takes_little
 
 router = APIRouter(tags=["access"])
 

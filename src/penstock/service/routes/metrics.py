@@ -10,8 +10,8 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from penstock.errors import DatabaseLost
-from penstock.service.problem import documented
-from penstock.service.wiring import let_in, wiring_of
+from penstock.service.dependencies import let_in, wiring_of
+from penstock.service.problems import documented
 
 router = APIRouter(tags=["operations"])
 

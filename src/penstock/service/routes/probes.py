@@ -8,10 +8,9 @@ from fastapi import APIRouter, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import wiring_of
+from penstock.service.dependencies import wiring_of
+from penstock.service.problems import Problem, documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(tags=["operations"])
 

@@ -11,13 +11,11 @@ from starlette.responses import Response
 from penstock.client import LaneSettings, QueueSettings
 from penstock.client.answers import Removed
 from penstock.insights import Count, Lanes, QueueInsight
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.models.jobs import QueueName
 from penstock.service.models.settings import LaneBody, QueueBody, changes
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.ways import takes_little
-from penstock.service.wiring import Keeper, Overseer, wiring_of
+from penstock.service.problems import Problem, documented
+from penstock.service.routing import as_json, gives, takes_little
 
 router = APIRouter(prefix="/queues", tags=["queues"])
 

@@ -13,15 +13,13 @@ from penstock.app import Penstock
 from penstock.client import Enqueued, Fire, Schedule
 from penstock.client.answers import Removed
 from penstock.errors import ScheduleNotFound
-from penstock.service.answers import as_json
-from penstock.service.caller import Caller
+from penstock.service.auth import Caller
+from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.enqueuing import request_from, request_with_args
 from penstock.service.models.jobs import Moment, NewJob, OptionsBody
 from penstock.service.models.settings import ScheduleBody
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Keeper, Overseer, wiring_of
-from penstock.service.wording import worded
+from penstock.service.problems import Problem, documented, worded
+from penstock.service.routing import as_json, gives
 from penstock.store.enqueue import untouched
 
 router = APIRouter(tags=["schedules"])

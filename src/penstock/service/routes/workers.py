@@ -8,11 +8,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.insights import Overview, WorkerPage
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Overseer, wiring_of
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Overseer, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(tags=["workers"])
 

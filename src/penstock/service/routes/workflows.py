@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from penstock.client import WorkflowPage, WorkflowStatus
 from penstock.client.answers import Number, Why
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Operator, Reader, wiring_of
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Operator, Reader, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
 

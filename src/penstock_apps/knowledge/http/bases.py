@@ -9,9 +9,8 @@ import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
+from penstock.service.problems import Problem, documented
+from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.calling import Add, Change, Read

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
-from penstock.service.caller import Caller, requester
-from penstock.service.problem import Problem
-from penstock.service.wiring import Enqueuer, Operator, Reader, wiring_of
+from penstock.service.auth import Caller, requester
+from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
+from penstock.service.problems import Problem
 from penstock_apps.knowledge.http.wishes import PLAIN
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.settings import ALONE

@@ -8,12 +8,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.ways import gives_events, unguarded
-from penstock.service.wording import worded
+from penstock.service.problems import documented, worded
+from penstock.service.routing import as_json, gives, gives_events, unguarded
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
     ChunkShown,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request
 
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 
 if TYPE_CHECKING:
     from fastapi.dependencies.models import Dependant

@@ -9,12 +9,9 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from penstock import BatchNotFound, BatchStatus
-from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.ways import gives_events
-from penstock.service.wording import worded
+from penstock.service.problems import Problem, documented, worded
+from penstock.service.routing import as_json, gives, gives_events
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import KnowledgeProgress, SourceProgress
 from penstock_apps.knowledge.http.calling import Read

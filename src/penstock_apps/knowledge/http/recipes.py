@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.inspect import LiteralType, StructType, type_info
 
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 from penstock_apps.knowledge.store.bases import Recipe
 
 

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from penstock import PenstockError, Retryable
-from penstock.service.problem import Problem, from_driver, from_error
+from penstock.service.problems import Problem, from_driver, from_error
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import (
     KnowledgeError,

@@ -8,10 +8,9 @@ from fastapi import APIRouter
 from fastapi import Query as Asked
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.http.answers import Found, Hits
 from penstock_apps.knowledge.http.calling import Read
 from penstock_apps.knowledge.http.refusing import Refusing

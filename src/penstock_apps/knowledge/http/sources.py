@@ -7,11 +7,10 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Operator
 from penstock.service.models.jobs import Id
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Operator
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.http.answers import (
     Cancelled,
     Deleted,

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Admin
+from penstock.service.dependencies import Admin
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.http.answers import Deleted, TenantShown
 from penstock_apps.knowledge.http.calling import Read, workshop_of
 from penstock_apps.knowledge.http.refusing import Refusing

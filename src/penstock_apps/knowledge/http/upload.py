@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 from penstock_apps.knowledge.http.answers import Refused
 from penstock_apps.knowledge.http.needing import needing
 from penstock_apps.knowledge.http.wishes import files_wish

@@ -13,12 +13,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from penstock.service.answers import as_json
+from penstock.service.dependencies import wiring_of
 from penstock.service.models.jobs import Id
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.ways import keeps_keys, streamed
-from penstock.service.wiring import wiring_of
+from penstock.service.problems import Problem, documented
+from penstock.service.routing import as_json, gives, keeps_keys, streamed
 from penstock_apps.knowledge.fetch import FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Uploaded, outcomes
 from penstock_apps.knowledge.http.calling import Add

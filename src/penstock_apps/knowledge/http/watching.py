@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from penstock import BatchStatus, Present
 from penstock.app import Brought
-from penstock.service.live.stream import stream
-from penstock.service.wiring import wiring_of
+from penstock.service.dependencies import wiring_of
+from penstock.service.live.streams import stream
 from penstock_apps.knowledge.http.answers import DocumentShown, SourceProgress
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.shelves import Connection

@@ -8,8 +8,7 @@ import msgspec
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from penstock.service.models.jobs import Closed, Id
-from penstock.service.problem import Problem
-from penstock.service.wording import said, worded
+from penstock.service.problems import Problem, said, worded
 from penstock_apps.knowledge.http.recipes import recipe_from
 from penstock_apps.knowledge.store.bases import Base, Recipe
 from penstock_apps.knowledge.store.documents import Labels

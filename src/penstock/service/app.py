@@ -15,22 +15,19 @@ from starlette.routing import BaseRoute
 
 from penstock.app import Penstock
 from penstock.insights import Thresholds
-from penstock.service import problem, shapes
-from penstock.service.bounds import Bounded, Bounds
-from penstock.service.caller import Door
-from penstock.service.crowd import Crowd
-from penstock.service.door import Guard
-from penstock.service.entry import Entry
-from penstock.service.gate import Gate
-from penstock.service.logins import Logins
+from penstock.service import problems, routing
+from penstock.service.auth import Door, Guard, Logins
+from penstock.service.dependencies import Wiring
+from penstock.service.hosts import Entry
+from penstock.service.middleware import Bounded, Bounds, Crowd, Gate, Turnstile
 from penstock.service.operations import Operations
 from penstock.service.queue_names import QueueNames
 from penstock.service.routes import (
     audit,
     batches,
     bulk,
-    dead,
     events,
+    failed,
     health,
     jobs,
     keys,
@@ -38,17 +35,15 @@ from penstock.service.routes import (
     live,
     login,
     metrics,
-    people,
     probes,
     queues,
     schedules,
     static,
+    users,
     workers,
     workflows,
 )
-from penstock.service.turnstile import Turnstile
-from penstock.service.ways import Marked
-from penstock.service.wiring import Wiring
+from penstock.service.routing import Marked
 
 PREFIX: Final = "/api/v1"
 RESOURCES: Final = (
@@ -56,7 +51,7 @@ RESOURCES: Final = (
     bulk,
     batches,
     workflows,
-    dead,
+    failed,
     schedules,
     queues,
     limits,
@@ -66,7 +61,7 @@ RESOURCES: Final = (
     health,
     login,
     keys,
-    people,
+    users,
     audit,
 )
 
@@ -128,7 +123,7 @@ class Service:
             queue_names=QueueNames(app.tasks, bounds.queues),
         )  # fmt: skip
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
-        problem.install(self.asgi)
+        problems.install(self.asgi)
         installed = [application.router() for application in app.applications]
         for router in installed:
             self.asgi.include_router(router, prefix=PREFIX)
@@ -149,8 +144,8 @@ class Service:
         if self.asgi.openapi_schema is None:
             document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            schemas |= shapes.components()
-            problem.document_common(document)
+            schemas |= routing.components()
+            problems.document_common(document)
             for schema in document["components"]["schemas"].values():
                 if "description" in schema:
                     # A docstring's lines are indented, up to Python 3.12.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 
-from penstock.service.caller import CALLER, Caller
-from penstock.service.live.subject import Subject
-from penstock.service.problem import Problem
-from penstock.service.wiring import wiring_of
+from penstock.service.auth import CALLER, Caller
+from penstock.service.dependencies import wiring_of
+from penstock.service.live.hub import Subject
+from penstock.service.problems import Problem
 
 
 class Entry(Struct, frozen=True):

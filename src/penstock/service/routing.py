@@ -1,11 +1,39 @@
-"""Routes that are let through where others are stopped: the marks stand at the routes."""
+"""Routes: which may be reached without a key, and their answers as JSON and in OpenAPI's words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
+import msgspec
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, compile_path
+
+_encoder = msgspec.json.Encoder()
+
+
+def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A value as a JSON response."""
+    return Response(_encoder.encode(value), status, headers, "application/json")
+
+
+REF: Final = "#/components/schemas/{name}"
+_kinds: Final[dict[str, Any]] = {}
+
+
+def gives(kind: Any, status: int = 200, told: str = "Done.") -> dict[int | str, dict[str, Any]]:
+    """What a route answers when all is well; `kind` is a Struct, or a type made of such."""
+    _kinds.setdefault(repr(kind), kind)
+    [schema], _ = msgspec.json.schema_components([kind], ref_template=REF)
+    content = {"application/json": {"schema": schema}}
+    return {status: {"description": told, "content": content}}
+
+
+def components() -> dict[str, Any]:
+    """The schemas of all that is given somewhere."""
+    _, found = msgspec.json.schema_components(_kinds.values(), ref_template=REF)
+    return found
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,20 +1,46 @@
-"""Dead letters: jobs that have failed for good."""
+"""Failed jobs: list, summarise, retry and delete them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from penstock.client import DeadSummary, Page, Purged, Redriven
-from penstock.service.answers import as_json
-from penstock.service.models.dead import Chosen, Redrive
-from penstock.service.models.jobs import Id, Moment
-from penstock.service.problem import Problem, documented
-from penstock.service.shapes import gives
-from penstock.service.wiring import Operator, Reader, wiring_of
-from penstock.service.wording import worded
+from penstock.service.dependencies import Operator, Reader, wiring_of
+from penstock.service.models.jobs import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
+from penstock.service.problems import Problem, documented, worded
+from penstock.service.routing import as_json, gives
+
+
+class DeadBody(Closed):
+    """Dead letters that agree in all that is given."""
+
+    queue: QueueName | None = None
+    task: Name | None = None
+    tenant: Tenant | None = None
+    subject: Subject | None = None
+    tag: Tag | None = None
+    reason: Name | None = None
+    error: Name | None = None
+    batch: Id | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class Chosen(Closed):
+    """Some by their ids, or by a filter; the longest dead first, at most `limit` in one call."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
+    filter: DeadBody | None = None
+    limit: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10_000
+
+
+class Redrive(Chosen):
+    rate: Annotated[str, Field(max_length=50, examples=["100/minute"])] | None = None
+
 
 router = APIRouter(prefix="/dead", tags=["dead letters"])
 

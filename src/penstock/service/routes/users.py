@@ -9,12 +9,10 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.client import Person
-from penstock.service.answers import as_json
+from penstock.service.dependencies import Admin, wiring_of
 from penstock.service.models.access import PersonBody, PersonChange, PersonName
-from penstock.service.problem import documented
-from penstock.service.shapes import gives
-from penstock.service.ways import takes_little
-from penstock.service.wiring import Admin, wiring_of
+from penstock.service.problems import documented
+from penstock.service.routing import as_json, gives, takes_little
 
 router = APIRouter(prefix="/people", tags=["access"])
 

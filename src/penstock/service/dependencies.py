@@ -13,14 +13,13 @@ from penstock.app import Penstock
 from penstock.client import Client
 from penstock.client.scopes import Scope
 from penstock.insights import Insights
-from penstock.service.caller import AFRESH, CALLER, Caller, Door
-from penstock.service.gate import SAFE
-from penstock.service.inlet import Inlet
+from penstock.service.auth import AFRESH, CALLER, Caller, Door, Logins
+from penstock.service.group_commit import Inlet
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
-from penstock.service.logins import Logins
+from penstock.service.middleware import SAFE
 from penstock.service.operations import Operations
-from penstock.service.problem import Problem
+from penstock.service.problems import Problem
 from penstock.service.queue_names import QueueNames
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -15,8 +17,45 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from penstock import errors
-from penstock.service.wording import said
 from penstock.store.database_errors import database_error
+
+_WORDS: dict[str, str] = {}
+
+
+def worded(pattern: str, words: str) -> str:
+    """A pattern for a field, and the words that say what it allows: "Should be …".
+
+    >>> Id = Annotated[str, Field(pattern=worded(r"^[1-9][0-9]*$", "a number such as 42"))]
+    """
+    _WORDS[pattern] = words
+    return pattern
+
+
+def words_for(pattern: str) -> str | None:
+    """What a pattern allows, if somebody has said it."""
+    return _WORDS.get(pattern)
+
+
+def said(misfit: Mapping[str, Any]) -> str:
+    """What is wrong with a field, from what pydantic tells of it."""
+    context = misfit.get("ctx", {})
+    match misfit["type"]:
+        case "string_pattern_mismatch":
+            words = words_for(context["pattern"]) or "written in another way"
+            return f"Should be {words}"
+        case "value_error":
+            return f"Should be {context['error']}"
+    return str(misfit["msg"])
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether these bytes are text in UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
 
 logger = logging.getLogger("penstock.service")
 
@@ -280,3 +319,46 @@ def _kind(name: str) -> str:
     """`JobNotFound` as `job-not-found`."""
     words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
     return words.strip("-")
+
+
+def expect_json(body: bytes | bytearray) -> None:
+    """A Problem says what is wrong: broken, no UTF-8, a key twice, NaN, half a character."""
+    try:
+        value = json.loads(
+            body.decode(), object_pairs_hook=_once_each, parse_constant=_is_no_number
+        )
+        if b"\\u" in body:
+            _expect_whole_characters(value)
+    except UnicodeDecodeError as error:
+        raise _broken(f"The body is not UTF-8: see byte {error.start}.") from error
+    except RecursionError as error:
+        raise _broken("The body is nested too deep.") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _broken(f"The body is not JSON: {error.msg}, {where}.") from error
+    except ValueError as error:
+        raise _broken(f"The body is not JSON as we take it: {error}.") from error
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {name[:80]!a} is there twice")
+        found[name] = value
+    return found
+
+
+def _is_no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _expect_whole_characters(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("half of a surrogate pair stands alone") from error
+
+
+def _broken(told: str) -> Problem:
+    return Problem(400, "broken-json", told)
