@@ -64,7 +64,7 @@ def penstock_url(penstock_server: PostgresServer, penstock_template: str) -> Ite
 @pytest.fixture
 def penstock_app(pytestconfig: pytest.Config, penstock_url: str) -> Iterator[Penstock]:
     """Your app, led to this test's database; pytest's setting `penstock_app` says which it is."""
-    from penstock.testing.leading import led_to
+    from penstock.testing.databases import led_to
 
     with led_to(_app(pytestconfig.getini(APP)), penstock_url) as app:
         yield app

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.embedded import Server
-from penstock.testing import place
-from penstock.testing.place import AN_HOUR, PREFIX, place_for, remove_abandoned
+from penstock.testing import databases
+from penstock.testing.databases import AN_HOUR, PREFIX, place_for, remove_abandoned
 
 
 def test_all_processes_of_a_session_find_the_same_place(tmp_path: Path) -> None:
@@ -20,9 +20,9 @@ def test_all_processes_of_a_session_find_the_same_place(tmp_path: Path) -> None:
 def test_without_enough_memory_the_disk_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(place, "ENOUGH", 2**60)
+    monkeypatch.setattr(databases, "ENOUGH", 2**60)
     if name == "MEMORY":
-        monkeypatch.setattr(place, "MEMORY", tmp_path / "none")
+        monkeypatch.setattr(databases, "MEMORY", tmp_path / "none")
     assert place_for(tmp_path) == tmp_path / "penstock"
 
 

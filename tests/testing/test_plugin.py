@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_penstock
-from penstock.testing.place import place_for
+from penstock.testing.databases import place_for
 from tests.fixtures.pythons import pythons
 from tests.fixtures.server import PostgresServer
 
@@ -306,7 +306,7 @@ def test_without_a_server_an_embedded_one_lives_as_long_as_the_tests(
     monkeypatch.delenv(pytest_penstock.RUNNING_SERVER, raising=False)
     project.makepyfile(
         """
-        from penstock.testing.place import place_for
+        from penstock.testing.databases import place_for
 
         def test_folder(penstock_server, tmp_path_factory):
             assert place_for(tmp_path_factory.getbasetemp()).is_dir()

@@ -13,13 +13,11 @@ The pytest plugin gives databases for this: `penstock_url`, `penstock_app`.
 
 from penstock.testing import faults
 from penstock.testing.clock import advance, advance_to
+from penstock.testing.databases import for_tests, led_to
 from penstock.testing.drain import drain
 from penstock.testing.errors import AttemptFailed, NotDrained, NotForTests
-from penstock.testing.ground import for_tests
-from penstock.testing.inline import Inline, attempt, run
+from penstock.testing.inline import Inline, Ran, Told, attempt, run
 from penstock.testing.jobs import assert_enqueued, assert_nothing_enqueued, enqueued
-from penstock.testing.leading import led_to
-from penstock.testing.ran import Ran, Told
 
 __all__ = [
     "AttemptFailed",

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from penstock.app import Penstock
 from penstock.errors import BadArgument
-from penstock.testing.ground import expect_ground, left_as_it_was
-from penstock.testing.levers import Levers
+from penstock.testing.databases import expect_ground, left_as_it_was
+from penstock.testing.faults import Levers
 
 
 async def advance(

@@ -1,35 +1,163 @@
-"""Databases for tests: one server, a template that is migrated once, a clone for each test.
-
-    with embedded(session_folder) as server, server.template() as template:
-        with server.clone(template) as url:
-            ...
-
-All of it blocks, so that it serves any test: with pytest-asyncio, with anyio, without a loop.
-"""
+"""Running a coroutine to its end from code that blocks, whatever loop runs or does not run here."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from penstock import hosts
+from penstock.app import Penstock
+from penstock.client import Client
+from penstock.config import Database
 from penstock.embedded import Server
 from penstock.embedded.folder import LockedFile
 from penstock.migrate import migrate
 from penstock.sql import quote
-from penstock.testing.aside import run_aside
-from penstock.testing.errors import NoTestDatabase
-from penstock.testing.ground import add_ground
-from penstock.testing.place import place_for
+from penstock.testing.errors import NoTestDatabase, NotForTests
+
+T = TypeVar("T")
+
+
+def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result, from a thread and a loop of its own: those here do not notice."""
+    with ThreadPoolExecutor(1, thread_name_prefix="penstock aside") as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+MEMORY = Path("/dev/shm")
+ENOUGH = 2 * 1024**3
+PREFIX = "penstock-pytest-"
+AN_HOUR = 3600.0
+
+
+def place_for(session: Path) -> Path:
+    """The folder of a session's server: the same for all its processes.
+
+    In memory, if there is enough of it: a clone takes 30 ms there, and 300 ms on a busy disk.
+    """
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ENOUGH:
+        return session / "penstock"
+    remove_abandoned(MEMORY)
+    digest = hashlib.sha256(str(session.resolve()).encode()).hexdigest()[:12]
+    return MEMORY / f"{PREFIX}{digest}"
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Give back the memory of sessions that were killed: their servers stop, their files stay."""
+    for place in folder.glob(f"{PREFIX}*"):
+        try:
+            is_old = time.time() - place.stat().st_mtime > AN_HOUR
+        except FileNotFoundError:  # Another session was faster.
+            continue
+        if is_old and not Server(place).status().running:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+_grounds: set[str | Path] = set()
+
+
+def for_tests(app: Penstock) -> None:
+    """Say that the database of an app is there for tests, which may do anything to its jobs.
+
+        for_tests(app)
+        await drain(app)
+
+    Databases of the pytest plugin and of `led_to` are so anyway.
+    """
+    _grounds.add(_place(app.database))
+
+
+def add_ground(url: str) -> None:
+    """Have a database that was made for tests, or named for one."""
+    _grounds.add(url)
+
+
+def expect_ground(app: Client, verb: str) -> None:
+    """Raise unless the app is on a database for tests."""
+    if not isinstance(app, Penstock):
+        raise TypeError(
+            f"{verb} is about the whole queue, so it takes your app itself, not {app!r}."
+        )
+    if _place(app.database) not in _grounds:
+        raise NotForTests(
+            f"{verb} does as it likes with every job in the database, and nothing says that this "
+            "app's is there for tests. Ask for the fixture penstock_app, or lead the app to a "
+            "test's database with penstock.testing.led_to(app, penstock_url). If this database "
+            "is indeed for tests, say so with penstock.testing.for_tests(app)."
+        )
+
+
+@asynccontextmanager
+async def left_as_it_was(app: Penstock) -> AsyncIterator[None]:
+    """Close the app afterwards unless it was open before.
+
+    Nobody else would: a database cannot be dropped while the app is connected to it.
+    """
+    loop = app._link.loop
+    was_open = loop is not None and not loop.is_closed()
+    try:
+        yield
+    finally:
+        if not was_open:
+            await app.close()
+
+
+def _place(database: Database) -> str | Path:
+    return database.url or Server(database.data_dir).data_dir
+
+
+CLOSE_WAIT = 20.0
+
+
+@contextmanager
+def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
+    """Lead an app to a database while a test runs; afterwards it is closed and led back.
+
+        @pytest.fixture
+        def app(penstock_url):
+            with led_to(shop.app, penstock_url) as app:
+                yield app
+
+    It blocks, so that it serves tests of any kind: the app may be used with `await` in whatever
+    loop the test has, and with `app.sync`.
+    """
+    before = app.database
+    app._link.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
+    add_ground(url)
+    try:
+        yield app
+    finally:
+        _close(app)
+        app._link.lead_to(before)
+
+
+def _close(app: Penstock) -> None:
+    """Close the app in the loop that it is open in, wherever that is."""
+    app.sync.close()
+    loop = app._link.loop
+    if loop is None:
+        return
+    if loop.is_running():
+        asyncio.run_coroutine_threadsafe(app.close(), loop).result(CLOSE_WAIT)
+    elif loop.is_closed():
+        run_aside(app.close())  # Its connections have ended with the loop; the app does not know.
+    else:
+        loop.run_until_complete(app.close())
+
 
 _numbers = count(1)
 

@@ -1,11 +1,4 @@
-"""What can befall an attempt, for tests that want to see what a handler makes of it.
-
-    await drain(app, faults=[faults.Raise(charge, TimeoutError("the bank is away"))])
-    await drain(app, faults=[faults.LoseWorker(charge)])
-
-A fault strikes one call of one task: the first, or the one that `call` counts to. `at="start"` is
-before the handler begins, `at="end"` after it has done its work and before that is recorded.
-"""
+"""Statements that only tests send: they do to the queue what time and accidents do to it."""
 
 from __future__ import annotations
 
@@ -13,16 +6,34 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from typing import Any, get_args
 
 from penstock.app import Penstock
 from penstock.errors import BadArgument
-from penstock.store import key_of
+from penstock.store import Executor, Store, key_of
 from penstock.tasks import Task
 from penstock.testing.errors import NotDrained
-from penstock.testing.levers import Levers
 from penstock.testing.watch import Call, Point
 from penstock.worker.run import StopReason
+
+
+class Levers(Store):
+    """The queue's statements, and those that bring about what a test cannot wait for."""
+
+    async def advance(self, on: Executor, seconds: float | None, moment: datetime | None) -> None:
+        """Let so many seconds pass for everything that is stored, or else pass until a moment."""
+        await on.fetch(self.statement("make_room_to_advance"), seconds, moment, self.schema)
+        await on.fetch(self.statement("advance"), seconds, moment)
+
+    async def lose(self, on: Executor, job: int) -> bool:
+        """Take a job away from the attempt that runs it; False if none does."""
+        return bool(await on.fetch(self.statement("lose"), job))
+
+    async def cut_connections(self, on: Executor, name: str) -> int:
+        """End the connections that go by a name."""
+        return len(await on.fetch(self.statement("cut_connections"), name))
+
 
 __all__ = [
     "Cancel",

@@ -6,28 +6,28 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar, cast
+from uuid import uuid4
 
+import asyncpg
 import msgspec
 
 from penstock.app import Penstock
 from penstock.config import Database
 from penstock.errors import BadArgument
 from penstock.events import Events
-from penstock.job import AttemptError
+from penstock.job import AttemptError, Job, State
 from penstock.lifecycle import Health
-from penstock.outcome import PARK_LIMIT
+from penstock.outcome import PARK_LIMIT, Done, Transition, outcome_of
 from penstock.store import Attempt, Settlement, Store
 from penstock.store.events import Awaited
 from penstock.store.steps import Saved
-from penstock.tasks import Task
+from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import not_a_task
 from penstock.tasks.workflow import Parent
 from penstock.testing.errors import surprise
-from penstock.testing.ran import Ran, Told
-from penstock.testing.unstored import unstored
 from penstock.testing.watch import Watch
 from penstock.worker.budgets import Budgets
 from penstock.worker.executor import Executor
@@ -36,8 +36,106 @@ from penstock.worker.queue_state import QueueState
 from penstock.worker.resources import Opened, Resources
 from penstock.worker.run import Run
 
-P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Told(NamedTuple):
+    """One report of `ctx.progress`."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class Ran(Generic[T]):
+    """An attempt that is over, and what becomes of its job.
+
+    ran = await attempt(charge, 42)
+    assert (ran.state, ran.delay) == ("scheduled", 30)
+    """
+
+    job: Job
+    transition: Transition
+    value: Any = None
+    error: BaseException | None = None
+    progress: tuple[Told, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """Where the job is now: completed, failed, cancelled, or scheduled to run again."""
+        return self.transition.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is there: exhausted, discarded, what the handler said."""
+        return self.transition.reason
+
+    @property
+    def delay(self) -> float:
+        """In how many seconds it runs again, if it does."""
+        return self.transition.delay
+
+    @property
+    def counts_failure(self) -> bool:
+        """Whether the attempt counts against max_attempts: a snooze does not."""
+        return self.transition.counts_failure
+
+    @property
+    def result(self) -> T:
+        """What the handler returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        outcome = outcome_of(self.value)
+        assert isinstance(outcome, Done), f"{self.job.task} has no result: it came to {outcome!r}."
+        result: T = outcome.result
+        return result
+
+
+def unstored(request: Request[Any], number: int) -> Attempt:
+    """What a claim would give for this request, if it were enqueued and claimed now."""
+    options, now = request.options, datetime.now(UTC)
+    row = {
+        "id": 1,
+        "token": uuid4(),
+        "task": request.task,
+        "args": request.args,
+        "args_version": request.args_version,
+        "attempt": number,
+        "failures": number - 1,
+        "max_attempts": options.max_attempts,
+        "losses": 0,
+        "timeout": options.timeout,
+        "batch": None,
+        "suspect": False,
+        "lane": "",
+        "priority": options.priority,
+        "tenant": options.tenant,
+        "ready_at": now,
+        "created_at": now,
+        "extra": _extra(options, now),
+    }
+    return Attempt(cast(asyncpg.Record, row), options.queue)
+
+
+def _extra(options: Options, now: datetime) -> str:
+    extra = {
+        "run_at": options.run_at or now + timedelta(seconds=options.delay or 0),
+        "deadline": options.deadline,
+        "subject": options.subject,
+        "requested_by": options.requested_by,
+        "tags": options.tags,
+        "meta": _json(options.meta),
+        "retry": _json(options.retry),
+    }
+    return msgspec.json.encode(extra).decode()
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)
+
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,10 @@ from penstock.app import Penstock
 from penstock.client import Client, SyncClient
 from penstock.tasks import Task
 from penstock.testing import clock, faults, inline, jobs
-from penstock.testing.aside import run_aside
+from penstock.testing.databases import expect_ground, for_tests, led_to, run_aside
 from penstock.testing.drain import drain as _drain
 from penstock.testing.errors import AttemptFailed, NotDrained, NotForTests
-from penstock.testing.ground import expect_ground, for_tests
-from penstock.testing.leading import led_to
-from penstock.testing.ran import Ran, Told
+from penstock.testing.inline import Ran, Told
 
 __all__ = [
     "AttemptFailed",

@@ -10,7 +10,7 @@ from django.tasks import TaskResult
 
 from penstock.integrations.django import app
 from penstock.integrations.django.tasks import PenstockBackend
-from penstock.testing.aside import run_aside
+from penstock.testing.databases import run_aside
 
 T = TypeVar("T")
 
