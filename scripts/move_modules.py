@@ -311,9 +311,15 @@ class Reader(cst.CSTVisitor):
     def _defines(self, module: str, name: str) -> bool:
         """Whether a package defines the name itself, beside a module of that name."""
         path = path_of(module)
-        return path.name == "__init__.py" and bool(
-            re.search(rf"^(def|class|async def) {name}\b", path.read_text(), re.M)
-        )
+        if path.name != "__init__.py":
+            return False
+        bound: set[str] = set()
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                bound.add(node.name)
+            elif isinstance(node, ast.ImportFrom) and node.module != module:
+                bound |= {alias.asname or alias.name for alias in node.names}
+        return name in bound
 
     # Uses
 

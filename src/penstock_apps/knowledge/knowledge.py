@@ -92,7 +92,7 @@ class Knowledge:
 
     def subjects(self, opened: Workshop) -> Mapping[str, Any]:
         """Sources and documents can be watched while they come in."""
-        from penstock_apps.knowledge.http.watching import subjects
+        from penstock_apps.knowledge.http.sources import subjects
 
         return subjects(opened)
 

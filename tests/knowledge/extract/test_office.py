@@ -11,8 +11,7 @@ import pytest
 
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import odf
-from penstock_apps.knowledge.extract.archive import Archive
-from penstock_apps.knowledge.extract.tree import Blocks
+from penstock_apps.knowledge.extract.archive import Archive, Blocks
 from tests.knowledge.extract.conftest import FILES, Read
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock_apps.knowledge.extract.tidy import tidied
+from penstock_apps.knowledge.extract.clean import tidied
 from tests.knowledge.extract.conftest import Read
 
 

@@ -9,7 +9,7 @@ import asyncpg
 import httpx
 import pytest
 
-from penstock_apps.knowledge.http.refusing import told_of_system
+from penstock_apps.knowledge.http.problems import told_of_system
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
 from penstock_apps.knowledge.storage import copying, local
 from penstock_apps.knowledge.workshop import Workshop

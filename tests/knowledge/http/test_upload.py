@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock_apps.knowledge.http.inline import share_of
+from penstock_apps.knowledge.http.uploads import share_of
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part

@@ -19,7 +19,7 @@ from penstock_apps.knowledge.upload import (
     UploadRefused,
     receive,
 )
-from penstock_apps.knowledge.upload.parts import Parts
+from penstock_apps.knowledge.upload.form import Parts
 from tests.knowledge.upload.forms import (
     CONTENT_TYPE,
     chunks,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock_apps.knowledge.embed.embedder import Embedder
-from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.embed.embedder import Embedder, Embedding
 from penstock_apps.knowledge.extras import NotInstalled
 
 TIMEOUT: Final = 60.0

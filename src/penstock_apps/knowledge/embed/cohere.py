@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from penstock_apps.knowledge.embed.answered import vectors_of
-from penstock_apps.knowledge.embed.errors import KeyMissing
-from penstock_apps.knowledge.embed.known import COHERE, dimensions_of
-from penstock_apps.knowledge.embed.remote import Remote
-from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.embed.embedder import COHERE, Embedding, KeyMissing, dimensions_of
+from penstock_apps.knowledge.embed.remote import Remote, vectors_of
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors

@@ -1,13 +1,50 @@
-"""What every model can be asked."""
+"""What every model can be asked, the models known by name, and the one that settings choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from penstock import ConfigError, NotRetryable
+from penstock_apps.knowledge.errors import KnowledgeError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class KeyMissing(KnowledgeError, NotRetryable):
+    """The key of a model API is not in the environment."""
+
+    def __init__(self, provider: str, variable: str) -> None:
+        self.variable = variable
+        super().__init__(
+            f"The embeddings of {provider} need a key: set the environment variable {variable} "
+            "where the workers and the service run."
+        )
+
+
+class Misfit(KnowledgeError, NotRetryable):
+    """A model API refuses the settings or the key, or answers something else than was asked."""
+
+
+class Refused(KnowledgeError, NotRetryable):
+    """A model API has refused texts: send the halves; of one text alone, it is that text."""
+
+    def __init__(self, provider: str, status: int, texts: int) -> None:
+        self.status = status
+        self.texts = texts
+        told = "a text" if texts == 1 else f"a call with {texts:,} texts"
+        remedy = (
+            "It may be too long for the model, or hold what the model does not take."
+            if texts == 1
+            else "One of them may be at fault: send them in halves."
+        )
+        super().__init__(f"{provider} has refused {told} with {status}. {remedy}")
+
 
 # In quotes: numpy is imported by those who compute, see numeric.py.
 Vectors: TypeAlias = "NDArray[np.float32]"
@@ -43,3 +80,100 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Let go of connections; no call after it."""
+
+
+Provider = Literal["wordllama", "minilm", "openai", "cohere", "voyage"]
+
+# What an index of half precision can hold.
+MOST_DIMENSIONS: Final = 4000
+
+
+class Embedding(Struct, frozen=True):
+    """Which model makes the vectors; stored with an edition, so it holds no secret.
+
+    Keys are read from the environment: OPENAI_API_KEY, COHERE_API_KEY, VOYAGE_API_KEY. A server of
+    your own that wants one has it in a variable of its name, so that no key goes to another:
+    PENSTOCK_EMBEDDING_KEY_ and the host of `base_url`, as PENSTOCK_EMBEDDING_KEY_MODELS_ACME_ORG.
+    """
+
+    provider: Provider = "wordllama"
+    model: str | None = None
+    dimensions: int | None = None
+    """Left out, those that the model is known to have."""
+    shorten: bool = False
+    """Ask the model for so few dimensions; one that is not known here is taken to have them."""
+    base_url: str | None = None
+    """Of a server that speaks OpenAI's protocol (Ollama, vLLM, …), as in http://localhost:11434/v1."""
+    document_prefix: str = ""
+    query_prefix: str = ""
+    """What some models want before a text, as nomic-embed-text does with "search_query: "."""
+
+    def __post_init__(self) -> None:
+        if self.dimensions is not None and not 1 <= self.dimensions <= MOST_DIMENSIONS:
+            raise ConfigError(
+                "embedding.dimensions", self.dimensions, f"from 1 to {MOST_DIMENSIONS:,}"
+            )
+        if self.base_url is not None:
+            _check_address(self.base_url)
+        if self.provider != "openai":
+            for name in ("base_url", "document_prefix", "query_prefix"):
+                if value := getattr(self, name):
+                    raise ConfigError(
+                        f"embedding.{name}", value, "set for the provider openai alone"
+                    )
+
+
+def _check_address(url: str) -> None:
+    if "@" in url:
+        raise ConfigError("embedding.base_url", "…", "an address without a name and a password")
+    if not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
+        raise ConfigError("embedding.base_url", url, "an http or https address")
+
+
+OPENAI: Final = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+# Served by Ollama and its like.
+OPEN: Final = {
+    "all-minilm": 384,
+    "bge-m3": 1024,
+    "embeddinggemma": 768,
+    "mxbai-embed-large": 1024,
+    "nomic-embed-text": 768,
+    "snowflake-arctic-embed2": 1024,
+}
+COHERE: Final = {
+    "embed-v4.0": 1536,
+    "embed-english-v3.0": 1024,
+    "embed-multilingual-v3.0": 1024,
+    "embed-english-light-v3.0": 384,
+    "embed-multilingual-light-v3.0": 384,
+}
+VOYAGE: Final = {
+    "voyage-3-large": 1024,
+    "voyage-3.5": 1024,
+    "voyage-3.5-lite": 1024,
+    "voyage-code-3": 1024,
+    "voyage-finance-2": 1024,
+    "voyage-law-2": 1024,
+}
+
+
+def dimensions_of(settings: Embedding, model: str, known: Mapping[str, int]) -> tuple[int, bool]:
+    """How many dimensions the vectors have, and whether they must be asked for."""
+    own = known.get(model)
+    if settings.dimensions is None:
+        if own is None:
+            raise ConfigError(
+                "embedding.dimensions", None, f"the number that the model {model} has"
+            )
+        return own, False
+    if own is None:
+        return settings.dimensions, settings.shorten
+    if settings.dimensions > own:
+        raise ConfigError(
+            "embedding.dimensions", settings.dimensions, f"at most {own:,} with {model}"
+        )
+    return settings.dimensions, settings.dimensions != own

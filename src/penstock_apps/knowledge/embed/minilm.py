@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import ConfigError
 from penstock.wording import how_to_install
+from penstock_apps.knowledge.embed.embedder import Embedding
 from penstock_apps.knowledge.embed.numeric import normalised, np
-from penstock_apps.knowledge.embed.settings import Embedding
 from penstock_apps.knowledge.extras import NotInstalled
 
 if TYPE_CHECKING:

@@ -8,11 +8,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from penstock_apps.knowledge.embed.answered import vectors_of
-from penstock_apps.knowledge.embed.errors import KeyMissing
-from penstock_apps.knowledge.embed.known import OPEN, OPENAI, dimensions_of
-from penstock_apps.knowledge.embed.remote import Remote
-from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.embed.embedder import (
+    OPEN,
+    OPENAI,
+    Embedding,
+    KeyMissing,
+    dimensions_of,
+)
+from penstock_apps.knowledge.embed.remote import Remote, vectors_of
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors

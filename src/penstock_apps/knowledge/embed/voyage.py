@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from penstock_apps.knowledge.embed.answered import vectors_of
-from penstock_apps.knowledge.embed.errors import KeyMissing
-from penstock_apps.knowledge.embed.known import VOYAGE, dimensions_of
-from penstock_apps.knowledge.embed.remote import Remote
-from penstock_apps.knowledge.embed.settings import Embedding
+from penstock_apps.knowledge.embed.embedder import VOYAGE, Embedding, KeyMissing, dimensions_of
+from penstock_apps.knowledge.embed.remote import Remote, vectors_of
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors

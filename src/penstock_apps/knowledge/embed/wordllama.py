@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from penstock import ConfigError
+from penstock_apps.knowledge.embed.embedder import Embedding
 from penstock_apps.knowledge.embed.numeric import normalised, np
-from penstock_apps.knowledge.embed.settings import Embedding
 from penstock_apps.knowledge.extras import NotInstalled
 from penstock_apps.knowledge.tokens import tokens, wheel
 

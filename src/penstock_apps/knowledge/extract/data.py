@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.detect import SUFFIXES, decode
 from penstock_apps.knowledge.extract.extract import too_much_text
-from penstock_apps.knowledge.extract.kinds import SUFFIXES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 

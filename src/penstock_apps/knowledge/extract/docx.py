@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from penstock_apps.knowledge.extract.archive import Archive, properties
+from penstock_apps.knowledge.extract.archive import Archive, outermost, properties
 from penstock_apps.knowledge.extract.chart import charts
 from penstock_apps.knowledge.extract.items import item
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import table
-from penstock_apps.knowledge.extract.tree import outermost
 from penstock_apps.knowledge.text import Extracted, Section
 
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.archive import Archive, told
-from penstock_apps.knowledge.extract.encoding import declared_in, decode
+from penstock_apps.knowledge.extract.detect import declared_in, decode
 from penstock_apps.knowledge.extract.html import page
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import ocr
-from penstock_apps.knowledge.extract.encoding import marked
-from penstock_apps.knowledge.extract.kinds import named_as_text, sniff
+from penstock_apps.knowledge.extract.clean import line, tidied
+from penstock_apps.knowledge.extract.detect import marked, named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
-from penstock_apps.knowledge.extract.tidy import line, tidied
 from penstock_apps.knowledge.text import Extracted, Section
 
 Read = Callable[[Path, str, Limits], Extracted]

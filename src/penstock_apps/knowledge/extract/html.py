@@ -10,7 +10,7 @@ from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.extract import markup
-from penstock_apps.knowledge.extract.encoding import declared_in, decode
+from penstock_apps.knowledge.extract.detect import declared_in, decode
 from penstock_apps.knowledge.extract.items import DEEPEST
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section

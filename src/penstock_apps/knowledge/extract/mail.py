@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from penstock_apps.knowledge.extract.encoding import declared_in, decode, marked
+from penstock_apps.knowledge.extract.detect import declared_in, decode, marked
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.shown import shown_name

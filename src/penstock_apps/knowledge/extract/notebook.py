@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.detect import decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.markdown import heading
 from penstock_apps.knowledge.extract.plain import block

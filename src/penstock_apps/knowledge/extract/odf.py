@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from penstock_apps.knowledge.extract.archive import Archive, locked, told
+from penstock_apps.knowledge.extract.archive import Archive, locked, outermost, told
+from penstock_apps.knowledge.extract.detect import MIMETYPES
 from penstock_apps.knowledge.extract.items import item
-from penstock_apps.knowledge.extract.kinds import MIMETYPES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.pptx import too_many
 from penstock_apps.knowledge.extract.tables import records, table
-from penstock_apps.knowledge.extract.tree import outermost
 from penstock_apps.knowledge.text import Extracted, Section
 
 UNREAD = frozenset(

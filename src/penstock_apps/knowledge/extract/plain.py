@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from penstock_apps.knowledge.extract.encoding import declared_in, decode
-from penstock_apps.knowledge.extract.kinds import SUFFIXES
+from penstock_apps.knowledge.extract.detect import SUFFIXES, declared_in, decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 

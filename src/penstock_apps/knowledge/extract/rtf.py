@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.detect import decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from penstock_apps.knowledge.extract.encoding import decode
+from penstock_apps.knowledge.extract.detect import decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import records
 from penstock_apps.knowledge.text import Extracted, Section

@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock_apps.knowledge.extract.archive import BLOCK, inflates
+from penstock_apps.knowledge.extract.detect import sniff
 from penstock_apps.knowledge.extract.extract import extract
-from penstock_apps.knowledge.extract.kinds import sniff
 from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
 from penstock_apps.knowledge.text import Extracted
 

@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from penstock_apps.knowledge.extract.archive import Archive, properties
+from penstock_apps.knowledge.extract.archive import Archive, each, properties
 from penstock_apps.knowledge.extract.extract import too_much_text
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import records
-from penstock_apps.knowledge.extract.tree import each
 from penstock_apps.knowledge.text import Extracted, Section
 
 # Formats of numbers that mean a date or a time, of those that have no text of their own.

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from penstock_apps.knowledge.http import (
-    bases,
-    documents,
-    progress,
-    search,
-    sources,
-    tenants,
-    uploads,
-)
+from penstock_apps.knowledge.http import bases, documents, search, sources, tenants, uploads
+from penstock_apps.knowledge.http import sources as http_sources
 
-RESOURCES = (uploads, progress, bases, sources, documents, search, tenants)
+RESOURCES = (uploads, http_sources, bases, sources, documents, search, tenants)
 
 
 def router() -> APIRouter:

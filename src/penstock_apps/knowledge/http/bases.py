@@ -13,10 +13,10 @@ from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
+from penstock_apps.knowledge.http.bodies import BaseChange, BaseWish, Named
 from penstock_apps.knowledge.http.calling import Add, Change, Read
-from penstock_apps.knowledge.http.progress import BaseName, base_of
-from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import BaseChange, BaseWish, Named
+from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.sources import BaseName, base_of
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
 

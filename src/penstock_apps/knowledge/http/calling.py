@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 from penstock.service.auth import Caller, requester
 from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
 from penstock.service.problems import Problem
-from penstock_apps.knowledge.http.wishes import PLAIN
+from penstock_apps.knowledge.http.bodies import PLAIN
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.settings import ALONE
 from penstock_apps.knowledge.workshop import Workshop

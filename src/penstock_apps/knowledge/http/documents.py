@@ -19,11 +19,10 @@ from penstock_apps.knowledge.http.answers import (
     DocumentShown,
     FileLink,
 )
+from penstock_apps.knowledge.http.bodies import Named
 from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
-from penstock_apps.knowledge.http.progress import base_of
-from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.watching import DOCUMENT, EVENTS, wants_events, watched
-from penstock_apps.knowledge.http.wishes import Named
+from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
 from penstock_apps.knowledge.storage import Links
 from penstock_apps.knowledge.storage.errors import ObjectMissing
 from penstock_apps.knowledge.storage.links import HOUR

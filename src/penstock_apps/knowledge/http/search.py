@@ -12,9 +12,9 @@ from penstock.service.models.jobs import Id
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.http.answers import Found, Hits
+from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, metadata_of
 from penstock_apps.knowledge.http.calling import Read
-from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import TEXT, Named, Tag, metadata_of
+from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.search import Filters, Mode, Query
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)

@@ -1,36 +1,248 @@
-"""Sources of documents."""
+"""Sources of documents, and how far a source, a batch, a base or a tenant is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import time
+import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Query, Request
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from msgspec.structs import replace
 from starlette.responses import Response
 
-from penstock.service.dependencies import Operator
+from penstock import BatchNotFound, BatchStatus, Present
+from penstock.app import Brought
+from penstock.service.dependencies import Operator, wiring_of
+from penstock.service.live.streams import stream
 from penstock.service.models.jobs import Id
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.problems import Problem, documented, worded
+from penstock.service.routing import as_json, gives, gives_events
+from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import (
     Cancelled,
     Deleted,
+    DocumentShown,
+    KnowledgeProgress,
     SourcePage,
+    SourceProgress,
     SourceShown,
     Uploaded,
 )
+from penstock_apps.knowledge.http.bodies import PLAIN, Named
 from penstock_apps.knowledge.http.calling import Change, Read
-from penstock_apps.knowledge.http.progress import base_of
-from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import Named
+from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.store.watches import Watches
+from penstock_apps.knowledge.workshop import Workshop
 
-router = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=Refusing)
+SOURCE: Final = "knowledge-source"
+DOCUMENT: Final = "document"
+ENDED: Final = frozenset({"completed", "skipped", "failed", "cancelled"})
+EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+def subjects(shop: Workshop) -> Mapping[str, Brought]:
+    """What can be watched, for the service."""
+    return {SOURCE: partial(_sources, shop), DOCUMENT: partial(_documents, shop)}
+
+
+def wants_events(request: Request) -> bool:
+    """Whether a client would rather be told again and again than once."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def watched(request: Request, library: Library, kind: str, id: int) -> Response:
+    """News of a subject that is known to be the tenant's."""
+    hub = wiring_of(request).hub
+    # One who is not confined to a tenant is no other tenant either: all of them look together.
+    tenant = library.tenant if library.confined else None
+    seen = request.headers.get("last-event-id", "")
+    return await stream(hub, tenant, hub.subject(f"{kind}/{id}"), seen, {})
+
+
+async def _sources(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> dict[str, Present]:
+    async with _as(shop, tenant) as on:
+        found = await Watches(shop.shelves).sources(on, tenant, [int(id) for id in ids])
+    under_way = {each.batch for each in found if each.counts.state == "processing"} - {None}
+    batches = await shop.app.present("batch", sorted(map(str, under_way))) if under_way else {}
+    told = {}
+    for each in found:
+        batch = batches.get(str(each.batch))
+        eta = cast(BatchStatus, batch.state).eta if batch else None
+        progress = SourceProgress.of(
+            each.counts,
+            eta,
+            source=str(each.id),
+            name=each.name,
+            batch=each.batch,
+            requested_by=each.requested_by,
+        )
+        is_final = each.ended_at is not None and progress.state != "processing"
+        told[str(each.id)] = _present(progress, replace(progress, eta=None), is_final)
+    return told
+
+
+async def _documents(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> dict[str, Present]:
+    async with _as(shop, tenant) as on:
+        found = await Watches(shop.shelves).documents(on, tenant, [int(id) for id in ids])
+    shown = {str(each.id): DocumentShown.of(each) for each in found}
+    return {id: _present(each, each, each.state in ENDED) for id, each in shown.items()}
+
+
+@asynccontextmanager
+async def _as(shop: Workshop, tenant: str | None) -> AsyncIterator[Connection]:
+    opening = shop.shelves.of_all() if tenant is None else shop.shelves.of(tenant, confined=True)
+    async with opening as on:
+        yield on
+
+
+def _present(state: Any, facts: Any, is_final: bool) -> Present:
+    """The version has a time, which does not fall, and a digest of what is news."""
+    digest = zlib.crc32(msgspec.json.encode([facts, is_final]))
+    version = f"{time.time_ns() // 1000}.0-{digest:08x}"
+    return Present(version=version, state=state, is_final=is_final)
+
+
+router_progress = APIRouter(tags=["knowledge"], route_class=Refusing)
 
 READ: Final = documented(401, 403, 404, 422, 503)
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+BaseName = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+        description="A knowledge base by its id or its name.",
+    ),
+]
+SINCE = worded(
+    r"^[1-9][0-9]{0,4}[smhd]$",
+    "a number with s, m, h or d for seconds, minutes, hours or days, such as 24h",
+)
+Since = Annotated[str | None, Query(pattern=SINCE, examples=["24h"])]
+
+
+def _live() -> dict[int | str, dict[str, Any]]:
+    answers = gives(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
+    answers[200]["content"] |= EVENTS
+    answers[204] = {"description": "The client has seen the final state: it may stay away."}
+    return answers
+
+
+@router_progress.get("/knowledge-sources/{id}/progress", responses={**_live(), **READ})
+@gives_events
+async def source_progress(id: Id, request: Request, library: Read) -> Response:
+    """How many documents of a source are in which state; live for `Accept: text/event-stream`.
+
+    An event is a whole state with its version, as at `/live/knowledge-source/{id}`.
+    """
+    progress = await progress_of(library, int(id))
+    if wants_events(request):
+        return await watched(request, library, SOURCE, int(id))
+    return as_json(progress)
+
+
+@router_progress.get(
+    "/knowledge-bases/{id}/progress", responses={**gives(KnowledgeProgress), **READ}
+)
+async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
+    """How many documents of a base are in which state, or of those that came `since` a time."""
+    base = await base_of(library, id)
+    counts = await library.progress(base=base.id, since=_lasting(since))
+    return as_json(KnowledgeProgress.of(counts))
+
+
+@router_progress.get("/knowledge-progress", responses={**gives(KnowledgeProgress), **READ})
+async def whole_progress(
+    library: Read, batch: Annotated[Id | None, Query()] = None, since: Since = None
+) -> Response:
+    """How many documents of a tenant are in which state, or of those that came `since` a time.
+
+    With `batch` of those that a batch brings in.
+    """
+    if batch is None:
+        return as_json(KnowledgeProgress.of(await library.progress(since=_lasting(since))))
+    if since is not None:
+        told = "A batch is counted as a whole: leave out `since`, or `batch`."
+        raise Problem(422, "does-not-fit", told, fields=[("query.since", told)])
+    found = await library.client.get_batch(batch)
+    if found.tenant != library.tenant:
+        raise BatchNotFound(batch)
+    async with library.transaction() as on:
+        skipped = await library.shop.tallies.skipped(on, library.tenant, batch)
+    return as_json(KnowledgeProgress.of(_counts(found, skipped), found.eta))
+
+
+async def base_of(library: Library, name: str) -> Base:
+    """A base by its id or its name."""
+    if name.isdecimal() and len(name) > 18:
+        raise NotFound("knowledge base", name)
+    return await library.base(name)
+
+
+async def progress_of(library: Library, id: int) -> SourceProgress:
+    """How far a source is."""
+    source = await library.source(id)
+    counts = await library.progress(source=id)
+    eta = await _eta(library, source.batch) if counts.state == "processing" else None
+    return SourceProgress.of(
+        counts,
+        eta,
+        source=str(id),
+        name=source.name,
+        batch=source.batch,
+        requested_by=source.requested_by,
+    )
+
+
+async def _eta(library: Library, batch: str | None) -> float | None:
+    """By the newest batch, whose jobs are most of what pends."""
+    if batch is None:
+        return None
+    try:
+        return (await library.client.get_batch(batch)).eta
+    except BatchNotFound:
+        return None
+
+
+def _counts(batch: BatchStatus, skipped: int) -> Counts:
+    """A batch has a job for each document; the job of one that is skipped completes.
+
+    They are read one after the other, so a job may have been deleted meanwhile.
+    """
+    skipped = min(skipped, batch.completed)
+    return Counts(
+        total=batch.total,
+        pending=batch.pending - batch.running,
+        processing=batch.running,
+        completed=batch.completed - skipped,
+        skipped=skipped,
+        failed=batch.failed,
+        cancelled=batch.cancelled,
+    )
+
+
+def _lasting(text: str | None) -> timedelta | None:
+    return None if text is None else timedelta(**{UNITS[text[-1]]: int(text[:-1])})
+
+
+router_sources = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=Refusing)
+
 CHANGE: Final = documented(401, 403, 404, 409, 422, 503)
 GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
 
 
-@router.get("", responses={**gives(SourcePage), **READ})
+@router_sources.get("", responses={**gives(SourcePage), **READ})
 async def list_sources(
     library: Read,
     base: Annotated[Named | None, Query(description="By id or name.")] = None,
@@ -46,13 +258,13 @@ async def list_sources(
     return as_json(SourcePage(sources=shown, after=shown[-1].id if len(shown) == limit else None))
 
 
-@router.get("/{id}", responses={**gives(SourceShown), **READ})
+@router_sources.get("/{id}", responses={**gives(SourceShown), **READ})
 async def get_source(id: Id, library: Read) -> Response:
     """A source."""
     return as_json(SourceShown.of(await library.source(int(id))))
 
 
-@router.post(
+@router_sources.post(
     "/{id}/retry", responses={**gives(Uploaded, 202, "What failed is tried again."), **CHANGE}
 )
 async def retry_source(id: Id, request: Request, library: Change) -> Response:
@@ -70,7 +282,7 @@ async def retry_source(id: Id, request: Request, library: Change) -> Response:
     return as_json(uploaded, 202, {"location": request.url_for("source_progress", id=id).path})
 
 
-@router.post("/{id}/cancel", responses={**gives(Cancelled), **CHANGE})
+@router_sources.post("/{id}/cancel", responses={**gives(Cancelled), **CHANGE})
 async def cancel(id: Id, library: Change, caller: Operator) -> Response:
     """End what is under way; what has come in stays."""
     return as_json(
@@ -78,7 +290,7 @@ async def cancel(id: Id, library: Change, caller: Operator) -> Response:
     )
 
 
-@router.delete("/{id}", responses={**GONE, **CHANGE})
+@router_sources.delete("/{id}", responses={**GONE, **CHANGE})
 async def delete_source(id: Id, library: Change) -> Response:
     """Delete a source with all its documents."""
     await library.delete_source(int(id))

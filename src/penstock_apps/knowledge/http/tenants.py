@@ -11,9 +11,9 @@ from penstock.service.dependencies import Admin
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
 from penstock_apps.knowledge.http.answers import Deleted, TenantShown
+from penstock_apps.knowledge.http.bodies import Named, TenantWish
 from penstock_apps.knowledge.http.calling import Read, workshop_of
-from penstock_apps.knowledge.http.refusing import Refusing
-from penstock_apps.knowledge.http.wishes import Named, TenantWish
+from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.library import Library
 
 router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=Refusing)

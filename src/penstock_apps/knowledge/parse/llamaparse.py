@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock import Retryable, asked_wait
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.tidy import line, tidied
+from penstock_apps.knowledge.extract.clean import line, tidied
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.text import Section
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from penstock import Context, Exponential, PollTimeout
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.kinds import MEDIA_TYPES, SUFFIXES
+from penstock_apps.knowledge.extract.detect import MEDIA_TYPES, SUFFIXES
 from penstock_apps.knowledge.parse import LlamaParse, NotParsed
 from penstock_apps.knowledge.parse.llamaparse import KINDS
 from penstock_apps.knowledge.pipeline.reasons import GONE

@@ -1,16 +1,332 @@
-"""A form of which one part is arriving and others have been given."""
+"""A multipart form part by part, as its bytes arrive."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Literal
 
-from penstock_apps.knowledge.upload.errors import UploadRefused
-from penstock_apps.knowledge.upload.field_part import FieldPart
-from penstock_apps.knowledge.upload.file_part import FilePart
-from penstock_apps.knowledge.upload.headers import media_type_of, names_of
-from penstock_apps.knowledge.upload.limits import Limits
-from penstock_apps.knowledge.upload.parts import Ended, Event, Headers
-from penstock_apps.knowledge.upload.received import Field, Oversized, Received
+from msgspec import Struct
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from penstock import ConfigError, NotRetryable
+from penstock_apps.knowledge.errors import KnowledgeError
+from penstock_apps.knowledge.media_type import media_type
+from penstock_apps.knowledge.shown import shown_name
+from penstock_apps.knowledge.sink import Sink
+
+KB, MB, GB = 1024, 1024**2, 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one request; each is a largest number that is still allowed."""
+
+    file_bytes: int = 2 * GB
+    files: int = 10_000
+    request_bytes: int = 20 * GB
+    field_bytes: int = 64 * KB
+    fields: int = 1_000
+    header_bytes: int = 16 * KB
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 1:
+                raise ConfigError(field.name, value, "a whole number, at least 1")
+
+
+Fault = Literal["not_multipart", "broken", "too_large", "too_many", "cut_off", "disk"]
+
+
+class UploadRefused(KnowledgeError, NotRetryable):
+    """The rest of an upload is not taken; what was received of it before stays."""
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        self.fault = fault
+        super().__init__(message)
+
+
+MOST_HEADERS = 16
+
+Headers = dict[str, str]
+
+
+class Ended:
+    """A part is over."""
+
+
+Event = Headers | bytes | Ended | UploadRefused
+
+
+class Parts:
+    """Takes chunks, gives what they hold: the headers of a part, its bytes, its end."""
+
+    def __init__(self, content_type: str, limits: Limits) -> None:
+        self.complete = False
+        self._events: list[Event] = []
+        self._headers: Headers = {}
+        self._field = bytearray()
+        self._value = bytearray()
+        try:
+            self._parser = MultipartParser(
+                _boundary(content_type),
+                {
+                    "on_part_begin": self._headers_begin,
+                    "on_header_field": self._on_field,
+                    "on_header_value": self._on_value,
+                    "on_header_end": self._on_header,
+                    "on_headers_finished": self._on_headers,
+                    "on_part_data": self._on_data,
+                    "on_part_end": self._on_end,
+                    "on_end": self._on_last,
+                },
+                max_header_count=MOST_HEADERS,
+                max_header_size=limits.header_bytes,
+            )
+        except FormParserError as error:
+            raise _broken(error) from error
+
+    def take(self, chunk: bytes) -> list[Event]:
+        """What this chunk holds. A refusal comes last: what stands before it arrived whole."""
+        try:
+            self._parser.write(chunk)
+        except FormParserError as error:
+            self._events.append(_broken(error))
+        events, self._events = self._events, []
+        return events
+
+    def _headers_begin(self) -> None:
+        self._headers = {}
+
+    def _on_field(self, data: bytes, start: int, end: int) -> None:
+        self._field += data[start:end]
+
+    def _on_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header(self) -> None:
+        # Latin-1 takes any bytes and gives them back; what they mean is known later.
+        self._headers[self._field.decode("latin-1").lower()] = self._value.decode("latin-1")
+        self._field.clear()
+        self._value.clear()
+
+    def _on_headers(self) -> None:
+        self._events.append(self._headers)
+
+    def _on_data(self, data: bytes, start: int, end: int) -> None:
+        self._events.append(data[start:end])
+
+    def _on_end(self) -> None:
+        self._events.append(Ended())
+
+    def _on_last(self) -> None:
+        self.complete = True
+
+
+def _boundary(content_type: str) -> bytes:
+    kind, options = parse_options_header(content_type)
+    if kind != b"multipart/form-data":
+        raise UploadRefused(
+            "not_multipart",
+            f"Files are uploaded as multipart/form-data, not as {content_type[:100]!r}.",
+        )
+    if not (boundary := options.get(b"boundary")):
+        raise UploadRefused(
+            "broken",
+            "The Content-Type has no boundary, so nobody can tell where a file ends. "
+            "Let the HTTP client set this header itself.",
+        )
+    return boundary
+
+
+def _broken(error: FormParserError) -> UploadRefused:
+    if "header" in str(error) and "Maximum" in str(error):
+        return UploadRefused(
+            "too_large",
+            "The headers of a file are too long. Give it a shorter name and fewer headers.",
+        )
+    return UploadRefused(
+        "broken",
+        f"The form is not written as multipart/form-data should be ({error}). "
+        "Use the multipart support of an HTTP client, and let it set the Content-Type.",
+    )
+
+
+AS_IT_IS = ("", "7bit", "8bit", "binary")
+
+
+def names_of(headers: Headers) -> tuple[str, str | None]:
+    """The name of the form's field, and that of the file if it is one."""
+    kind, options = parse_options_header(headers.get("content-disposition"))
+    field = options.get(b"name")
+    if kind != b"form-data" or field is None:
+        raise UploadRefused(
+            "broken",
+            "A part of the form does not say which field it is: it needs "
+            '`Content-Disposition: form-data; name="…"`.',
+        )
+    encoding = headers.get("content-transfer-encoding", "").strip().lower()
+    if encoding not in AS_IT_IS:
+        raise UploadRefused(
+            "broken",
+            f"A part of the form is written in {encoding:.40}. Send the bytes as they are.",
+        )
+    name = options.get(b"filename")
+    return _text(field), None if name is None else _text(name)
+
+
+def media_type_of(headers: Headers) -> str:
+    """What a file is said to be, with its encoding if that is declared and not UTF-8."""
+    said, options = parse_options_header(headers.get("content-type"))
+    charset = options.get(b"charset", b"")
+    return media_type(said.decode("latin-1"), charset.decode("latin-1"))
+
+
+def _text(raw: bytes) -> str:
+    """Browsers write UTF-8, and hide quotes and ends of lines behind percent signs."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return text.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
+
+
+PREFIX = "upload-"
+
+
+@asynccontextmanager
+async def workspace(folder: Path) -> AsyncIterator[Path]:
+    """A folder of one's own below this one; it goes with all that is left in it.
+
+    What a killed process leaves goes with the folder of that process: see scratch.py.
+    """
+    here = Path(await asyncio.to_thread(_make, folder))
+    try:
+        yield here
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, here, ignore_errors=True))
+
+
+def _make(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    return mkdtemp(prefix=PREFIX, dir=folder)
+
+
+class Field(Struct, frozen=True):
+    """A value of the form."""
+
+    name: str
+    value: str
+
+
+class Received(Struct, frozen=True):
+    """A whole file, on the disk of this machine; it belongs to who received it.
+
+    with received:
+        await storage.put(tenant, received.path, received.digest)
+    """
+
+    name: str
+    field: str
+    media_type: str
+    path: Path
+    digest: bytes
+    bytes: int
+
+    def __enter__(self) -> Received:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+class Oversized(Struct, frozen=True):
+    """A file that is larger than allowed: it was not kept, the others are."""
+
+    name: str
+    field: str
+    bytes: int
+    allowed: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.name} has {self.bytes:,} bytes, and a file may have {self.allowed:,}. "
+            "Split it, or have the limit raised."
+        )
+
+
+class FieldPart:
+    """Kept in memory, so it is short."""
+
+    def __init__(self, name: str, most_bytes: int) -> None:
+        self._name = name
+        self._most = most_bytes
+        self._value = bytearray()
+
+    async def write(self, data: bytes) -> None:
+        self._value += data
+        if len(self._value) > self._most:
+            raise UploadRefused(
+                "too_large",
+                f"The field {self._name:.60} has more than {self._most:,} bytes. "
+                "Send long texts as files.",
+            )
+
+    async def finish(self) -> Field:
+        return Field(self._name, self._value.decode(errors="replace"))
+
+    async def abandon(self) -> None:
+        self._value.clear()
+
+
+class FilePart:
+    """Written to a file with a name of ours; one that becomes too large is not kept."""
+
+    def __init__(
+        self, name: str, field: str, media_type: str, folder: Path, most_bytes: int
+    ) -> None:
+        self._nameless = not name
+        self._name = shown_name(name)
+        self._field = field
+        self._media_type = media_type
+        self._most = most_bytes
+        self._bytes = 0
+        self._sink = Sink(folder / f"{secrets.token_hex(16)}.part")
+
+    async def write(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes <= self._most:
+            await self._sink.write(data)
+
+    async def finish(self) -> Received | Oversized | None:
+        if self._nameless and not self._bytes:
+            return None  # An input of a browser's form that nobody has put a file into.
+        if self._bytes > self._most:
+            await self._sink.abandon()
+            return Oversized(self._name, self._field, self._bytes, self._most)
+        digest = await self._sink.finish()
+        return Received(
+            self._name, self._field, self._media_type, self._sink.path, digest, self._bytes
+        )
+
+    async def abandon(self) -> None:
+        await self._sink.abandon()
+
 
 Item = Received | Oversized | Field
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
-from penstock_apps.knowledge.upload.errors import UploadRefused
-from penstock_apps.knowledge.upload.form import Form, Item
-from penstock_apps.knowledge.upload.limits import Limits
-from penstock_apps.knowledge.upload.parts import Parts
+from penstock_apps.knowledge.upload.form import Form, Item, Limits, Parts, UploadRefused
 
 
 async def receive(

@@ -1,16 +1,58 @@
-"""The smallest parts of a document that are not cut, and how good a cut before each would be."""
+"""Cuts a document into pieces that stay the same when another part of it is edited."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
+from typing import Final, Literal, NamedTuple
 from zlib import crc32
 
-from penstock_apps.knowledge.chunk.blocks import Block, Shape, blocks
-from penstock_apps.knowledge.chunk.headings import Headings, Path
-from penstock_apps.knowledge.text import Extracted
-from penstock_apps.knowledge.tokens import Tokens
+from msgspec import Struct
+
+from penstock import ConfigError
+from penstock_apps.knowledge.chunk.markdown import (
+    BETWEEN,
+    Block,
+    Headings,
+    Path,
+    Shape,
+    blocks,
+    common,
+)
+from penstock_apps.knowledge.text import Extracted, Piece
+from penstock_apps.knowledge.tokens import Tokens, tokens
+
+# Of the rules by which is cut: other rules give other pieces, so they are another version.
+VERSION: Final = 1
+SMALLEST: Final = 32
+LARGEST: Final = 8192
+
+
+class Chunking(Struct, frozen=True):
+    """How documents are cut; stored with an edition, so that all of it is cut alike.
+
+    Pieces do not overlap: one edit would then change two of them.
+    """
+
+    size: int = 256
+    """The most tokens of a piece, those of its heading not counted; most have half as many."""
+    tokenizer: Literal["wordllama"] = "wordllama"
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if not SMALLEST <= self.size <= LARGEST:
+            raise ConfigError("chunking.size", self.size, f"from {SMALLEST} to {LARGEST:,} tokens")
+        if self.version != VERSION:
+            raise ConfigError("chunking.version", self.version, f"{VERSION}")
+
+    @property
+    def reach(self) -> int:
+        """How far from a cut there is no other, in tokens: few pieces are smaller."""
+        return self.size // 3
+
 
 # How good a cut is; before a heading it is HEADING less the heading's level.
 HEADING: Final = 20
@@ -185,3 +227,103 @@ def _cut_after(ends: re.Pattern[str], text: str) -> Iterator[str]:
 
 def _mark(text: str) -> int:
     return crc32(text[:ANCHOR].encode("utf-8", "surrogatepass"))
+
+
+# So many times the size of a piece is more than there is between cuts, in any usual text.
+LONG: Final = 8
+
+
+def cuts(units: Sequence[Unit], size: int, reach: int) -> list[int]:
+    """Before which units to cut; each piece between has at most `size` tokens."""
+    places = [0, *accumulate(unit.tokens for unit in units)]
+    if places[-1] <= size:
+        return []
+    best = [place for place in range(1, len(units)) if _is_best(place, units, places, reach)]
+    found: list[int] = []
+    for start, end in pairwise([0, *best, len(units)]):
+        found += _within(start, end, units, places, size, reach // 2)
+        if end < len(units):
+            found.append(end)
+    return found
+
+
+def _is_best(at: int, units: Sequence[Unit], places: Sequence[int], reach: int) -> bool:
+    """Whether no cut within reach is stronger, or as strong and before it."""
+    here, strength = places[at], units[at].strength
+    if here < reach or places[-1] - here < reach:
+        return False
+    other = at - 1
+    while here - places[other] < reach:
+        if units[other].strength >= strength:
+            return False
+        other -= 1
+    other = at + 1
+    while places[other] - here < reach:
+        if units[other].strength > strength:
+            return False
+        other += 1
+    return True
+
+
+def _within(
+    start: int, end: int, units: Sequence[Unit], places: Sequence[int], size: int, margin: int
+) -> list[int]:
+    """The cuts that a stretch still needs: the strongest first, then those of its two parts."""
+    found: list[int] = []
+    open_ = [(start, end)]
+    while open_:
+        start, end = open_.pop()
+        length = places[end] - places[start]
+        if length <= size or end - start < 2:
+            continue
+        # Of a long stretch the middle, or nothing but weak cuts would be found one by one.
+        away = margin if length <= LONG * size else length // 4
+        low = bisect_left(places, places[start] + away, start + 1, end)
+        high = bisect_right(places, places[end] - away, start + 1, end)
+        middle = (start + end) // 2
+        at = max(
+            range(low, high) or range(start + 1, end),
+            key=lambda place: (units[place].strength, -abs(place - middle)),
+        )
+        found.append(at)
+        open_ += (start, at), (at, end)
+    return sorted(found)
+
+
+def split(extracted: Extracted, settings: Chunking) -> list[Piece]:
+    """The pieces of a document, in order.
+
+    An edit changes the pieces that it is in, and now and then a neighbour; all others stay as they
+    are, whatever was inserted or removed before them.
+    """
+    counter = tokens()
+    units = list(Units(counter, settings.size).read(extracted))
+    if not units:
+        return []
+    bounds = [0, *cuts(units, settings.size, settings.reach), len(units)]
+    pieces = (_piece(units[start:end], counter) for start, end in pairwise(bounds))
+    return [piece for piece in pieces if piece]
+
+
+def _piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
+    first = units[0]
+    path = reduce(common, (unit.path for unit in units))
+    # What the path says need not be said again at the beginning of the text.
+    heads = [head for head in first.heads if path[: len(head.path)] != head.path]
+    text = _text(units, heads)
+    if not text and path:
+        text, path = path[-1], path[:-1]
+    if not text:
+        return None
+    piece = Piece(text, 0, BETWEEN.join(filter(None, path)), first.page)
+    return Piece(text, len(counter.ids(piece.embedded)), piece.heading, first.page)
+
+
+def _text(units: Sequence[Unit], heads: Sequence[Head]) -> str:
+    parts: list[str] = []
+    for unit in units:
+        own = heads if unit is units[0] else unit.heads
+        parts += (f"\n\n{head.line}" for head in own)
+        if unit.text:
+            parts.append(f"\n\n{unit.text}" if unit.begins else unit.text)
+    return "".join(parts).strip()
