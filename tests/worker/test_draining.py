@@ -11,7 +11,6 @@ from asyncpg.transaction import Transaction
 
 from penstock import Cancel, Context, Discard, Fixed, Penstock, Snooze, task
 from penstock.store.batches import Batches, Folded
-from penstock.worker import drain
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -191,10 +190,7 @@ async def test_a_batch_that_another_folds_is_waited_for(
     assert (await draining).completed == 2
 
 
-async def test_a_batch_that_is_held_on_and_on_is_left(
-    app: Penstock, held: Transaction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drain, "HELD_PATIENCE", 0.1)
+async def test_a_batch_that_is_held_on_and_on_is_left(app: Penstock, held: Transaction) -> None:
     async with asyncio.timeout(30):
-        tally = await worker_of(app).drain()
+        tally = await worker_of(app, batch_wait=0.1).drain()
     assert tally.completed == 1

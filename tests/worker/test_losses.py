@@ -9,7 +9,6 @@ import pytest
 from penstock import Batch, Context, Item, Penstock
 from penstock.events import JobsRescued
 from penstock.store import Attempt
-from penstock.worker import suspects
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -296,10 +295,8 @@ async def test_while_a_suspect_runs_in_the_worker_no_other_is_marked(
 
 
 async def test_a_suspect_that_runs_for_long_lets_the_next_begin(
-    app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    monkeypatch.setattr(suspects, "TURN_SHORTEST_S", 0.01)
-    monkeypatch.setattr(suspects, "TURN_LONGEST_S", 0.02)
     all_run = asyncio.Barrier(5)
 
     @app.task
@@ -308,7 +305,7 @@ async def test_a_suspect_that_runs_for_long_lets_the_next_begin(
 
     jobs = await app.enqueue_many(work.prepare() for _ in range(5))
     await connection.execute(SUSPECT)
-    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE):
+    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE, suspect_turn=(0.01, 0.02)):
         for job in jobs:
             await app.wait(job, timeout=30)
 

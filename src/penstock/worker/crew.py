@@ -122,7 +122,7 @@ class Crew:
             unwritten_changed=self._beat_soon,
         )
         journal = Journal(pool, store, explained, timing)
-        self.suspects = Suspects(pool, store, health)
+        self.suspects = Suspects(pool, store, health, timing)
         self.isolation = Isolation(
             partial(
                 places.plan,

@@ -17,12 +17,11 @@ LIMIT_WAIT = 0.02
 HAND_WAIT = 0.001
 AGAIN = (0.05, 0.5, 2.0)
 # A fold passes a batch whose row somebody holds, most often another fold: how often a drain looks
-# whether it is free, and how long. What it then leaves, a worker's folds finish.
+# whether it is free.
 HELD_WAIT = 0.02
-HELD_PATIENCE = 5.0
 
 
-async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
+async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float, batch_wait: float) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
 
     What schedules have due is fired first, once: one that fires all the time must let it end. Every
@@ -45,7 +44,7 @@ async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float) -> None:
             return
         if promoted or folded.moved or any(ready) or crew.quota.claimed > before:
             waits = 0
-        elif folded.passed and waits * HELD_WAIT < HELD_PATIENCE:
+        elif folded.passed and waits * HELD_WAIT < batch_wait:
             waits += 1
             await asyncio.sleep(HELD_WAIT)
         elif pools.calls:

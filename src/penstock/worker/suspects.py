@@ -19,14 +19,12 @@ from contextlib import asynccontextmanager
 from penstock.lifecycle import Health, Service
 from penstock.store import Attempt, Pool, Store, failures
 from penstock.wording import counted
+from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
 
 FOR_EVER = 3600.0
 BUSY_PAUSE_S = 0.05
-# How long a suspect that runs in this process keeps others from being marked; then one more begins
-# beside it. The time is random, so that no handler regularly crashes just after the next mark.
-TURN_SHORTEST_S, TURN_LONGEST_S = 3.0, 6.0
 # How often a turn tries to lock a row that another transaction holds, before it is the next one's.
 BUSY_TRIES = 20
 
@@ -40,7 +38,8 @@ class MarkRefused(Exception):
 class Turn:
     """The right of one suspect to be marked and to run in this process."""
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, ended: Callable[[], None]) -> None:
+        self._seconds = seconds
         self._ended = ended
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
@@ -49,8 +48,7 @@ class Turn:
 
     def begin(self) -> None:
         """Start the suspect's time; if it runs longer, the next one gets its turn meanwhile."""
-        seconds = random.uniform(TURN_SHORTEST_S, TURN_LONGEST_S)
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self.end)
 
     def end(self) -> None:
         """End the turn, so that the next suspect gets its own."""
@@ -67,8 +65,11 @@ class Suspects(Service):
 
     name = "marks of suspects"
 
-    def __init__(self, pool: Pool, store: Store, health: Health) -> None:
+    def __init__(
+        self, pool: Pool, store: Store, health: Health, timing: Timing = DEFAULT_TIMING
+    ) -> None:
         super().__init__(health)
+        self._timing = timing
         self._pool = pool
         self._store = store
         self._waiting: dict[Attempt, asyncio.Future[bool]] = {}
@@ -80,7 +81,7 @@ class Suspects(Service):
     async def turn(self) -> AsyncIterator[Turn]:
         """Wait for the turn of a suspect that is to run in this process."""
         await self._turns.acquire()
-        turn = self._turn = Turn(self._next_turn)
+        turn = self._turn = Turn(random.uniform(*self._timing.suspect_turn), self._next_turn)
         try:
             yield turn
         finally:

@@ -41,6 +41,14 @@ class Timing:
     # have had them.
     items_wait: float = 5.0
 
+    # How long a suspect that runs in this process keeps others from being marked; then one more
+    # begins beside it. The time is random, so that no handler regularly crashes just after the next
+    # mark.
+    suspect_turn: tuple[float, float] = (3.0, 6.0)
+
+    # A drain waits for a batch whose row somebody holds; what it leaves, workers' folds finish.
+    batch_wait: float = 5.0
+
     # A step asks for a job that somebody else holds for so long, a moment at a time.
     step_lock_wait: float = 10.0
 

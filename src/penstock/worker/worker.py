@@ -348,7 +348,9 @@ class Worker:
             return self.tally
         assert self._crew is not None
         ends = [
-            asyncio.ensure_future(run_dry(self._crew, self._pools, self._stopping.pool)),
+            asyncio.ensure_future(
+                run_dry(self._crew, self._pools, self._stopping.pool, self._timing.batch_wait)
+            ),
             asyncio.ensure_future(self._stop_asked.wait()),
         ]
         try:
