@@ -8,7 +8,6 @@ import pytest
 from penstock import Penstock
 from penstock.lifecycle import Health
 from penstock.maintenance import chores
-from penstock.maintenance import chores as maintenance_chores
 from penstock.maintenance.chores import CacheSweeper, Chore, EventSweeper, StepSweeper, Waker
 
 pytestmark = pytest.mark.any_pooler
@@ -33,7 +32,6 @@ CACHED = (
 
 @pytest.fixture(autouse=True)
 def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance_chores, "LIMIT", 2)
     monkeypatch.setattr(chores, "LIMIT", 2)
 
 
