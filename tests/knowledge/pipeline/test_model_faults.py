@@ -24,6 +24,12 @@ async def bring(scene: Scene, library: Library, recipe: Recipe) -> Document:
     return await library.document(receipt.documents[0].id)
 
 
+@pytest.fixture
+def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a worker that starts, and there would be ten."""
+    monkeypatch.setenv("PENSTOCK_KNOWLEDGE_EMBED_ATTEMPTS", "2")
+
+
 @pytest.mark.parametrize("limited", [False, True], ids=["without a budget", "within a budget"])
 async def test_one_that_asks_to_be_left_alone_is_no_failure(
     scene: Scene, library: Library, recipe: Recipe, models: Models, limited: bool
@@ -61,7 +67,7 @@ async def test_one_that_is_broken_for_a_while_is_asked_again(
 
 
 async def test_one_that_stays_broken_fails_the_document_with_a_reason(
-    scene: Scene, library: Library, recipe: Recipe, models: Models
+    scene: Scene, library: Library, recipe: Recipe, models: Models, two_attempts: None
 ) -> None:
     models.fail(Fault(500), times=10)
     document = await bring(scene, library, recipe)
@@ -123,7 +129,11 @@ async def test_one_with_other_dimensions_fails_the_document_with_a_reason(
 
 
 async def test_a_job_that_fails_without_a_word_fails_the_document_that_waits_for_it(
-    scene: Scene, library: Library, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
+    library: Library,
+    recipe: Recipe,
+    two_attempts: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def broken(self: Round) -> list[int]:
         raise ZeroDivisionError("a mistake of ours")

@@ -31,7 +31,7 @@ def endless_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text("#!/bin/sh\nexec sleep 50\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    for name, value in {"LEAST_SECONDS": "5", "SECONDS_PER_MB": "0"}.items():
+    for name, value in {"LEAST_SECONDS": "2", "SECONDS_PER_MB": "0"}.items():
         monkeypatch.setenv(f"{PREFIX}EXTRACT_{name}", value)
     monkeypatch.setenv(f"{PREFIX}ATTEMPTS", "1")
 
@@ -47,5 +47,5 @@ async def test_small_file_holds_its_slot_no_longer_than_its_size_allows(
     document = await library.document(receipt.documents[0].id)
     assert document.state == "failed"
     assert document.error == (
-        "The file took longer than 5 seconds to read. Split it into smaller files and send those."
+        "The file took longer than 2 seconds to read. Split it into smaller files and send those."
     )
