@@ -36,6 +36,8 @@ from tests.worker.meter import Meter, expect_nothing_counted
 pytestmark = [pytest.mark.told, pytest.mark.usefixtures("led_elsewhere"), pytest.mark.any_pooler]
 
 SLOTS = {"default": 20}
+# What is not used goes back soon, and what was refused is soon asked for again.
+BRIEF = {"limit_idle": 0.2, "limit_retry": 0.1, "limit_patience": 0.5}
 
 
 def limit(worker: Worker) -> LimitSeen:
@@ -292,8 +294,7 @@ async def test_parts_are_equal_also_where_nobody_is_told(
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=4)
     await app.enqueue_many(meter.task.prepare() for _ in range(4000))
-    brief = {"limit_idle": 0.2, "limit_retry": 0.1}
-    async with worker_of(app, SLOTS, **brief) as one, worker_of(app, SLOTS, **brief) as other:
+    async with worker_of(app, SLOTS, **BRIEF) as one, worker_of(app, SLOTS, **BRIEF) as other:
         meter.let_all_go()
         await until(lambda: one.tally.settled > 20 and other.tally.settled > 20, what="both")
         await until(lambda: granted_is(connection, [2, 2]), what="equal parts")
@@ -319,10 +320,10 @@ async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_wh
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", slots=2)
     await app.enqueue_many(meter.task.prepare() for _ in range(10))
-    async with worker_of(app, SLOTS, limit_patience=1.0):
+    async with worker_of(app, SLOTS, **BRIEF):
         await meter.begun(2)
         # Only now: two who begin together may have a slot each, and then none waits.
-        async with worker_of(app, SLOTS, limit_patience=1.0):
+        async with worker_of(app, SLOTS, **BRIEF):
             await until(lambda: waits(connection), what="the other to wait")
             meter.let_all_go()
             await meter.ended(10)
