@@ -5,14 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from penstock_apps.knowledge.http import bases, documents, search, sources, tenants, uploads
-from penstock_apps.knowledge.http import sources as http_sources
 
-RESOURCES = (uploads, http_sources, bases, sources, documents, search, tenants)
+ROUTERS = (
+    uploads.router,
+    sources.router_progress,
+    bases.router,
+    sources.router_sources,
+    documents.router,
+    search.router,
+    tenants.router,
+)
 
 
 def router() -> APIRouter:
     """The routes, for the service to include."""
     made = APIRouter()
-    for module in RESOURCES:
-        made.routes.extend(module.router.routes)
+    for each in ROUTERS:
+        made.routes.extend(each.routes)
     return made
