@@ -18,7 +18,7 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
 from benchmarks.comparison.table import table
 from penstock.bench.live import Live
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 WIDTH = 110
 

@@ -21,7 +21,7 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
 from penstock.bench.errors import BenchFailed
 from penstock.bench.live import Live
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 WIDTH = 130
 # What every change is compared with: ratios of one change after the other would multiply.

@@ -21,7 +21,7 @@ from penstock.bench.ground import open_ground
 from penstock.bench.live import Live
 from penstock.bench.server import Server, machine
 from penstock.config import Database
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 # The server of the comparison with others.
 FOLDER = str(BENCH / "postgres")

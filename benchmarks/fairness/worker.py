@@ -8,7 +8,7 @@ import time
 from penstock import Penstock, task
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 SLOTS = 50
 JOB_SECONDS = 0.05

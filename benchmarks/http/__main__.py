@@ -17,7 +17,7 @@ from benchmarks.comparison.postgres import server
 from benchmarks.http.load import Seen, load
 from penstock.bench.server import machine
 from penstock.migrate import migrate
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 OVERLOAD = 10
 # Clients that wait for a second need some to do so in.

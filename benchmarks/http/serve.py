@@ -14,7 +14,7 @@ from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at
 from penstock.tasks import Request
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 
 class Door:

@@ -23,7 +23,7 @@ from penstock.bench import tasks
 from penstock.bench.ground import Ground, open_ground
 from penstock.bench.server import Server, machine
 from penstock.config import Database
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 FOLDER = str(BENCH / "postgres")
 COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"

@@ -8,7 +8,7 @@ import time
 from penstock import Batch, Item, Penstock, task
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 BATCH = Batch(size=64, linger=0.05)
 CALL_SECONDS = 0.02

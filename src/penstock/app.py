@@ -33,8 +33,8 @@ from penstock.tasks import (
     declare,
 )
 from penstock.worker import Resources, Worker
-from penstock.worker.isolation import children_of
-from penstock.worker.slots import DEFAULT_SLOTS, slots_of
+from penstock.worker.children.pool import children_of
+from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."

@@ -20,7 +20,7 @@ from penstock.events import (
     LoopStalled,
     SettleRefused,
 )
-from penstock.worker import endings
+from penstock.worker.run import outcomes
 from tests.chaos.app import make_app
 from tests.chaos.lines import Lines
 from tests.chaos.recorded import Failpoint
@@ -112,7 +112,7 @@ def shift_clock(seconds: float) -> None:
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + timedelta(seconds=seconds)
 
-    endings.datetime = Wrong  # type: ignore[attr-defined]
+    outcomes.datetime = Wrong  # type: ignore[attr-defined]
 
 
 def run(told: str) -> None:

@@ -96,7 +96,7 @@ def test_no_test_patches_by_a_dotted_string() -> None:
     [
         "worker._crew",
         "app.worker()._crew.session",
-        "from penstock.worker.crew import _info",
+        "from penstock.worker.parts import _info",
         'getattr(worker, "_crew")',
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Database as Settings
 from penstock import JobFailed, JobLog, Penstock, Workflow, task
-from penstock.worker.inside.resources import Inner
+from penstock.worker.children.main import Inner
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.isolation import inside, jobs

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.worker.budgets import KEYS, Budgets
+from penstock.worker.run.budgets import KEYS, Budgets
 
 
 def test_shares_are_not_kept_without_end() -> None:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock import Batch, Item, task
-from penstock.worker.gathering import MOST, Entry, Gathering, Group
+from penstock.worker.claim.micro_batch import MOST, Entry, Gathering, Group
 
 
 def entry(number: int) -> Entry:

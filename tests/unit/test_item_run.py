@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock import Batch, Item, task
-from penstock.worker.item_run import ItemRun, SharedCall
+from penstock.worker.run.items import ItemRun, SharedCall
 
 
 @task(batch=Batch(size=10_000))

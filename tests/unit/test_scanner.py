@@ -7,8 +7,8 @@ import pytest
 
 from penstock.events import Events
 from penstock.lifecycle import Health
-from penstock.worker.claimer import Scanner
-from penstock.worker.queue_state import QueueState
+from penstock.worker.claim.claimer import Scanner
+from penstock.worker.claim.queue import QueueState
 
 
 class EmptyQueue:

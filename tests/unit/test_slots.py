@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.worker import slots
-from penstock.worker.slots import Slots
+from penstock.worker.limits import slots
+from penstock.worker.limits.slots import Slots
 
 
 class Clock:

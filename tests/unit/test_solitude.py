@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.worker import solitude
-from penstock.worker.solitude import Solitude
+from penstock.worker.run import exclusive
+from penstock.worker.run.exclusive import Solitude
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(solitude, "monotonic", lambda: now[0])
+    monkeypatch.setattr(exclusive, "monotonic", lambda: now[0])
     return now
 
 

@@ -21,8 +21,7 @@ from penstock.events import Events
 from penstock.job import Job
 from penstock.lifecycle import Health
 from penstock.store import open_pool
-from penstock.worker.budgets import AWAY, SPREAD, Budgets
-from penstock.worker.owed import Owed
+from penstock.worker.run.budgets import AWAY, SPREAD, Budgets, Owed
 from tests.fixtures.database import Database
 from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.model_api import ModelApi

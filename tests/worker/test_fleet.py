@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from penstock.events import Event
-from penstock.worker.fleet import (
+from penstock.worker.processes import (
     Fleet,
     NoneStarted,
     ProcessEnded,

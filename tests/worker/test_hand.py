@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.hand import Hand
+from penstock.worker.claim.prefetch import Hand
 
 pytestmark = pytest.mark.any_pooler
 

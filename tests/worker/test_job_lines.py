@@ -10,7 +10,7 @@ import pytest
 from penstock import Fixed, JobLog, Penstock
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Settlement
-from penstock.worker.job_lines import LINES_PER_SECOND, JobLines, Ration
+from penstock.worker.settle.report import LINES_PER_SECOND, JobLines, Ration
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 

@@ -12,10 +12,11 @@ import pytest
 from penstock import Penstock, Process
 from penstock.store import Attempt
 from penstock.store.limits import Limits
-from penstock.worker import Worker, limiter
-from penstock.worker.errand import NotBegun
-from penstock.worker.isolation import Isolation
-from penstock.worker.limiter import Limiter
+from penstock.worker import Worker
+from penstock.worker.children.assignment import NotBegun
+from penstock.worker.children.pool import Isolation
+from penstock.worker.limits import keeper
+from penstock.worker.limits.keeper import Limiter
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     LimitSeen,
@@ -546,7 +547,7 @@ async def test_a_worker_that_waits_for_a_limit_does_not_ask_without_end(
 async def test_very_many_keys_are_asked_for_in_parts(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limiter, "KEYS", 50)
+    monkeypatch.setattr(keeper, "KEYS", 50)
     meter = Meter(app, limits="account:{who}")
     await app.set_limit("account:*", slots=1)
     await app.enqueue_many(meter.task.prepare(str(n)) for n in range(600))

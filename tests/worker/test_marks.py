@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.store import Line
-from penstock.worker.marks import Marks, Visit
+from penstock.worker.claim.cursors import Marks, Visit
 
 pytestmark = pytest.mark.any_pooler
 

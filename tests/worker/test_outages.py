@@ -9,7 +9,7 @@ import pytest
 from penstock import Context, Penstock
 from penstock.events import DatabaseBack, DatabaseGone
 from penstock.store import hears
-from penstock.worker.completer import PASSING_TRIES
+from penstock.worker.settle.settler import PASSING_TRIES
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

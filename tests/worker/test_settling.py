@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.events import JobFinished, SettleRefused
-from penstock.worker import endings
+from penstock.worker.run import outcomes as run_outcomes
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -183,7 +183,7 @@ async def test_an_outcome_that_no_table_can_keep_fails_its_job_at_once_and_no_ot
     app: Penstock, note, monkeypatch: pytest.MonkeyPatch, unfit: Any, kind: str
 ) -> None:
     monkeypatch.setattr(
-        endings,
+        run_outcomes,
         "encode_result",
         lambda value: unfit if value == "bad" else f'"{value}"',
     )

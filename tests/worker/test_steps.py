@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.job import Job
-from penstock.worker.journal import Journal
+from penstock.worker.run.journal import Journal
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

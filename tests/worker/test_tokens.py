@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.tokens import FRESH, Tokens
+from penstock.worker.limits.buckets import FRESH, Tokens
 
 pytestmark = pytest.mark.any_pooler
 

@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from penstock.worker.turns import Turns
+from penstock.worker.claim.lanes import Turns
 
 pytestmark = pytest.mark.any_pooler
 

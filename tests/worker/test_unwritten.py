@@ -11,8 +11,8 @@ import pytest
 
 from penstock import Context, Penstock, Worker
 from penstock.errors import NotAllowed
-from penstock.worker import completer
-from penstock.worker.completer import REFUSED_TO_STOP_AT
+from penstock.worker.settle import settler
+from penstock.worker.settle.settler import REFUSED_TO_STOP_AT
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
@@ -335,7 +335,7 @@ async def test_an_error_that_passes_is_told_if_it_lasts(
     errors: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(completer, "PASSING_TRIES", 1)
+    monkeypatch.setattr(settler, "PASSING_TRIES", 1)
     worker = worker_of(app, {"default": 9}, unwritten_retry=0.2)
     async with worker, database.connect() as other:
         jobs = await slow.running(app, worker, "one", "two", "three")
@@ -415,7 +415,7 @@ async def test_each_unwritten_outcome_counts_once(
     app: Penstock, slow: Slow, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that is put off while others of its batch are still tried."""
-    monkeypatch.setattr(completer, "PASSING_TRIES", 1)
+    monkeypatch.setattr(settler, "PASSING_TRIES", 1)
     worker = worker_of(app, {"default": 40}, lease=600, unwritten_retry=600)
     async with worker, database.connect() as other:
         jobs = await slow.running(app, worker, *map(str, range(10)))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.store import Line
-from penstock.worker import visits
-from penstock.worker.queue_state import QueueState
+from penstock.worker.claim import plan
+from penstock.worker.claim.queue import QueueState
 
 pytestmark = pytest.mark.any_pooler
 
@@ -26,7 +26,7 @@ def queue(**weights: int) -> QueueState:
 
 
 def taken(state: QueueState, wanted: int) -> dict[str, int]:
-    chosen, _ = visits.choose(state, UNLIMITED, wanted)
+    chosen, _ = plan.choose(state, UNLIMITED, wanted)
     return {visit.line.lane: visit.take for visit in chosen}
 
 

@@ -11,7 +11,7 @@ from penstock import hosts
 from penstock.bench.bare_loop import BareLoop
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 
 async def main() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.bench.ground import QUEUE, Ground
-from penstock.worker.slots import DEFAULT_SLOTS
+from penstock.worker.limits.slots import DEFAULT_SLOTS
 
 # Far above what is ever reached: what is measured is that somebody counts.
 PLENTY = 1_000_000

@@ -14,7 +14,7 @@ from penstock.app import Penstock
 from penstock.bench import tasks, usage
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say
-from penstock.worker.process import run
+from penstock.worker.processes import run
 
 BACKENDS = """
 SELECT pid FROM pg_stat_activity

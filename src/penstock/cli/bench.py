@@ -57,7 +57,7 @@ def bench(
     from penstock.bench.plan import Plan
     from penstock.bench.table import table
     from penstock.cli.opening import plain_errors
-    from penstock.worker.process import run
+    from penstock.worker.processes import run
 
     more = (soak, dead, tenants, batch, isolated)
     plan = Plan(jobs, rounds, processes, tuple(backlog or ()), *more)

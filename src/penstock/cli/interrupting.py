@@ -15,8 +15,8 @@ from penstock.cli.exits import Exit
 from penstock.cli.output import say
 from penstock.config import Stopping
 from penstock.forks import keep_signals
-from penstock.worker import process
-from penstock.worker.hard_end import HardEnd
+from penstock.worker import processes
+from penstock.worker.stop import HardEnd
 
 T = TypeVar("T")
 
@@ -32,8 +32,8 @@ def alone(main: Coroutine[Any, Any, T], told: str) -> T:
     `told` says after Ctrl-C what becomes of what is half done. The process ends then, whatever
     still runs.
     """
-    own, presses = process.runner(), _Presses(told)
-    threads = ThreadPoolExecutor(thread_name_prefix=process.THREADS)
+    own, presses = processes.runner(), _Presses(told)
+    threads = ThreadPoolExecutor(thread_name_prefix=processes.THREADS)
     own.get_loop().set_default_executor(threads)
     try:
         try:
@@ -42,7 +42,7 @@ def alone(main: Coroutine[Any, Any, T], told: str) -> T:
             if not presses.number:
                 own.close()
             elif not presses.is_hurried:
-                process.end(own, threads)
+                processes.end(own, threads)
     except (Exception, asyncio.CancelledError) as error:
         # What breaks while it ends is nothing to tell.
         if presses.number:
@@ -54,7 +54,7 @@ def _something_runs() -> bool:
     """Whether Python would wait for a thread, or tell of tasks that never ended."""
     this = threading.current_thread()
     threads = [one for one in threading.enumerate() if one is not this and not one.daemon]
-    return bool(threads or process.unended)
+    return bool(threads or processes.unended)
 
 
 class _Presses:

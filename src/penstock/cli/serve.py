@@ -47,7 +47,7 @@ def serve(
     from penstock.cli import hosting
     from penstock.cli.stopping import leave
     from penstock.cli.target import find_app
-    from penstock.worker.process import run
+    from penstock.worker.processes import run
 
     app = find_app(target)
     where.lead(app)

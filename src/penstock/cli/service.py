@@ -23,7 +23,7 @@ from penstock.client.embedded_hold import announced_elsewhere
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
-from penstock.worker.fleet import STARTED, WAITING, Fleet, ProcessReady, log_event
+from penstock.worker.processes import STARTED, WAITING, Fleet, ProcessReady, log_event
 
 logger = logging.getLogger("penstock.work")
 

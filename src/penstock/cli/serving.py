@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from penstock.worker.slots import DEFAULT_SLOTS
+from penstock.worker.limits.slots import DEFAULT_SLOTS
 
 
 def queues_of(given: Sequence[str]) -> dict[str, int] | None:

@@ -15,8 +15,8 @@ from typing import NoReturn, Protocol
 from penstock.cli import supervisor
 from penstock.config import Database
 from penstock.forks import keep_signals
-from penstock.worker import process
-from penstock.worker.hard_end import HardEnd
+from penstock.worker import processes
+from penstock.worker.stop import HardEnd
 
 logger = logging.getLogger("penstock.work")
 
@@ -151,11 +151,11 @@ def leave(code: int = 0) -> NoReturn:
     for each in stuck:
         each.join(THREAD_GRACE / len(stuck))
     left = sum(map(_is_handlers, threading.enumerate()))
-    if not left and not process.unended:
+    if not left and not processes.unended:
         sys.exit(code)
     if left:
         logger.error("The process leaves although handlers still run in threads: %d.", left)
-    for place in process.unended:
+    for place in processes.unended:
         logger.error("The process leaves although a task does not end; it is at %s.", place)
     logging.shutdown()
     sys.stdout.flush()

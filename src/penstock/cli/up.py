@@ -52,7 +52,7 @@ def up(
     from penstock.cli import applications, hosting
     from penstock.cli.stopping import leave
     from penstock.cli.target import find_app
-    from penstock.worker.process import run
+    from penstock.worker.processes import run
 
     app = Penstock() if target is None else find_app(target)
     where.lead(app)

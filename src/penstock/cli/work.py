@@ -209,7 +209,7 @@ def work(
 
     from penstock.cli import service
     from penstock.cli.stopping import leave
-    from penstock.worker.process import run
+    from penstock.worker.processes import run
 
     if processes > 1:
         leave(run(service.keep_fleet(_one_of_the_fleet(), processes, stop_wait)))

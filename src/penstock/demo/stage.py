@@ -17,7 +17,7 @@ from penstock.embedded import Server
 from penstock.events import Event
 from penstock.job import State
 from penstock.tasks import Request
-from penstock.worker.fleet import Fleet
+from penstock.worker.processes import Fleet
 
 JOBS = 4012
 FEWEST = 50

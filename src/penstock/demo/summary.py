@@ -12,7 +12,7 @@ from penstock.client import JobStatus
 from penstock.demo.stage import WORKERS, Folder
 from penstock.events import Event
 from penstock.job import FINAL, Job, State
-from penstock.worker.fleet import ProcessEnded, ProcessStarted
+from penstock.worker.processes import ProcessEnded, ProcessStarted
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 

@@ -20,8 +20,8 @@ from penstock.testing.faults import Fault, Strikes, Twice
 from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
-from penstock.worker.crew import Crew
-from penstock.worker.quota import Quota
+from penstock.worker.claim.claimer import Quota
+from penstock.worker.parts import Crew
 
 
 async def parked_job(app: Penstock) -> NotDrained | None:

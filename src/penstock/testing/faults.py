@@ -15,7 +15,7 @@ from penstock.store import Executor, Store, key_of
 from penstock.tasks import Task
 from penstock.testing.errors import NotDrained
 from penstock.testing.watch import Call, Point
-from penstock.worker.run import StopReason
+from penstock.worker.attempt import StopReason
 
 
 class Levers(Store):

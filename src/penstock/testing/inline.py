@@ -29,12 +29,12 @@ from penstock.tasks.registry import not_a_task
 from penstock.tasks.workflow import Parent
 from penstock.testing.errors import surprise
 from penstock.testing.watch import Watch
-from penstock.worker.budgets import Budgets
-from penstock.worker.executor import Executor
-from penstock.worker.journal import Journal
-from penstock.worker.queue_state import QueueState
-from penstock.worker.resources import Opened, Resources
-from penstock.worker.run import Run
+from penstock.worker.attempt import Run
+from penstock.worker.claim.queue import QueueState
+from penstock.worker.run.budgets import Budgets
+from penstock.worker.run.executor import Executor
+from penstock.worker.run.journal import Journal
+from penstock.worker.run.resources import Opened, Resources
 
 T = TypeVar("T")
 

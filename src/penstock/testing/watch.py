@@ -15,9 +15,9 @@ from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Item, Registry, SyncContextTask, Task
 from penstock.tasks.handler.waits import suspension
 from penstock.tasks.task import BATCH_KINDS
-from penstock.worker.calls import is_of_all
-from penstock.worker.context import AttemptContext
-from penstock.worker.run import Run
+from penstock.worker.attempt import Run
+from penstock.worker.run.calls import is_of_all
+from penstock.worker.run.context import AttemptContext
 
 AnyTask = Task[..., Any]
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.local_pool import LocalPools
 from penstock.store import failures
-from penstock.worker.crew import Crew
+from penstock.worker.parts import Crew
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from penstock.worker.run import Run
+from penstock.worker.attempt import Run
 
 logger = logging.getLogger("penstock.worker")
 

@@ -24,16 +24,16 @@ from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
 from penstock.store import failures
 from penstock.tasks import Registry, Timetable
-from penstock.worker.crew import Crew
+from penstock.worker.children.pool import children_of
+from penstock.worker.claim.claimer import Quota
+from penstock.worker.claim.queue import QueueState
 from penstock.worker.drain import run_dry
-from penstock.worker.isolation import children_of
-from penstock.worker.queue_state import QueueState
-from penstock.worker.quota import Quota
-from penstock.worker.resources import Resources
+from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
+from penstock.worker.parts import Crew
 from penstock.worker.room import when_there_is_room
-from penstock.worker.shutdown import Shutdown
-from penstock.worker.slots import DEFAULT_SLOTS, slots_of
-from penstock.worker.tally import Tally
+from penstock.worker.run.resources import Resources
+from penstock.worker.settle.report import Tally
+from penstock.worker.stop import Shutdown
 from penstock.worker.tenants import ALL, Tenants
 from penstock.worker.timing import DEFAULT_TIMING
 from penstock.worker.whereabouts import run_in, where

@@ -9,7 +9,7 @@ from django.core import checks
 from django.db import connections
 
 from penstock.integrations.django.settings import ProjectSettings
-from penstock.worker.slots import DEFAULT_SLOTS
+from penstock.worker.limits.slots import DEFAULT_SLOTS
 
 TAG = "penstock"
 # psycopg's own default, if a pool's size is not given.

@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from penstock.config import Database
 from penstock.errors import ConfigError
-from penstock.worker.slots import slots_of
+from penstock.worker.limits.slots import slots_of
 
 TASK_BACKEND = "penstock.integrations.django.tasks.backend"
 

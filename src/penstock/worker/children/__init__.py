@@ -1,0 +1,1 @@
+"""Running attempts in child processes."""

@@ -1,0 +1,134 @@
+"""What a handler asks of the worker, from inside a child process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import convert
+
+from penstock.errors import StaleAttempt
+from penstock.store import Attempt
+from penstock.store.events import Awaited
+from penstock.store.steps import Saved
+from penstock.store.workflows import Added
+from penstock.tasks.workflow import Parent
+from penstock.worker.attempt import Run
+from penstock.worker.children.channel import Line
+from penstock.worker.run.budgets import Budgets
+from penstock.worker.run.journal import Journal
+
+Help = Callable[..., Awaitable[Any]]
+
+
+def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
+    """The calls by their names; each gets the run that asks."""
+
+    async def save(run: Run, kind: str, name: str, result: str) -> float:
+        return await journal.save(run, Saved(kind, name, result))
+
+    async def share(run: Run, kind: str, name: str, result: str, key: bytes, ttl: float) -> None:
+        await journal.share(run, Saved(kind, name, result), key, ttl)
+
+    async def learn(run: Run, key: str, share: float) -> None:
+        budgets.learn(key, share)
+
+    return {
+        "read": journal.read,
+        "save": save,
+        "recall": journal.recall,
+        "share": share,
+        "sleep": journal.sleep,
+        "wait_for_event": journal.wait_for_event,
+        "parents": journal.parents,
+        "extend": journal.extend,
+        "reserve": lambda run, key, units: budgets.reserve(key, units),
+        "correct": lambda run, key, units: budgets.correct(key, units),
+        "close": lambda run, key, wait: budgets.close(key, wait),
+        "learn": learn,
+        "give_back_starts": lambda run, keys: budgets.give_back_starts(keys),
+    }
+
+
+class FarJournal(Journal):
+    """The worker's journal: each call is made there."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def read(self, run: Run) -> list[Saved]:
+        return [Saved(*one) for one in await self._call(run, "read")]
+
+    async def save(self, run: Run, saved: Saved) -> float:
+        return float(await self._call(run, "save", *saved))
+
+    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+        found: str | None = await self._call(run, "recall", name, key)
+        return found
+
+    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+        await self._call(run, "share", *saved, key, ttl)
+
+    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+        return float(await self._call(run, "sleep", name, until, seconds))
+
+    async def wait_for_event(
+        self, run: Run, step: str, name: str, after: int, timeout: float | None
+    ) -> Awaited:
+        return Awaited(*await self._call(run, "wait_for_event", step, name, after, timeout))
+
+    async def parents(self, run: Run) -> list[Parent]:
+        return convert(await self._call(run, "parents"), list[Parent])
+
+    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
+        return [Added(*one) for one in await self._call(run, "extend", call, added)]
+
+    async def _call(self, run: Run, what: str, *args: Any) -> Any:
+        try:
+            return await _asked(self._line, run.attempt, what, *args)
+        except StaleAttempt:
+            run.stopped = run.stopped or "refused"
+            raise
+
+
+class FarBudgets(Budgets):
+    """The worker's budgets: each call is made there."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._rng = random.Random()
+        self._attempt: Attempt
+        self._rated: Sequence[str] = ()
+        self.has_rate = lambda key: key in self._rated
+
+    def now_for(self, attempt: Attempt, rated: Sequence[str]) -> None:
+        """The attempt that spends from now on, and those of its keys that have a rate."""
+        self._attempt, self._rated = attempt, rated
+
+    async def reserve(self, key: str, units: float) -> float | None:
+        wait: float | None = await self._call("reserve", key, units)
+        return wait
+
+    async def correct(self, key: str, units: float) -> None:
+        await self._call("correct", key, units)
+
+    async def close(self, key: str, wait: float) -> float:
+        return float(await self._call("close", key, wait))
+
+    def learn(self, key: str, share: float) -> None:
+        self._line.tell(self._attempt.token, "learn", key, share)
+
+    async def give_back_starts(self, keys: Sequence[str]) -> None:
+        await self._call("give_back_starts", list(keys))
+
+    async def _call(self, what: str, *args: Any) -> Any:
+        return await _asked(self._line, self._attempt, what, *args)
+
+
+async def _asked(line: Line, attempt: Attempt, what: str, *args: Any) -> Any:
+    try:
+        return await line.ask(attempt.token, what, *args)
+    except StaleAttempt:
+        raise StaleAttempt(str(attempt.id), attempt.number) from None

@@ -1,0 +1,1 @@
+"""Claiming: which jobs to take, and into which slots they go."""

@@ -1,0 +1,454 @@
+"""Keeps this worker's jobs within the limits that all workers share.
+
+Slots and tokens are asked for in bulk and used here without asking again: no write per job. What
+a worker holds goes back when it has no use for it, when another waits for its share, and by itself
+when its lease ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from penstock.errors import LeaseLost
+from penstock.lifecycle import Health, Service
+from penstock.store import Attempt, Pool, Store, failures
+from penstock.store.limits import Ask, Granted, Limits
+from penstock.store.rules import Rules
+from penstock.worker.lease import Session
+from penstock.worker.limits.book import Allowances, Holdings
+from penstock.worker.limits.grants import UNLIMITED, Allowance
+from penstock.worker.timing import DEFAULT_TIMING, Timing
+
+# What came up in this time is asked for together.
+GATHER = 0.005
+# What was granted so short a time ago is about to be used.
+FRESH = 0.1
+# So many keys are asked for in one statement: each is locked until it ends.
+KEYS = 200
+# A job at hand is held for so long if its bucket has nothing; then anybody may have it.
+HELD_MOST = 1.0
+
+
+class Limiter(Service):
+    """Asks for slots and tokens, says what may start with them, and gives them back."""
+
+    name = "limits"
+
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        session: Session,
+        health: Health,
+        *,
+        most: int,
+        ahead_most: int,
+        room: Callable[[], None],
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        super().__init__(health)
+        self._timing = timing
+        self._pool = pool
+        self._limits = Limits(store)
+        self._session = session
+        self._most = most
+        self._room = room
+        self.holdings = Holdings(ahead_most)
+        self._asking: set[Allowance] = set()
+        self._asked: set[Allowance] = set()
+        self._refused: set[Allowance] = set()
+        self._with_tokens: set[Allowance] = set()
+        self._in_vain: Counter[Allowance] = Counter()
+        # Those with slots that nothing here uses now; and those whose slots were of no use.
+        self._unused: set[Allowance] = set()
+        self._spared: set[Allowance] = set()
+        self._looked = 0.0
+        self.answers = 0
+
+    def apply(self, rules: Rules) -> None:
+        """Put new limits in force; what is held is kept as far as they allow."""
+        self._asking.update(self.holdings.apply(rules))
+        self.wake()
+
+    # Before a claim
+
+    def room(self, allowances: Allowances, most: int, wanted: int) -> int:
+        """How many jobs of a line may be claimed, by a claim that wants so many of all lines.
+
+        What is missing is asked for.
+        """
+        room = most
+        for allowance in allowances:
+            there = allowance.room
+            # Tokens are asked for while there still are some, or every claim would wait for them.
+            if there < (2 * wanted if allowance.limit.rate is not None else most):
+                self._need(allowance, wanted)
+            room = min(room, there)
+        return room
+
+    def is_asking(self, allowances: Allowances) -> bool:
+        """Whether an answer is due that may make room."""
+        return not (self._asking.isdisjoint(allowances) and self._asked.isdisjoint(allowances))
+
+    def _need(self, allowance: Allowance, wanted: int) -> None:
+        allowance.touched = now = time.monotonic()
+        demand, allowance.demand = allowance.demand, max(allowance.demand, wanted)
+        if allowance.ask_at > now:
+            if allowance not in self._refused:
+                self._refused.add(allowance)
+                self.wake()
+        elif self._may_grow(allowance):
+            self._ask(allowance)
+        elif allowance not in self._asking and allowance not in self._asked:
+            allowance.demand = demand
+
+    def let_go_unused(self) -> None:
+        """All that is known waits for a limit: others may use what is held of the rest meanwhile.
+
+        Two who each hold what the other waits for would both wait.
+        """
+        unused, self._unused = self._unused, set()
+        for allowance in unused:
+            if allowance.slots.limit and not allowance.is_busy:
+                allowance.is_spare = True
+                self._ask(allowance)
+
+    def _may_grow(self, allowance: Allowance) -> bool:
+        limit = allowance.limit
+        if limit.slots is not None and allowance.slots.limit < min(limit.slots, self._most):
+            return allowance.share is None
+        return limit.rate is not None and allowance.tokens_wanted > 0
+
+    def _ask(self, allowance: Allowance) -> None:
+        self._asking.add(allowance)
+        self.wake()
+
+    # Around an attempt
+
+    def expect(self, attempt: Attempt) -> None:
+        """A job was claimed and is at hand."""
+        attempt.allowances = self.holdings.of_line(attempt.queue, attempt.row["lane"])
+        for allowance in attempt.allowances:
+            allowance.at_hand += 1
+
+    def dismiss(self, attempt: Attempt) -> None:
+        """It is no longer at hand."""
+        for allowance in attempt.allowances:
+            allowance.at_hand -= 1
+        attempt.allowances = ()
+
+    def may_start(self, attempt: Attempt) -> bool:
+        for allowance in self.holdings.of_job(attempt):
+            if not allowance.may_start:
+                self._need(allowance, 1)
+                return False
+        return True
+
+    def may_any_start(self, queue: str) -> bool:
+        """Whether the limit of a whole queue lets anything start; if not, more is asked for."""
+        for allowance in self.holdings.of_queue(queue):
+            if not allowance.may_start:
+                self._need(allowance, 1)
+                return False
+        return True
+
+    def begin(self, attempt: Attempt) -> None:
+        self.dismiss(attempt)
+        attempt.allowances = self.holdings.of_job(attempt)
+        for allowance in attempt.allowances:
+            allowance.start()
+
+    def end(self, attempt: Attempt) -> None:
+        for allowance in attempt.allowances:
+            allowance.end()
+            if not allowance.slots.used:
+                self._unused.add(allowance)
+                self.spare(allowance)
+            if allowance.shrink():
+                self._ask(allowance)
+        attempt.allowances = ()
+
+    def undo(self, attempt: Attempt) -> None:
+        """It was counted as begun and has not: the tokens that it used go back, too."""
+        rated = [one for one in attempt.allowances if one.limit.rate is not None]
+        self.end(attempt)
+        if rated:
+            self._in_vain.update(rated)
+            self.wake()
+
+    def recount(self, attempt: Attempt, *, runs: bool) -> None:
+        """Limits are new: count a job also against those that it was not counted against."""
+        new = tuple(one for one in self.holdings.of_job(attempt) if one not in attempt.allowances)
+        for allowance in new:
+            if runs:
+                allowance.slots.take()
+            else:
+                allowance.at_hand += 1
+        attempt.allowances += new
+
+    @property
+    def has_shut(self) -> bool:
+        """Whether a bucket that is waited for will give nothing for long."""
+        until = time.monotonic() + HELD_MOST
+        return any(one.ask_at > until for one in self._refused)
+
+    def is_shut(self, attempt: Attempt) -> bool:
+        """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
+        until = time.monotonic() + HELD_MOST
+        return any(
+            allowance.limit.rate is not None and allowance.tokens < 1 and allowance.ask_at > until
+            for allowance in attempt.allowances
+        )
+
+    # News
+
+    def told(self, key: str) -> None:
+        """Somebody waits for slots of this key, or has given some back."""
+        allowance = self.holdings.get(key)
+        if allowance is not None and allowance not in self._spared:
+            allowance.ask_at = 0.0
+            if not allowance.slots.limit:
+                self.wake()
+                return
+            allowance.is_wanted = True
+            if allowance.slots.limit > 1:
+                self._ask(allowance)
+            elif time.monotonic() - allowance.asked_at >= FRESH:
+                self.spare(allowance)
+
+    def asked_for(self, key: str) -> None:
+        """Somebody goes on waiting for slots of this key, perhaps since before we had them."""
+        allowance = self.holdings.get(key)
+        if allowance is not None and allowance.slots.limit:
+            self.told(key)
+
+    def spare(self, allowance: Allowance) -> None:
+        """Give it back at once if another worker wants it and nothing here has to do with it."""
+        if allowance.is_wanted and allowance.slots.limit and not allowance.is_busy:
+            allowance.is_spare = True
+            self._ask(allowance)
+
+    def closed(self, key: str, seconds: float) -> None:
+        """A bucket was closed for everyone, or opened again."""
+        if (allowance := self.holdings.get(key)) is not None:
+            allowance.ask_at = 0.0
+            if seconds > 0:
+                allowance.taken.keep(0)
+                allowance.ask_at = time.monotonic() + seconds
+            self._ask(allowance)
+
+    # Asking
+
+    async def tick(self) -> float:
+        if not self.holdings:
+            return self._timing.limit_idle
+        await asyncio.sleep(GATHER)
+        has_looked = self._look()
+        is_due = self._is_refusal_over()
+        self._asked, self._asking = self._asking, set()
+        try:
+            has_room = await self._give_back_tokens()
+            for some in _parts([one for one in self._asked if _has_slots(one)]):
+                has_room |= await self._ask_slots(some)
+            has_room |= await self._ask_tokens()
+        except BaseException:
+            self._asking |= self._asked
+            raise
+        finally:
+            asked, self._asked = self._asked, set()
+            self.answers += 1
+        self._note_refusals(asked)
+        if asked or has_room or has_looked or is_due:
+            self._room()
+        return self._pause()
+
+    def _is_refusal_over(self) -> bool:
+        """Whether it is worth asking again for what was refused: who still needs it will."""
+        now = time.monotonic()
+        over = [one for one in self._refused if one.ask_at <= now]
+        self._refused.difference_update(over)
+        return bool(over)
+
+    def _look(self) -> bool:
+        """Now and then: ask for less where nothing goes on any more, and hear what others need."""
+        now = time.monotonic()
+        if now - self._looked < self._timing.limit_idle / 2:
+            return False
+        self._looked = now
+        self.holdings.trim()
+        for allowance in self.holdings:
+            if allowance.demand and now - allowance.touched >= self._timing.limit_patience:
+                allowance.demand = 0
+                self._refused.discard(allowance)
+            if not allowance.is_idle:
+                allowance.touched = max(allowance.touched, now if not allowance.demand else 0.0)
+                if allowance.is_known and now - allowance.asked_at >= self._timing.limit_idle:
+                    self._asking.add(allowance)
+            elif now - allowance.touched >= self._timing.limit_idle:
+                if allowance.is_known:
+                    self._asking.add(allowance)
+                elif allowance not in self._asking and not allowance.tokens:
+                    self._drop(allowance)
+        return True
+
+    def _drop(self, allowance: Allowance) -> None:
+        self.holdings.drop(allowance)
+        for some in (self._refused, self._unused, self._spared):
+            some.discard(allowance)
+
+    def _wants(self, allowance: Allowance) -> int:
+        limit = allowance.limit.slots
+        if allowance.is_spare and not allowance.is_busy:
+            return 0
+        if limit is None or (
+            allowance.is_idle and time.monotonic() - allowance.touched >= self._timing.limit_idle
+        ):
+            return 0
+        return min(limit, self._most)
+
+    def _keeps(self, allowance: Allowance) -> int:
+        """What may be in use until the answer comes, and so is not given away by it."""
+        if allowance.limit.slots is None:
+            return allowance.slots.used
+        return max(min(allowance.slots.limit, self._wants(allowance)), allowance.slots.used)
+
+    async def _ask_slots(self, asking: Sequence[Allowance]) -> bool:
+        lease = await self._session.held()
+        asks: dict[str, Ask] = {}
+        spare = {allowance for allowance in asking if allowance.is_spare}
+        limits = {allowance: allowance.limit for allowance in asking}
+        asked_at = time.monotonic()
+        for allowance in asking:
+            # Lowered first, then told: what others get for it may not be in use here.
+            kept = self._keeps(allowance)
+            allowance.slots.limit = min(allowance.slots.limit, kept)
+            asks[allowance.key] = Ask(self._wants(allowance), kept)
+            # What is told from here on is newer than the answer.
+            allowance.is_wanted = False
+            allowance.ask_at = max(allowance.ask_at, asked_at)
+        granted = await self._grant(lease, asks)
+        if lease != self._session.lease:
+            return False
+        has_room = False
+        now = time.monotonic()
+        for allowance in asking:
+            slots, share = granted[allowance.key]
+            wants = asks[allowance.key].wants
+            has_room |= (slots or 0) > allowance.slots.limit
+            allowance.slots.limit = slots or 0
+            if allowance.limit != limits[allowance]:
+                # It is another meanwhile, and asked about again; until then it is kept to.
+                allowance.slots.limit = min(allowance.slots.limit, _most_slots(allowance))
+            allowance.is_known = bool(slots or wants) and slots is not None
+            allowance.asked_at = now
+            allowance.share = share if slots and share is not None and slots > share else None
+            if slots and not allowance.is_busy:
+                self._unused.add(allowance)
+            if slots is not None and slots < wants:
+                if allowance.ask_at >= asked_at:
+                    allowance.ask_at = now + self._timing.limit_retry
+            elif allowance in spare and not wants:
+                allowance.ask_at = now + self._timing.limit_retry * (0.5 + random.random() / 2)
+                self._spared.add(allowance)
+            if allowance in spare:
+                allowance.is_spare = False
+            if allowance.shrink():
+                self._ask(allowance)
+        if has_room:
+            self._need_spared()
+        return has_room
+
+    def _need_spared(self) -> None:
+        """There is room in another limit: what was of no use may be of use again."""
+        spared, self._spared = self._spared, set()
+        for allowance in spared:
+            allowance.ask_at = 0.0
+
+    async def _grant(self, lease: int, asks: dict[str, Ask]) -> dict[str, Granted]:
+        try:
+            return await self._limits.grant(self._pool, lease, asks)
+        except Exception as error:
+            if failures.is_state(error, failures.LEASE_LOST):
+                self._session.lapse(lease)
+                raise LeaseLost(str(lease)) from error
+            raise
+
+    async def _ask_tokens(self) -> bool:
+        now = time.monotonic()
+        wants = {
+            one: one.tokens_wanted
+            for one in self._asked
+            if one.limit.rate is not None and one.ask_at <= now
+        }
+        has_room = False
+        for some in _parts([one for one, want in wants.items() if want]):
+            asked_at = time.monotonic()
+            for allowance in some:
+                allowance.ask_at = asked_at
+            taken = await self._limits.take(self._pool, {one.key: wants[one] for one in some})
+            for allowance in some:
+                got, wait = taken[allowance.key]
+                if got and allowance.ask_at > asked_at:
+                    # It was closed meanwhile, and with it what was taken before.
+                    continue
+                if got:
+                    has_room = True
+                    allowance.taken.put(got, asked_at)
+                    self._with_tokens.add(allowance)
+                elif wait and allowance.ask_at == asked_at:
+                    # Otherwise the limit is another meanwhile, or open again: this was before.
+                    allowance.ask_at = time.monotonic() + wait
+        return has_room
+
+    async def _give_back_tokens(self) -> bool:
+        """Tokens that were not used at once, or in vain, go back: another may need them now."""
+        back = Counter({one: one.taken.drop_stale() for one in self._with_tokens})
+        self._with_tokens = {one for one in back if one.tokens}
+        back += self._in_vain  # Which leaves out those of which there is none.
+        self._in_vain.clear()
+        for some in _parts(list(back)):
+            await self._limits.take(self._pool, {one.key: -back[one] for one in some})
+        return any(one.at_hand for one in back)
+
+    async def flush(self) -> None:
+        """The worker leaves: what it has not used, or in vain, goes back now."""
+        for allowance in self._with_tokens:
+            self._in_vain[allowance] += max(allowance.tokens, 0)
+            allowance.taken.keep(0)
+        await self._give_back_tokens()
+
+    def _note_refusals(self, asked: set[Allowance]) -> None:
+        now = time.monotonic()
+        for allowance in asked:
+            if allowance.ask_at > now and allowance.demand:
+                self._refused.add(allowance)
+                continue
+            self._refused.discard(allowance)
+            if allowance not in self._asking:
+                allowance.demand = 0
+
+    def _pause(self) -> float:
+        """Until the next token, the next try for slots, or the next look at what is idle."""
+        due = [one.ask_at for one in self._refused]
+        due += [one.taken.stale_at for one in self._with_tokens]
+        pause = min(due, default=math.inf) - time.monotonic() - GATHER
+        return min(self._timing.limit_idle / 2, max(pause, GATHER / 5))
+
+
+def _most_slots(allowance: Allowance) -> int:
+    slots = allowance.limit.slots
+    return UNLIMITED if slots is None else slots
+
+
+def _has_slots(allowance: Allowance) -> bool:
+    return allowance.limit.slots is not None or allowance.is_known
+
+
+def _parts(allowances: Sequence[Allowance]) -> Iterator[Sequence[Allowance]]:
+    for start in range(0, len(allowances), KEYS):
+        yield allowances[start : start + KEYS]

@@ -1,0 +1,498 @@
+"""The parts of a worker put together, and who tells whom."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import socket
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+from penstock.client import Link
+from penstock.client.link import TRY_AGAIN
+from penstock.client.tracing import Tracing
+from penstock.config import JobLog, Liveness, Pace, Upkeep
+from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
+from penstock.lifecycle import Health, Service
+from penstock.maintenance import Maintenance
+from penstock.store import Answer, Pool, Settlement
+from penstock.store.rules import Rules
+from penstock.tasks import Registry, Timetable
+from penstock.worker.attempt import Run
+from penstock.worker.children.imports import Places
+from penstock.worker.children.pool import Isolation
+from penstock.worker.claim.claimer import Claimer, Quota, Scanner
+from penstock.worker.claim.dispatcher import Dispatcher
+from penstock.worker.claim.mover import Mover
+from penstock.worker.claim.queue import QueueState
+from penstock.worker.heartbeat import Signals
+from penstock.worker.lease import Reconciler, Session
+from penstock.worker.limits.keeper import Limiter
+from penstock.worker.limits.rules import Rulebook
+from penstock.worker.listener import Listener
+from penstock.worker.run.budgets import Budgets, Owed
+from penstock.worker.run.executor import Executor
+from penstock.worker.run.journal import Journal
+from penstock.worker.run.progress import Progress
+from penstock.worker.run.resources import Opened, Resources
+from penstock.worker.run.suspects import Suspects
+from penstock.worker.settle.report import JobLines, Tally, word_of
+from penstock.worker.settle.settler import Completer
+from penstock.worker.tenants import Tenants
+from penstock.worker.timing import DEFAULT_TIMING, Timing
+
+logger = logging.getLogger("penstock.worker")
+
+# How long a rescue waits for outcomes of jobs under a lease that this worker has lost.
+WRITTEN_BEFORE_RESCUE_S = 5.0
+
+
+class Crew:
+    """Everything that works while a worker runs: made at its start, gone with its stop.
+
+    `claim → dispatch → execute → complete → settle`, with the lease, the listener and the
+    maintenance beside it.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        pool: Pool,
+        tasks: Registry,
+        events: Events,
+        resources: Resources,
+        timetable: Timetable,
+        *,
+        name: str,
+        states: dict[str, QueueState],
+        tenants: Tenants,
+        quota: Quota,
+        tally: Tally,
+        liveness: Liveness,
+        pace: Pace,
+        upkeep: Upkeep,
+        log: JobLog,
+        children: int,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        store, url = link.store, link.url
+        health = Health(events, pool)
+        self._events = events
+        self._tracing = link.tracing and link.tracing.active()
+        self._pace = pace
+        self._upkeep = upkeep
+        self.states = states
+        for state in states.values():
+            if tasks.shares_all(state.name):
+                state.gathering.expected = tasks.widest(state.name)
+        self._tally = tally
+        self.lines = JobLines() if log.completed else None
+        self.quota = quota
+        self._cancelled_early: list[tuple[int, UUID]] = []
+        places = Places(tasks, resources)
+        places.check(tasks)
+        self.opened = Opened(resources, health, link.opened, places.elsewhere, timing)
+        # For handlers, who ask through the worker.
+        explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
+        self.owed = Owed(pool, health)
+        self.budgets = Budgets(pool, store, self.owed, explained)
+        self.progress = Progress(pool, store, health)
+        self.completer = Completer(
+            pool,
+            store,
+            health,
+            partitions_ahead=upkeep.partitions_ahead,
+            retry_most=pace.unwritten_retry,
+            backoff=(timing.settle_retry, timing.settle_retry_most),
+            tell_after=liveness.lease / 2,
+            before=self.progress.last_words,
+            settled=self._settled,
+            refused=self._refused,
+            flushed=self._make_room,
+            unwritten_changed=self._beat_soon,
+        )
+        journal = Journal(pool, store, explained, timing)
+        self.suspects = Suspects(pool, store, health, timing)
+        self.isolation = Isolation(
+            partial(
+                places.plan,
+                name,
+                link.opened,
+                upkeep.park_limit,
+                self._tracing.inside if self._tracing else None,
+                log,
+            ),
+            places.tasks.keys(),
+            journal,
+            self.budgets,
+            self.progress.report,
+            events,
+            self.suspects,
+            most=children,
+            timing=timing,
+        )
+        self.executor = Executor(
+            tasks,
+            store,
+            self.opened,
+            self.budgets,
+            journal,
+            self.progress.report,
+            self.completer.submit,
+            tracing=self._tracing,
+            worker=name,
+            threads=sum(state.slots.limit for state in states.values()),
+            park_limit=upkeep.park_limit,
+            log=log,
+            isolation=self.isolation,
+            suspects=self.suspects,
+            timing=timing,
+        )
+        self._fixed_info = _info(states, tenants, tasks, timetable)
+        self.session = Session(
+            url,
+            pool,
+            store,
+            health,
+            events,
+            liveness,
+            place=link.database.place,
+            worker=name,
+            info=self._info,
+        )
+        self.limiter = Limiter(
+            pool,
+            store,
+            self.session,
+            health,
+            most=_most_jobs(states, tasks),
+            ahead_most=2 * pace.claim_most,
+            room=self._go_on,
+            timing=timing,
+        )
+        self.rulebook = Rulebook(pool, store, health, list(states), self._apply, timing)
+        self.mover = Mover(pool, store, health)
+        self.dispatcher = Dispatcher(
+            self.executor,
+            self.limiter,
+            self.mover.move,
+            states.values(),
+            tasks.batched,
+            self._wants,
+            self._make_alone,
+            upkeep.isolation_wait,
+            timing,
+        )
+        self.listener = Listener(link.listen_url, pool, store, health)
+        self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
+        self.maintenance = Maintenance(
+            pool,
+            store,
+            health,
+            events,
+            self.session.held,
+            timetable,
+            upkeep,
+            look_most=self._look_most,
+            before_rescue=self._write_lapsed,
+        )
+        self.claimers = {
+            queue: Claimer(
+                state,
+                pool,
+                store,
+                self.session,
+                health,
+                events,
+                limiter=self.limiter,
+                quota=quota,
+                most=pace.claim_most,
+                room=self._room,
+                deliver=self._claimed,
+            )
+            for queue, state in states.items()
+        }
+        self.scanners = {
+            queue: Scanner(
+                state,
+                pool,
+                store,
+                health,
+                shortest=self._scan_every,
+                found=self.claimers[queue].wake,
+            )
+            for queue, state in states.items()
+        }
+        self._introduce()
+
+    def _introduce(self) -> None:
+        self.session.on_signals = self._signalled
+        self.session.on_lapse = self._lapsed
+        self.session.on_doubt = self.reconciler.wake
+        self.session.on_exit = self.completer.last_words
+        self.listener.on_ready = self._heard_ready
+        self.listener.on_due = self.maintenance.promoter.due
+        self.listener.on_signal = self.session.beat_soon
+        self.listener.on_leader = self.maintenance.elect
+        self.listener.on_settings = self.rulebook.wake
+        self.listener.on_schedules = self.maintenance.scheduler.changed
+        self.listener.on_grants = self.limiter.told
+        self.listener.on_waits = self.limiter.asked_for
+        self.listener.on_bucket = self._closed
+        self.budgets.has_rate = self.limiter.holdings.has_rate
+        self.budgets.on_close = self._closed
+        self.listener.on_reconnect = self._look_around
+        for state in self.states.values():
+            state.may_start = self.limiter.may_start
+            state.may_any_start = partial(self.limiter.may_any_start, state.name)
+            state.is_barred = partial(self.limiter.holdings.barred, state.name)
+
+    @property
+    def services(self) -> list[Service]:
+        return [
+            self.opened,
+            self.session,
+            self.listener,
+            self.progress,
+            self.owed,
+            self.reconciler,
+            self.rulebook,
+            self.limiter,
+            self.mover,
+            self.suspects,
+            *self.scanners.values(),
+            *self.claimers.values(),
+            *self.maintenance.services,
+        ]
+
+    def begin_nothing(self) -> None:
+        """A stop has been asked for: no claim and no job begins any more."""
+        self.quota.closed = True
+        self.dispatcher.close()
+
+    def _info(self) -> dict[str, Any]:
+        alone = self.dispatcher.reserved_for
+        return {
+            **self._fixed_info,
+            "hears": self.listener.is_listening,
+            "missing_resources": self.opened.troubles,
+            "alone": None if alone is None else str(alone),
+            "children": self.isolation.count,
+            "children_most": self.isolation.most,
+            "unwritten": self.completer.unwritten,
+        }
+
+    def _beat_soon(self) -> None:
+        """There is news of this worker for its lease."""
+        if self.session.lease is not None:
+            self.session.beat_soon(self.session.lease)
+
+    # Claims
+
+    def _wants(self, state: QueueState) -> None:
+        claimer = self.claimers[state.name]
+        # A claimer that was woken looks anyway.
+        if not claimer.is_woken and state.wanted and state.marks:
+            claimer.wake()
+
+    def _room(self) -> int:
+        """How many jobs a claim may take: none while many outcomes are unwritten, the database
+        refuses to write them, or a job must run alone."""
+        if self.dispatcher.is_reserved:
+            return 0
+        if self.completer.is_refused:
+            is_idle = not self.dispatcher.jobs() and not self.mover.jobs()
+            return int(self.completer.wants_probe and is_idle)
+        return self._pace.unsettled_most - self.completer.unsettled
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether the database has refused all outcomes for long: nothing more will be claimed."""
+        return self.completer.is_refused and self.completer.is_stuck
+
+    def note_unwritten(self) -> None:
+        """The outcomes that are left after the completer's close are not written any more."""
+        self._tally.unwritten += len(self.completer.given_up())
+
+    def _make_room(self) -> None:
+        if self.completer.unsettled <= self._pace.unsettled_most // 2:
+            for state in self.states.values():
+                self._wants(state)
+
+    async def _make_alone(self) -> None:
+        """Hold up nobody else: what was fetched can begin elsewhere, and what has ended need not
+        run again if the job that will run alone kills this worker."""
+        async with self.session.undisturbed():
+            self.dispatcher.release_fetched()
+        await self.completer.drained()
+
+    def _scan_every(self) -> float:
+        return self._pace.rescan if self.listener.is_listening else self._pace.poll
+
+    def _look_most(self) -> float:
+        most = self._upkeep.promote_most
+        return most if self.listener.is_listening else min(most, self._pace.poll)
+
+    # Rules
+
+    def _apply(self, rules: Rules) -> None:
+        for state in self.states.values():
+            state.apply(rules)
+        self.limiter.apply(rules)
+        self.dispatcher.recount()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There may be room for what had to wait."""
+        for state in self.states.values():
+            self.dispatcher.pump(state)
+
+    # News
+
+    def _heard_ready(self, queue: str, lane: str | None, priority: int, ready_at: datetime) -> None:
+        state = self.states.get(queue)
+        if state is None:
+            return
+        if lane is None:
+            self.scanners[queue].soon()
+        else:
+            state.marks.lower(lane, priority, ready_at)
+            self.claimers[queue].wake()
+
+    def _look_around(self) -> None:
+        self.rulebook.read_soon()
+        self.maintenance.scheduler.wake()
+        for scanner in self.scanners.values():
+            scanner.wake()
+
+    def _closed(self, key: str, seconds: float) -> None:
+        """A key was closed to everybody, or opened again."""
+        self.limiter.closed(key, seconds)
+        self.dispatcher.release_shut()
+
+    def _signalled(self, signals: Signals) -> None:
+        for job, token, _ in signals:
+            if not self.dispatcher.cancel(job, token) and self.session.is_claiming:
+                # The answer of the claim may be behind this.
+                self._cancelled_early.append((job, token))
+
+    def _claimed(self, state: QueueState) -> None:
+        early, self._cancelled_early = self._cancelled_early, []
+        for job, token in early:
+            self.dispatcher.cancel(job, token)
+        self.dispatcher.pump(state)
+
+    def _known(self) -> list[int]:
+        return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.completer.jobs()]
+
+    def _lapsed(self, lease: int) -> None:
+        running = len(self.dispatcher.running)
+        self._events.emit(LeaseLapsed(lease, running))
+        logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
+        self.limiter.holdings.forget()
+        self.dispatcher.forget()
+        self.rulebook.read_soon()
+        self.completer.note_lapse()
+        self.maintenance.rescuer.wake()
+
+    async def _write_lapsed(self) -> None:
+        """Write what ended under a lease that was lost, before a rescue has it run again."""
+        if self.completer.has_lapsed:
+            await self.session.held()
+            await self.completer.try_lapsed(WRITTEN_BEFORE_RESCUE_S)
+
+    # Outcomes
+
+    def _settled(self, batch: Sequence[Settlement]) -> None:
+        self._tally.add(batch)
+        if self.lines is not None:
+            self.lines.settled(batch)
+        for settlement in batch:
+            if (run := settlement.source) is not None and run.attempt.batch is not None:
+                self.maintenance.folder.settled()
+                break
+        if any(settlement.transition.state == "blocked" for settlement in batch):
+            self.maintenance.waker.waits()
+        if self._tracing is not None:
+            _follow(self._tracing, batch)
+        if self._events.wanted(JobFinished):
+            for settlement in batch:
+                self._emit_finished(settlement)
+
+    def _emit_finished(self, settlement: Settlement) -> None:
+        run: Run | None = settlement.source
+        if run is None:
+            return
+        attempt, transition = run.attempt, settlement.transition
+        self._events.emit(
+            JobFinished(
+                str(attempt.id),
+                attempt.task,
+                attempt.queue,
+                attempt.number,
+                transition.state,
+                transition.reason,
+                run.seconds,
+                word_of(transition),
+                _waited(run),
+            )
+        )
+
+    def _refused(self, settlement: Settlement, answer: Answer) -> None:
+        run: Run | None = settlement.source
+        if run is not None and run.is_doubtful:
+            return
+        if answer != "cancelled":
+            self._tally.refused += 1
+            logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
+        task, number = (run.attempt.task, run.attempt.number) if run else ("", 0)
+        self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
+
+
+def _waited(run: Run) -> float:
+    """From being ready to the beginning; clocks of two machines differ a little."""
+    ready_at: datetime = run.attempt.row["ready_at"]
+    since = (datetime.now(UTC) - ready_at).total_seconds()
+    return max(0.0, since - (time.monotonic() - run.began))
+
+
+def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
+    """Tell who follows jobs that their outcomes are written."""
+    for settlement in batch:
+        run: Run | None = settlement.source
+        if run is None:
+            continue
+        if run.trace is not None:
+            run.trace.settled()
+        else:
+            tracing.ran(run.attempt, run.seconds, settlement.transition)
+
+
+def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
+    """How many jobs may run at once, as limits count them: a call holds many in one slot."""
+    widest = max(tasks.batched.values(), default=1)
+    return widest * sum(state.slots.limit for state in states.values())
+
+
+def _info(
+    states: dict[str, QueueState], tenants: Tenants, tasks: Registry, timetable: Timetable
+) -> dict[str, Any]:
+    """What people want to know of a worker when they look at its lease."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "penstock": version("penstock"),
+        "queues": {name: state.slots.limit for name, state in states.items()},
+        "calls": {name: size for name in states if (size := tasks.widest(name))},
+        "tenants": None if tenants.only is None else sorted(tenants.only),
+        "except_tenants": sorted(tenants.excepted),
+        "tasks": tasks.names(),
+        "schedules": timetable.names(),
+    }

@@ -1,0 +1,348 @@
+"""Worker processes of ours: the loop of one, and several of them under one parent."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import IO, Any, TypeVar
+
+from msgspec import Struct
+
+from penstock.config import Stopping
+from penstock.events import Event
+from penstock.worker.whereabouts import where
+
+T = TypeVar("T")
+
+# A claim makes thousands of small objects that die with their jobs, without a cycle among them.
+# With Python's own threshold the collector looks at them again and again: a tenth of the time.
+GARBAGE = (100_000, 50, 100)
+# How long tasks, and threads that they started, may take to end when the loop ends.
+END_WAIT = 1.0
+THREADS = "penstock to_thread"
+
+# Where the tasks are that did not end when they were cancelled. Nobody can wait for them.
+unended: list[str] = []
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a whole process."""
+    own = runner()
+    threads = ThreadPoolExecutor(thread_name_prefix=THREADS)
+    own.get_loop().set_default_executor(threads)
+    try:
+        return own.run(main)
+    finally:
+        end(own, threads)
+
+
+def runner() -> asyncio.Runner:
+    """Runs a whole process: on uvloop where there is one, with a collector that is seldom called.
+
+    A worker inside somebody's program leaves both as it finds them.
+    """
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    try:
+        import uvloop
+    except ImportError:  # It has no wheel for every platform, and none for Windows.
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def end(own: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
+    """End the loop. `asyncio.Runner` waits for each task and thread, even for ever: this does not,
+    and leaves a loop open on which something still runs."""
+    own.get_loop().run_until_complete(_end_tasks())
+    threads.shutdown(wait=False, cancel_futures=True)
+    ends_at = time.monotonic() + END_WAIT
+    started = [one for one in threading.enumerate() if one.name.startswith(THREADS)]
+    for thread in started:
+        thread.join(max(ends_at - time.monotonic(), 0.0))
+    if not unended and not any(thread.is_alive() for thread in started):
+        own.close()
+
+
+async def _end_tasks() -> None:
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+    if tasks := [task for task in asyncio.all_tasks() if task is not this]:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=END_WAIT)
+    tasks.append(loop.create_task(loop.shutdown_asyncgens()))
+    await asyncio.wait(tasks[-1:], timeout=END_WAIT)
+    unended.extend(where(task) for task in tasks if not task.done())
+
+
+logger = logging.getLogger("penstock.fleet")
+
+BACKOFF_FIRST_S = 0.5
+BACKOFF_MOST_S = 30.0
+# A process that started and lived this long makes up for its earlier ends.
+HEALTHY_S = 30.0
+STARTED = b"started\n"
+WAITING = b"waiting\n"
+# A signal that comes before a process can handle it ends it, too.
+ENDS_AS_ASKED = (0, -signal.SIGTERM)
+# What a worker process may take beyond the limit of its worker before it ends by itself.
+OWN_END_S = 20.0
+
+
+class ProcessStarted(Event, frozen=True):
+    number: int
+    pid: int
+
+
+class ProcessReady(Event, frozen=True):
+    """The process has its lease."""
+
+    number: int
+    pid: int
+
+
+class ProcessEnded(Event, frozen=True):
+    """`cause` completes the sentence "worker process 2 …".
+
+    `again_in` is None while the processes stop: then `is_clean` says whether it ended as asked.
+    """
+
+    number: int
+    pid: int
+    cause: str
+    again_in: float | None
+    is_clean: bool = False
+
+
+class ProcessNotCreated(Event, frozen=True):
+    """The system gave no process."""
+
+    number: int
+    error: str
+    again_in: float
+
+
+class NoneStarted(Event, frozen=True):
+    """Every process has ended before it had its lease or waited for one: all of them stop."""
+
+    processes: int
+    cause: str
+
+
+class Child(Struct):
+    number: int
+    process: asyncio.subprocess.Process
+    channel: socket.socket
+    began: float
+    has_started: bool = False
+    is_ready: bool = False
+
+    @property
+    def lived(self) -> float:
+        return time.monotonic() - self.began
+
+
+class Fleet:
+    """Runs a command several times over.
+
+    fleet = Fleet([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
+    loop.add_signal_handler(signal.SIGTERM, fleet.ask_to_stop)
+    await fleet.run()
+
+    Every process but the first gets `later_arguments` as well.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        *,
+        later_arguments: Sequence[str] = (),
+        stopping: Stopping | None = None,
+        told: Callable[[Event], object] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> None:
+        self._command = command
+        self._processes = processes
+        self._later_arguments = later_arguments
+        self._stopping_limits = stopping or Stopping()
+        self._told = told or log_event
+        self._output = output
+        self._children: dict[int, Child] = {}
+        self._stopping = asyncio.Event()
+        self._has_started = False
+        self._never_started: set[int] = set()
+        self._failed = False
+
+    async def run(self) -> bool:
+        """Keep the processes until they are asked to stop and have ended.
+
+        False if none of them could start, or if one did not end as it was asked to.
+        """
+        async with asyncio.TaskGroup() as group:
+            for number in range(1, self._processes + 1):
+                group.create_task(self._keep(number))
+        return not self._failed
+
+    def ask_to_stop(self) -> None:
+        """For signal handlers: let every process stop, and at a second call hurry."""
+        self._stopping.set()
+        for child in tuple(self._children.values()):
+            _terminate(child.process)
+
+    def stop_limit(self, signals: int) -> float:
+        """How many seconds a stop may take after so many signals; a process has an end of its own,
+        which comes before this one."""
+        return self._stopping_limits.limit(signals=signals, has_pools=True) + OWN_END_S
+
+    def last_words(self) -> None:
+        """This process is about to end: kill those that did not. Called in another thread."""
+        for child in tuple(self._children.values()):
+            logger.critical("Worker process %d did not end in time; it is killed.", child.number)
+            with suppress(ProcessLookupError):
+                os.kill(child.process.pid, signal.SIGKILL)
+
+    async def _keep(self, number: int) -> None:
+        backoff = BACKOFF_FIRST_S
+        while not self._stopping.is_set():
+            try:
+                child = await self._start(number)
+            except OSError as error:
+                if not self._give_up(number, f"could not be created: {error}"):
+                    self._told(ProcessNotCreated(number, str(error), backoff))
+            else:
+                code = await child.process.wait()
+                self._forget(child)
+                if child.has_started and child.lived > HEALTHY_S:
+                    backoff = BACKOFF_FIRST_S
+                self._ended(child, code, backoff)
+            await self._pause(backoff)
+            backoff = min(backoff * 2, BACKOFF_MOST_S)
+
+    async def _start(self, number: int) -> Child:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    *(self._later_arguments if number > 1 else ()),
+                    stdin=theirs.fileno(),
+                    stdout=self._output,
+                    stderr=self._output,
+                    # Ctrl-C in a terminal reaches a whole group: the parent alone passes it on.
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+        ours.setblocking(False)
+        child = Child(number, process, ours, time.monotonic())
+        self._children[number] = child
+        asyncio.get_running_loop().add_reader(ours, self._hear, child)
+        self._told(ProcessStarted(number, process.pid))
+        if self._stopping.is_set():
+            _terminate(process)
+        return child
+
+    def _hear(self, child: Child) -> None:
+        """Read what a process has written: it has its lease, or waits for it."""
+        data = b""
+        with suppress(OSError):
+            data = child.channel.recv(1024)
+        if not data:
+            asyncio.get_running_loop().remove_reader(child.channel)
+            return
+        child.has_started = self._has_started = True
+        if STARTED in data and not child.is_ready:
+            child.is_ready = True
+            self._told(ProcessReady(child.number, child.process.pid))
+
+    def _forget(self, child: Child) -> None:
+        self._hear(child)  # It may have ended right after it started.
+        asyncio.get_running_loop().remove_reader(child.channel)
+        child.channel.close()
+        del self._children[child.number]
+
+    def _ended(self, child: Child, code: int, backoff: float) -> None:
+        """Say what a process died of."""
+        number, pid, cause = child.number, child.process.pid, cause_of(code)
+        if self._stopping.is_set():
+            is_clean = code in ENDS_AS_ASKED
+            self._failed = self._failed or not is_clean
+            self._told(ProcessEnded(number, pid, cause, None, is_clean))
+            return
+        if child.has_started or not self._give_up(number, cause):
+            self._told(ProcessEnded(number, pid, cause, backoff))
+
+    def _give_up(self, number: int, cause: str) -> bool:
+        """Stop if no process can start: this one could not, and neither could any other."""
+        self._never_started.add(number)
+        if self._has_started or len(self._never_started) < self._processes:
+            return False
+        self._failed = True
+        self._told(NoneStarted(self._processes, cause))
+        self.ask_to_stop()
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+def cause_of(code: int) -> str:
+    """What a return code means: "was killed by SIGKILL", "ended with exit code 1"."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def log_event(event: Event) -> None:
+    match event:
+        case ProcessStarted(number, pid):
+            logger.info("Worker process %d has started, its pid is %d.", number, pid)
+        case ProcessReady(number, pid):
+            logger.debug("Worker process %d, pid %d, has its lease.", number, pid)
+        case ProcessEnded(number, pid, cause, None, is_clean):
+            if is_clean:
+                logger.info("Worker process %d, pid %d, %s.", number, pid, cause)
+            else:
+                logger.error("Worker process %d, pid %d, %s during the stop.", number, pid, cause)
+        case ProcessEnded(number, pid, cause, again_in):
+            logger.error(
+                "Worker process %d, pid %d, %s; it is started again in %.1f s.",
+                number,
+                pid,
+                cause,
+                again_in,
+            )
+        case ProcessNotCreated(number, error, again_in):
+            logger.error(
+                "Worker process %d could not be created (%s); this is tried again in %.1f s.",
+                number,
+                error,
+                again_in,
+            )
+        case NoneStarted(processes, cause):
+            logger.error(
+                "None of the %d worker processes could start, so the command ends. The last one %s "
+                "before it had a lease; its own messages say why.",
+                processes,
+                cause,
+            )
+
+
+def _terminate(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()

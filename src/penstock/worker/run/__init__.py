@@ -1,0 +1,1 @@
+"""Running an attempt: from a claimed job to what came of it."""

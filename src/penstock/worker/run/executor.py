@@ -1,0 +1,376 @@
+"""Runs attempts: finds the task, decodes the arguments, calls the handler, says what came of it.
+
+Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits
+is done before it is ever scheduled. Sync handlers run in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from penstock.client.tracing import Trace, Tracing
+from penstock.config import JobLog
+from penstock.errors import ArgumentsDoNotFit
+from penstock.job import AttemptError
+from penstock.outcome import Parked, ParkedReason, Released
+from penstock.store import Attempt, Settlement, Store
+from penstock.tasks import Context, Registry, Task, describe_error
+from penstock.tasks.reader import Call
+from penstock.tasks.settings import Process
+from penstock.worker.attempt import Run
+from penstock.worker.children.assignment import LostJob, NoProcess, NotBegun
+from penstock.worker.children.messages import Ended
+from penstock.worker.children.pool import Isolation
+from penstock.worker.claim.micro_batch import Entry, Group, group_key
+from penstock.worker.claim.queue import QueueState
+from penstock.worker.run.budgets import Budgets
+from penstock.worker.run.calls import Calls
+from penstock.worker.run.context import AttemptContext, Report
+from penstock.worker.run.items import SharedCall
+from penstock.worker.run.journal import Journal
+from penstock.worker.run.outcomes import Endings, Settle
+from penstock.worker.run.resources import Offers
+from penstock.worker.run.suspects import MarkRefused, Suspects
+from penstock.worker.run.threads import Bridge, in_thread
+from penstock.worker.timing import DEFAULT_TIMING, Timing
+
+logger = logging.getLogger("penstock.worker")
+
+Body = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Executor:
+    """Starts attempts and hands their outcomes to the completer."""
+
+    def __init__(
+        self,
+        tasks: Registry,
+        store: Store,
+        opened: Offers,
+        budgets: Budgets,
+        journal: Journal,
+        report: Report,
+        settle: Settle,
+        *,
+        tracing: Tracing | None = None,
+        worker: str,
+        threads: int,
+        park_limit: float,
+        log: JobLog | None = None,
+        isolation: Isolation | None = None,
+        suspects: Suspects | None = None,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._opened = opened
+        self._budgets = budgets
+        self._journal = journal
+        self._bridge = Bridge()
+        self._report = report
+        self._tracing = tracing
+        self._worker = worker
+        self._isolation = isolation
+        # None where attempts come from no claim of this process: they are marked already.
+        self._suspects = suspects
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
+        settled = settle if tracing is None else partial(_concluded, settle)
+        self._endings = Endings(
+            budgets,
+            settled,
+            worker=worker,
+            park_limit=park_limit,
+            park_shortest=timing.parked,
+            log=log or JobLog(),
+        )
+        self._calls = Calls(
+            self._endings,
+            self._context,
+            self._threads,
+            opened,
+            budgets,
+            journal,
+            self._bridge,
+        )
+
+    def start(self, attempt: Attempt, state: QueueState) -> Run | None:
+        """Start an attempt; None if it cannot be run here and is put back."""
+        task = self._tasks.find(attempt.task)
+        if task is None:
+            self._park(attempt, Parked("unknown_task"))
+            return None
+        if (process := self._process(task, attempt)) is not None:
+            run = Run(attempt, task, state)
+            # Its child keeps the time, and begins when the handler does.
+            child = partial(self._in_child, run, process)
+            run.future = self._loop.create_task(self._followed(run, child))
+            return run
+        if self._suspects is not None and attempt.row["suspect"]:
+            return self._start_suspect(task, attempt, state, self._suspects)
+        if (call := self._decoded(task, attempt)) is None:
+            return None
+        if task.settings.batch is not None:
+            return self._calls.start(task, [Entry(attempt, *call[0])], state, self._worker).runs[0]
+        attempt.worker = self._worker
+        run = Run(attempt, task, state)
+        body = self._followed(run, partial(self._handler(task), run, call))
+        if sys.version_info >= (3, 12):
+            run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
+            if run.future.done():
+                return run
+        else:
+            run.future = self._loop.create_task(body)
+        if attempt.timeout is not None:
+            run.limit(self._loop, attempt.timeout)
+        return run
+
+    def _handler(self, task: Task[Any, Any]) -> Callable[[Run, Call], Coroutine[Any, Any, None]]:
+        return self._on_loop if task.is_async else self._in_thread
+
+    def _start_suspect(
+        self, task: Task[Any, Any], attempt: Attempt, state: QueueState, suspects: Suspects
+    ) -> Run | None:
+        """Start a suspect in this process: no code of the user runs before its mark.
+
+        An item has a call of its own, so it needs no key.
+        """
+        if not self._has_resources(task, attempt):
+            return None
+        run: Run
+        if task.settings.batch is not None:
+            item = self._calls.prepare(task, [Entry(attempt, None)], state, self._worker)
+            [run] = item.runs
+            body = partial(self._run_item, item)
+            run.future = item.future = self._loop.create_task(self._marked(run, body, suspects))
+            return run
+        attempt.worker = self._worker
+        run = Run(attempt, task, state)
+        body = partial(self._run_followed, run)
+        run.future = self._loop.create_task(self._marked(run, body, suspects))
+        return run
+
+    async def _run_item(self, item: SharedCall, call: Call) -> None:
+        [value], _ = call
+        await self._calls.run_alone(item, value)
+
+    async def _run_followed(self, run: Run, call: Call) -> None:
+        await self._followed(run, partial(self._handler(run.task), run, call))
+
+    def isolates(self, attempt: Attempt) -> bool:
+        """Whether an attempt would run in a child process."""
+        task = self._tasks.find(attempt.task)
+        return task is not None and self._process(task, attempt) is not None
+
+    def _process(self, task: Task[Any, Any], attempt: Attempt) -> Process | None:
+        return self._isolation.process_of(task, attempt) if self._isolation else None
+
+    def gather(self, attempt: Attempt, state: QueueState) -> bool:
+        """Put an item where it waits for its call; False if it cannot be run here."""
+        task = self._tasks.get(attempt.task)
+        if (call := self._decoded(task, attempt)) is None:
+            return False
+        (value,), _ = call
+        try:
+            key = group_key(task, attempt, value)
+        except Exception as error:
+            self._endings.write(attempt, task.failed(error), task, None)
+            return False
+        state.gathering.add(task, key, Entry(attempt, value), self._loop.time())
+        return True
+
+    def start_call(self, group: Group, state: QueueState) -> SharedCall:
+        """Start the call of items that were gathered."""
+        return self._calls.start(group.task, group.entries, state, self._worker)
+
+    def _decoded(self, task: Task[Any, Any], attempt: Attempt) -> Call | None:
+        """What to call the handler with; None if it cannot be run here and is put back."""
+        if not self._has_resources(task, attempt):
+            return None
+        try:
+            return task.decode(attempt.args, attempt.args_version)
+        except ArgumentsDoNotFit as error:
+            self._park(attempt, Parked("bad_arguments", describe_error(error)))
+            return None
+
+    def _has_resources(self, task: Task[Any, Any], attempt: Attempt) -> bool:
+        """Whether a handler's resources are open; if not, the job is put back."""
+        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
+            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+            return False
+        return True
+
+    def release(self, attempt: Attempt) -> None:
+        """Give back an attempt that was never started."""
+        self._endings.write(attempt, Released(), None, None)
+
+    # What is run
+
+    def _followed(self, run: Run, body: Body) -> Coroutine[Any, Any, None]:
+        """The body of an attempt, before the eyes of who follows jobs."""
+        if self._tracing is None:
+            return body()
+        run.trace = self._tracing.running(run.attempt)
+        return _within(run.trace, body)
+
+    async def _marked(
+        self, run: Run, body: Callable[[Call], Coroutine[Any, Any, None]], suspects: Suspects
+    ) -> None:
+        """Mark a suspect as begun once it is its turn, then decode its arguments and run it."""
+        run.has_begun = False
+        async with AsyncExitStack() as stack:
+            try:
+                turn = await stack.enter_async_context(suspects.turn())
+                is_marked = await suspects.mark_in_turn(run.attempt, turn)
+            except asyncio.CancelledError as error:
+                if not run.is_settled:
+                    self._endings.interrupted(run, error)
+                return
+            except MarkRefused as refusal:
+                if not run.is_settled:
+                    self._put_back(run, "unmarked", refusal)
+                return
+            if not is_marked:
+                self._endings.lost(run)
+                return
+            turn.begin()
+            try:
+                call = run.task.decode(run.attempt.args, run.attempt.args_version)
+            except ArgumentsDoNotFit as error:
+                self._put_back(run, "bad_arguments", error)
+                return
+            run.begin()
+            if run.attempt.timeout is not None:
+                run.limit(self._loop, run.attempt.timeout)
+            await body(call)
+
+    async def _on_loop(self, run: Run, call: Call) -> None:
+        args, kwargs = call
+        try:
+            if run.task.takes_context:
+                value = await run.task.fn(self._context(run), *args, **kwargs)
+            else:
+                value = await run.task.fn(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            self._endings.interrupted(run, error)
+        except BaseException as error:
+            self._endings.raised(run, await self._endings.heed(run, error))
+        else:
+            self._endings.returned(run, value)
+
+    async def _in_thread(self, run: Run, call: Call) -> None:
+        args, kwargs = call
+        if run.task.takes_context:
+            args = (self._context(run), *args)
+        # As asyncio.to_thread does: what is true of this attempt alone is so in its thread.
+        surroundings = copy_context()
+        thread = self._threads.submit(surroundings.run, in_thread, run.task.fn, *args, **kwargs)
+        returned = asyncio.wrap_future(thread, loop=self._loop)
+        try:
+            value = await asyncio.shield(returned)
+        except asyncio.CancelledError as error:
+            self._endings.interrupted(run, error)
+            if thread.cancel():
+                return  # It was still waiting for a thread, and must not begin any more.
+            # A thread cannot be stopped: it keeps its slot until it returns.
+            run.overdue = not thread.done()
+            if run.overdue:
+                logger.warning("%r was stopped (%s); its thread keeps its slot.", run, run.stopped)
+            await asyncio.wait([returned])
+            _forget(returned)
+        except BaseException as error:
+            self._endings.raised(run, await self._endings.heed(run, error))
+        else:
+            self._endings.returned(run, value)
+
+    async def _in_child(self, run: Run, process: Process) -> None:
+        assert self._isolation is not None
+        run.attempt.worker = self._worker
+        try:
+            answer = await self._isolation.run(run, process, self._endings.rated(run))
+        except asyncio.CancelledError as error:
+            run.has_begun = False
+            self._endings.interrupted(run, error)
+        except NotBegun:
+            run.has_begun = False
+            run.stopped = run.stopped or "shutdown"
+            self._endings.interrupted(run, asyncio.CancelledError())
+        except LostJob:
+            run.has_begun = False
+            self._endings.lost(run)
+        except MarkRefused as refusal:
+            run.has_begun = False
+            self._put_back(run, "unmarked", refusal)
+        except NoProcess as error:
+            # There is no child process to run it, or there is none any more.
+            self._put_back(run, "no_process", error)
+        else:
+            if isinstance(answer, Ended):
+                self._endings.decided(run, answer)
+            elif run.stopped is not None or answer is None:
+                self._endings.interrupted(run, asyncio.CancelledError())
+            else:
+                self._endings.conclude(run, self._isolation.outcome(run, process, answer))
+
+    def _context(self, run: Run) -> Context:
+        return AttemptContext(
+            run,
+            self._store,
+            self._opened,
+            self._budgets,
+            self._journal,
+            self._bridge,
+            self._report,
+        )
+
+    def _put_back(self, run: Run, reason: ParkedReason, error: Exception) -> None:
+        """It cannot be run here for now."""
+        if run.stopped is not None:
+            self._endings.interrupted(run, asyncio.CancelledError())
+        else:
+            self._endings.conclude(run, Parked(reason, describe_error(error, kind="parked")))
+
+    def never_ran(self, run: Run) -> None:
+        """The attempt was stopped before its first step (not started eagerly)."""
+        self._endings.interrupted(run, asyncio.CancelledError())
+
+    def _park(self, attempt: Attempt, parked: Parked) -> None:
+        self._endings.write(attempt, parked, None, None)
+
+    def close(self) -> None:
+        """Take no more threads; those that still run are left to themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _within(trace: Trace, body: Body) -> None:
+    with trace:
+        await body()
+
+
+def _concluded(settle: Settle, settlement: Settlement) -> None:
+    run: Run | None = settlement.source
+    if run is not None and run.trace is not None:
+        run.trace.concluded(settlement.transition)
+    settle(settlement)
+
+
+def _note(kind: str, names: list[str]) -> AttemptError:
+    return AttemptError(
+        kind="parked",
+        type=kind,
+        message=f"The worker could not open {', '.join(names)}; the job waits until it can.",
+    )
+
+
+def _forget(thread: asyncio.Future[Any]) -> None:
+    """An overdue thread's exception has nobody to go to; looking at it keeps asyncio quiet."""
+    if not thread.cancelled():
+        thread.exception()

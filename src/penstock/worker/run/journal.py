@@ -1,0 +1,169 @@
+"""What attempts keep for those after them, and what it means that a write of theirs is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import TypeVar
+
+from penstock.errors import PenstockError, StaleAttempt
+from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
+from penstock.outcome import DONE
+from penstock.store import Pool, Settlement, Store, failures
+from penstock.store.events import Awaited, Events
+from penstock.store.refusals import refused
+from penstock.store.steps import Saved, Steps
+from penstock.store.workflows import Added, Workflows
+from penstock.tasks.workflow import Parent
+from penstock.worker.attempt import Run, StopReason
+from penstock.worker.timing import DEFAULT_TIMING, Timing
+
+
+def stale(run: Run, error: Exception) -> StaleAttempt | None:
+    """What to raise if the job is no longer this attempt's; the run is told that it is not.
+
+    Not stopped by force: the handler must be able to roll back.
+    """
+    if (reason := _why(error)) is None:
+        return None
+    run.stopped = run.stopped or reason
+    return StaleAttempt(str(run.attempt.id), run.attempt.number)
+
+
+def _why(error: Exception) -> StopReason | None:
+    if failures.is_state(error, failures.STALE_ATTEMPT):
+        return "refused"
+    return "lost" if failures.is_state(error, failures.LEASE_LOST) else None
+
+
+T = TypeVar("T")
+# The error of ours for one of the driver's, in words for handlers.
+Explained = Callable[[Exception], PenstockError | None]
+
+logger = logging.getLogger("penstock.worker")
+
+# So many of the worker's connections at most keep steps: claims and settles need theirs.
+CONNECTIONS = 2
+LOCKED = "55P03"
+HELD = (
+    "Job {job}, or its workflow, is held by another transaction, so its step could not be kept. If "
+    "that is this handler's own, with ctx.fence or ctx.complete: run steps before it begins."
+)
+
+
+def as_it_is(_: Exception) -> None:
+    """Errors stay the driver's."""
+
+
+class Journal:
+    """Reads and writes steps. Each write is fenced and can be repeated: while the database is away
+    it is tried again, until the worker's lease runs out and stops the attempt."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        explained: Explained = as_it_is,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._pool = pool
+        self._store = store
+        self._explained = explained
+        self._steps = Steps(store)
+        self._events = Events(store)
+        self._workflows = Workflows(store)
+        self._lock_wait = timing.step_lock_wait
+        self._turn = asyncio.Semaphore(CONNECTIONS)
+
+    async def read(self, run: Run) -> list[Saved]:
+        """All that the job's attempts have kept so far."""
+        attempt = run.attempt
+        return await self._ask(run, lambda: self._steps.read(self._pool, attempt.id, attempt.token))
+
+    async def save(self, run: Run, saved: Saved) -> float:
+        """Keep a result; how many seconds ago the step was first kept."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._steps.save(self._pool, attempt.id, attempt.token, saved)
+        )
+
+    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+        """The result that another job had for the same key, which becomes this step's."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._steps.recall(self._pool, attempt.id, attempt.token, name, key)
+        )
+
+    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+        """Keep a result, for this job and for others."""
+        attempt = run.attempt
+        await self._ask(
+            run, lambda: self._steps.share(self._pool, attempt.id, attempt.token, saved, key, ttl)
+        )
+
+    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+        """How many seconds are left of a sleep, which begins with the first call."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._steps.sleep(self._pool, attempt.id, attempt.token, name, until, seconds),
+        )
+
+    async def wait_for_event(
+        self, run: Run, step: str, name: str, after: int, timeout: float | None
+    ) -> Awaited:
+        """What there is for an attempt that waits for the first event after another."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._events.wait(
+                self._pool, attempt.id, attempt.token, step, name, after, timeout
+            ),
+        )
+
+    async def parents(self, run: Run) -> list[Parent]:
+        """What the jobs came to that this one has waited for."""
+        attempt = run.attempt
+        return await self._ask(
+            run, lambda: self._workflows.parents(self._pool, attempt.id, attempt.token)
+        )
+
+    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
+        """Add jobs, as `forms` has them, to the workflow of the attempt's own."""
+        attempt = run.attempt
+        return await self._ask(
+            run,
+            lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, added),
+        )
+
+    async def completed(self, runs: Sequence[Run]) -> set[int]:
+        """The jobs that ctx.complete has ended; of the others the transaction was rolled back."""
+        checks = [Settlement(run.attempt.id, run.attempt.token, DONE, None) for run in runs]
+        return await self._ask(runs[0], lambda: self._store.completed(self._pool, checks))
+
+    async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
+        backoff, began = BACKOFF_FIRST, monotonic()
+        cancels = failures.cancels()
+        while True:
+            try:
+                async with self._turn:
+                    return await question()
+            except Exception as error:
+                failures.raise_if_cancelled(error, cancels)
+                if known := stale(run, error) or refused(error):
+                    raise known from error
+                is_locked = failures.is_state(error, LOCKED)
+                if is_locked and monotonic() - began >= self._lock_wait:
+                    raise RuntimeError(HELD.format(job=run.attempt.id)) from error
+                is_passing = failures.is_lost(error) or failures.is_passing(error)
+                if not is_passing or run.stopped is not None:
+                    if (told := self._explained(error)) is not None:
+                        raise told from told.__cause__ or error
+                    raise
+                if not is_locked and not failures.is_unavailable(error):
+                    logger.warning("A step of %r could not be kept yet: %r", run, error)
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, BACKOFF_LAST)

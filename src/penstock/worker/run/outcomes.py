@@ -1,0 +1,285 @@
+"""What comes of attempts: how each end of a handler is told, decided and handed over."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.backoff import Exponential
+from penstock.config import JobLog
+from penstock.errors import StaleAttempt
+from penstock.job import AttemptError, split_lane
+from penstock.outcome import (
+    DONE,
+    Done,
+    Failed,
+    Outcome,
+    Parked,
+    Released,
+    TimedOut,
+    Transition,
+    decide,
+    outcome_of,
+)
+from penstock.store import Attempt, Settlement
+from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_at
+from penstock.tasks.handler.failure import http_retry_after, unawaited
+from penstock.tasks.handler.waits import Suspended, suspension
+from penstock.wording import span
+from penstock.worker.attempt import Run
+from penstock.worker.children.messages import Ended
+from penstock.worker.run.budgets import Budgets
+from penstock.worker.settle.report import fields_of
+
+logger = logging.getLogger("penstock.worker")
+
+_NO_POLICY = Exponential()
+# Limits of a whole queue, lane or task.
+OURS = ("queue:", "lane:", "task:")
+
+# How much of an error's message is logged; all of it is with the job.
+MESSAGE_SHOWN = 500
+# Of a task whose jobs a worker cannot run it says so once in so long.
+PARKED_AGAIN_S = 600.0
+UNKNOWN = (
+    "it does not know the task {task}. Import the module that has it before the worker starts, or "
+    "register it with app.include; a task that was renamed can keep its old name with "
+    'task(name="{task}").'
+)
+
+Settle = Callable[[Settlement], None]
+
+
+class Endings:
+    """Turns what handlers return and raise into outcomes, and these into settlements."""
+
+    def __init__(
+        self,
+        budgets: Budgets,
+        settle: Settle,
+        *,
+        worker: str,
+        park_limit: float,
+        park_shortest: float,
+        log: JobLog,
+    ) -> None:
+        self._budgets = budgets
+        self._settle = settle
+        self._worker = worker
+        self._park_limit = park_limit
+        self._park_shortest = park_shortest
+        self._log = log
+        self._rng = random.Random()
+        self._parked_told: dict[tuple[str, str], float] = {}
+
+    def returned(self, run: Run, value: object) -> None:
+        """The handler returned."""
+        if run.completed:
+            self._verify(run)
+        elif value is None:
+            attempt = run.attempt
+            run.end()
+            self._settle(Settlement(attempt.id, attempt.token, DONE, None, run))
+        elif isinstance(value, Awaitable):
+            self.raised(run, _unawaited(run, value))
+        else:
+            self.conclude(run, outcome_of(value))
+
+    def raised(self, run: Run, error: BaseException) -> None:
+        """The handler raised, or what it raised was heeded as this."""
+        if isinstance(error, StaleAttempt) and run.stopped not in (None, "refused"):
+            return
+        if (wait := suspension(error)) is not None:
+            self._put_off(run, wait)
+            return
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
+        attempt = run.attempt
+        if run.completed:
+            logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
+        self.conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
+
+    def _put_off(self, run: Run, wait: Suspended) -> None:
+        if run.stopped in (None, "refused"):
+            self.conclude(run, wait.outcome)
+        else:
+            self.interrupted(run, wait)
+
+    def interrupted(self, run: Run, error: BaseException) -> None:
+        """The attempt was stopped, for the reason that its run knows."""
+        match run.stopped:
+            case "timeout":
+                self.conclude(run, TimedOut(self._timeout_error(run, error)))
+            case "shutdown":
+                self.conclude(run, Released())
+            case "cancelled" | "lost":
+                run.end()
+            case "refused" | None:
+                self.raised(run, error)
+
+    def lost(self, run: Run) -> None:
+        """The job was taken from the attempt before it began: there is nothing to write."""
+        logger.info("%r was taken back before it began.", run)
+        run.stopped = run.stopped or "lost"
+        run.end()
+
+    def _verify(self, run: Run) -> None:
+        """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
+        nothing; if it did not, the work is undone and the attempt has failed."""
+        error = AttemptError(
+            type="NotCommitted",
+            message="ctx.complete was called, but its transaction was not committed.",
+            attempt=run.attempt.number,
+            worker=self._worker,
+        )
+        self.conclude(run, Failed(error))
+
+    def conclude(self, run: Run, outcome: Outcome) -> None:
+        """The attempt is over, with this outcome."""
+        run.end()
+        self.write(run.attempt, outcome, run.task, run)
+
+    def write(
+        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
+    ) -> None:
+        """Decide what becomes of the job, and hand that over; without a run nothing was begun."""
+        try:
+            transition = self._decide(attempt, outcome, task)
+        except Exception as error:
+            # What a handler or a policy of the user's gave makes no sense: that is its failure.
+            failed = Failed(describe_error(error), retryable=False)
+            outcome, transition = failed, self._decide(attempt, failed, None)
+        if transition.error is not None:
+            transition.error.setdefault("attempt", attempt.number)
+            transition.error.setdefault("worker", self._worker)
+        if transition.counts_failure and run is not None and not run.is_doubtful:
+            self._log_failure(run, transition)
+        elif isinstance(outcome, Parked):
+            self._log_parked(attempt, outcome, transition)
+        result = None
+        if isinstance(outcome, Done) and outcome.result is not None:
+            result = encode_result(outcome.result)
+        is_check = run is not None and run.completed
+        self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
+
+    def _log_failure(self, run: Run, transition: Transition) -> None:
+        """Say that an attempt failed, with its error's message in one line."""
+        error = transition.error or {}
+        kind, message = error.get("type", "an error"), " ".join(error.get("message", "").split())
+        told = f"{kind}: {message[:MESSAGE_SHOWN]}" if message else kind
+        trace = error.get("traceback", "")
+        if self._log.tracebacks and trace:
+            told += f"\n{trace.rstrip()}"
+        elif place := raised_at(trace):
+            told += f" ({place})"
+        fields = fields_of(run.attempt)
+        if transition.state == "failed":
+            logger.error("%r failed for good (%s): %s", run, transition.reason, told, extra=fields)
+        else:
+            logger.warning(
+                "%r failed and runs again in %s: %s",
+                run,
+                span(transition.delay),
+                told,
+                extra=fields,
+            )
+
+    def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
+        """Log that this worker cannot run a job: now and then for each task, and each failure."""
+        has_failed = transition.state == "failed"
+        about, now = (parked.reason, attempt.task), time.monotonic()
+        told = self._parked_told.get(about, -PARKED_AGAIN_S)
+        if not has_failed:
+            if now - told < PARKED_AGAIN_S:
+                return
+            self._parked_told[about] = now
+        what = "failed for good" if has_failed else "put back to be tried again"
+        if parked.reason == "unknown_task":
+            why = UNKNOWN.format(task=attempt.task)
+        else:
+            why = parked.error.message if parked.error else parked.reason
+        logger.log(
+            logging.ERROR if has_failed else logging.WARNING,
+            "This worker cannot run job %d of %s, which is %s: %s",
+            attempt.id,
+            attempt.task,
+            what,
+            why,
+            extra=fields_of(attempt),
+        )
+
+    def _decide(
+        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None
+    ) -> Transition:
+        return decide(
+            attempt,
+            outcome,
+            policy=task.policy(attempt.retry) if task else _NO_POLICY,
+            now=datetime.now(UTC),
+            rng=self._rng,
+            park_limit=self._park_limit,
+            park_shortest=self._park_shortest,
+        )
+
+    def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
+        told = describe_error(error, attempt=run.attempt.number, worker=self._worker)
+        return AttemptError(
+            kind="timeout",
+            type="TimedOut",
+            message=f"The attempt took longer than its timeout of {run.attempt.timeout:g} s.",
+            traceback=told.traceback,
+            attempt=run.attempt.number,
+            worker=self._worker,
+        )
+
+    def decided(self, run: Run, ended: Ended) -> None:
+        """A child process has decided what becomes of the job."""
+        attempt, transition = run.attempt, ended.transition
+        run.completed = ended.completed
+        if ended.refused:
+            run.stopped = run.stopped or "refused"
+        run.end()
+        if transition == DONE:
+            transition = DONE  # By which a settle knows what is simply completed.
+        self._settle(
+            Settlement(attempt.id, attempt.token, transition, ended.result, run, ended.is_check)
+        )
+
+    # Servers that refuse
+
+    async def heed(self, run: Run, error: BaseException, count: int = 1) -> BaseException:
+        """The error, or what it stands for. A start in vain has cost the job's keys nothing, nor
+        have those of others that shared its call and lane."""
+        if (wait := http_retry_after(error)) is not None:
+            error = await self._refused(run, error, wait)
+        is_in_vain = isinstance(suspension(error), NotNow) and run.stopped is None
+        if is_in_vain and (keys := self.rated(run)):
+            await self._budgets.give_back_starts(keys * count)
+        return error
+
+    async def _refused(self, run: Run, error: BaseException, wait: float) -> BaseException:
+        """A server refused and says for how long: the keys that the job was given are closed to
+        everybody, and it must wait."""
+        keys = self.rated(run)
+        if not keys or not run.task.failed(error).retryable:
+            return error
+        waits = [await self._budgets.close(key, wait) for key in keys]
+        put_off = self._budgets.put_off(keys[0], max(waits))
+        put_off.__cause__ = error
+        return put_off
+
+    def rated(self, run: Run) -> list[str]:
+        """The keys that the job was given and that have a rate. Not those of a whole queue or task,
+        whose jobs may talk to many servers."""
+        _, limits = split_lane(run.attempt.row["lane"])
+        return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
+
+
+def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:
+    """What it means that a handler returned work instead of doing it."""
+    remedy = "`await` it" if run.task.is_async else "make the handler `async def` and `await` it"
+    return TypeError(unawaited(f"The handler of {run.task.name}", value, remedy))

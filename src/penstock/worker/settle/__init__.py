@@ -1,0 +1,1 @@
+"""Settling: outcomes on their way to the database."""
