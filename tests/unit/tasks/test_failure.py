@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock.worker
 from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError
 from penstock.tasks import describe_error, raised_at
 
@@ -102,6 +103,12 @@ def test_the_place_of_a_failure_is_in_the_users_own_code() -> None:
     line = parse.__code__.co_firstlineno + 1
     assert "decoder.py" in told
     assert raised_at(told) == f"{Path(__file__).relative_to(Path.cwd())}:{line} in parse"
+
+
+def test_the_place_of_a_failure_is_not_in_penstock() -> None:
+    inside = Path(penstock.worker.__file__)
+    told = f'  File "/shop/jobs.py", line 12, in send\n  File "{inside}", line 3, in sleep\n'
+    assert raised_at(told) == "/shop/jobs.py:12 in send"
 
 
 def test_the_place_of_a_group_is_where_its_last_error_was_raised() -> None:

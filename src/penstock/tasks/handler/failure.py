@@ -142,7 +142,7 @@ FOREIGN: Final = tuple(
     f"{folder}{os.sep}"
     for folder in {
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        str(Path(__file__).parents[1]),
+        str(Path(__file__).parents[2]),
     }
 )
 # The next attempt would only come to the same.
