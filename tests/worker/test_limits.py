@@ -16,6 +16,7 @@ from penstock.worker import Worker
 from penstock.worker.children.assignment import NotBegun
 from penstock.worker.children.pool import Isolation
 from penstock.worker.limits import keeper
+from penstock.worker.limits.buckets import Tokens
 from penstock.worker.limits.keeper import Limiter
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
@@ -424,14 +425,24 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When jobs start, as limits count them; their handlers may be kept waiting by the machine."""
+    """When a token was found fresh for each job: after that the machine may keep it waiting."""
     at: list[float] = []
     begin = Limiter.begin
+    is_fresh = Tokens.may_use.fget
+    found_fresh = 0.0
+
+    def may_use(self: Tokens) -> bool:
+        nonlocal found_fresh
+        now = time.monotonic()
+        if usable := bool(is_fresh(self)):
+            found_fresh = now
+        return usable
 
     def noted(self: Limiter, attempt: Attempt) -> None:
-        at.append(time.monotonic())
+        at.append(found_fresh)
         begin(self, attempt)
 
+    monkeypatch.setattr(Tokens, "may_use", property(may_use))
     monkeypatch.setattr(Limiter, "begin", noted)
     return at
 
