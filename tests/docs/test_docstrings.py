@@ -38,11 +38,10 @@ NOT_RUN = {
     "service/": "a web server",
     "store/": "inside",
     "insights/insights.py": "inside",
-    "tasks/context.py extend": "the workflow of its job",
+    "tasks/handler/context.py extend": "the workflow of its job",
     "testing/databases.py": "a server of its own",
     "testing/faults.py": "a job for each line",
-    "testing/leading.py": "a fixture",
-    "worker/fleet.py": "processes of its own",
+    "worker/processes.py": "processes of its own",
 }
 ALL = [each for each in examples(HERE) if not each.place.startswith(tuple(NOT_RUN))]
 
@@ -67,14 +66,14 @@ BEFORE = {
     "tasks/task.py configured": (
         "extract = task(name='extract')(parse.fn); settings = SimpleNamespace(memory='1GB')"
     ),
-    "tasks/context.py budget": 'await app.set_limit("openai", rate="5000/s", burst=5000)',
+    "tasks/handler/context.py budget": 'await app.set_limit("openai", rate="5000/s", burst=5000)',
     "testing/sync.py Inline": "from penstock.testing.sync import Inline",
     "testing/clock.py advance_to": JOB,
     "testing/jobs.py enqueued": 'await app.enqueue(send_invoice.options(queue="mail"), 42)',
     "testing/jobs.py assert_enqueued": "await app.enqueue(send_invoice.options(delay=3600), 42)",
 }
 # A handler's, which runs them with its context.
-WITHIN = ("tasks/cache.py", "tasks/context.py", "client/batches.py batch_handle")
+WITHIN = ("tasks/handler/cache.py", "tasks/handler/context.py", "client/batches.py batch_handle")
 # They wait for what a worker does.
 WAITING = ("client/sync.py SyncClient", "client/workflows.py start_workflow")
 BLOCKING = ("app.py SyncPenstock", "client/sync", "testing/sync.py")
@@ -170,7 +169,7 @@ async def names(
 
 def test_examples_are_found_and_exceptions_are_some_of_them() -> None:
     places = {each.place for each in examples(HERE)}
-    assert {"app.py Penstock", "tasks/context.py step", "windows.py Windows"} <= places
+    assert {"app.py Penstock", "tasks/handler/context.py step", "windows.py Windows"} <= places
     assert not [left for left in NOT_RUN if not any(each.startswith(left) for each in places)]
     assert BEFORE.keys() <= places
 

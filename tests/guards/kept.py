@@ -13,8 +13,16 @@ KEPT = Path(__file__).parent / "kept"
 LINES_TOLD = 60
 
 
-def compare(name: str, found: str, since: Callable[[str], str] | None = None) -> None:
-    """Expect that it is what was kept under this name, with the changes that are listed since."""
+def compare(
+    name: str,
+    found: str,
+    since: Callable[[str], str] | None = None,
+    alike: Callable[[str], str] = str,
+) -> None:
+    """Expect that it is what was kept under this name, with the changes that are listed since.
+
+    `alike` takes from both texts what makes no difference.
+    """
     path = KEPT / name
     if os.environ.get("KEEP"):
         assert since is None, "Empty the tables in renames.py, and keep it without `since`."
@@ -22,7 +30,7 @@ def compare(name: str, found: str, since: Callable[[str], str] | None = None) ->
         path.write_text(found, "utf-8")
         return
     kept = path.read_text("utf-8") if path.exists() else ""
-    kept = kept if since is None else since(kept)
+    kept, found = alike(kept if since is None else since(kept)), alike(found)
     if found != kept:
         lines = difflib.unified_diff(
             kept.splitlines(), found.splitlines(), f"kept/{name}", "now", n=1, lineterm=""

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Tracer
 
 from penstock import Penstock
-from penstock.integrations.otel import tracing
+from penstock.integrations.otel import instrument
 from tests.fixtures.database import Database
 
 
@@ -67,6 +67,6 @@ async def telemetry() -> AsyncIterator[Telemetry]:
 async def app(database: Database, telemetry: Telemetry) -> AsyncIterator[Penstock]:
     """An open app without tasks, which is followed."""
     app = Penstock(database.url)
-    tracing(app, tracer_provider=telemetry.traces, meter_provider=telemetry.meters)
+    instrument(app, tracer_provider=telemetry.traces, meter_provider=telemetry.meters)
     async with app:
         yield app

@@ -248,12 +248,12 @@ async def test_an_app_that_is_not_followed_sends_nothing(
 async def test_without_an_sdk_nothing_is_added(
     database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.integrations.otel import tracing
+    from penstock.integrations.otel import instrument
 
     # A page of the docs, run by this process before, has set up an SDK for all of it.
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     app = Penstock(database.url, include=[look])
-    tracing(app)
+    instrument(app)
     async with app:
         job = await app.enqueue(look)
         await worker_of(app).drain()
