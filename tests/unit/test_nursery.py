@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.isolation.client import Nursery
+from penstock.isolation.client import SupervisorClient
 from penstock.isolation.limits_page import MOST
 from penstock.isolation.protocol import Plan
 from tests.isolation.worker import gone, open_files, signed
@@ -15,7 +15,7 @@ from tests.isolation.worker import gone, open_files, signed
 
 async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
     plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
-    nursery = Nursery(plan, lambda *_: None, lambda *_: None, lambda: None)
+    nursery = SupervisorClient(plan, lambda *_: None, lambda *_: None, lambda: None)
     nursery.start()
     asyncio.get_running_loop().remove_reader(nursery._control)
     with nursery.bear().channel:
@@ -28,7 +28,9 @@ async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: 
 
 
 async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
-    nursery = Nursery(Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None)
+    nursery = SupervisorClient(
+        Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None
+    )
     nursery._control, theirs = socket.socketpair()
     theirs.close()
     files = open_files()

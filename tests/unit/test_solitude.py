@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.worker.run import exclusive
-from penstock.worker.run.exclusive import Solitude
+from penstock.worker.run.exclusive import ExclusiveTurn
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_suspects_get_the_worker_for_a_while_and_then_run_beside_the_others(
     clock: list[float],
 ) -> None:
-    alone = Solitude(30)
+    alone = ExclusiveTurn(30)
     assert alone.grant()
     clock[0] += 29
     assert alone.grant()
@@ -29,7 +29,7 @@ def test_suspects_get_the_worker_for_a_while_and_then_run_beside_the_others(
 
 
 def test_an_ordinary_job_breaks_the_row(clock: list[float]) -> None:
-    alone = Solitude(30)
+    alone = ExclusiveTurn(30)
     assert alone.grant()
     clock[0] += 29
     alone.end()

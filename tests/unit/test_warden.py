@@ -10,14 +10,14 @@ import pytest
 
 from penstock.isolation.limits_page import BUSY, Allowed, new_board
 from penstock.isolation.protocol import Plan, encode
-from penstock.isolation.supervisor import Ward, Warden
+from penstock.isolation.supervisor import Supervisor, Ward
 from penstock.isolation.system import scratch
 
 
 class Watch:
     """A warden with one child, whose job may take three seconds."""
 
-    def __init__(self, warden: Warden, ward: Ward) -> None:
+    def __init__(self, warden: Supervisor, ward: Ward) -> None:
         self._warden = warden
         self._ward = ward
         self.now = 100.0
@@ -51,7 +51,7 @@ def watch() -> Iterator[Watch]:
         other,
     ):
         plan.write(encode(Plan("nothing:at_all", None)))
-        warden = Warden(control, file, plan.fileno(), clock=lambda: watch.now)
+        warden = Supervisor(control, file, plan.fileno(), clock=lambda: watch.now)
         ward = warden._wards[1] = Ward(1, process.pid, 0, trace)
         watch = Watch(warden, ward)
         yield watch

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.events import Event
 from penstock.worker.processes import (
-    Fleet,
     NoneStarted,
     ProcessEnded,
+    ProcessGroup,
     ProcessNotCreated,
     ProcessReady,
     ProcessStarted,
@@ -38,7 +38,7 @@ class Parent:
     ) -> None:
         command = [python, "-I", "-S", "-c", f"import os, signal, sys\n{program}", *arguments]
         self.events: list[Event] = []
-        self.fleet = Fleet(command, processes, told=self.events.append)
+        self.fleet = ProcessGroup(command, processes, told=self.events.append)
 
     def told(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.claim.prefetch import Hand
+from penstock.worker.claim.prefetch import PrefetchBuffer
 
 pytestmark = pytest.mark.any_pooler
 
@@ -16,19 +16,19 @@ def jobs(*lanes: str) -> list[Any]:
     return [SimpleNamespace(id=n, row={"lane": lane}) for n, lane in enumerate(lanes)]
 
 
-def given(hand: Hand, count: int = 100) -> str:
+def given(hand: PrefetchBuffer, count: int = 100) -> str:
     taken = (hand.take() for _ in range(min(count, len(hand))))
     return "".join(attempt.row["lane"] for attempt in taken if attempt is not None)
 
 
-def hand_of(lanes: str, **options: Any) -> Hand:
-    hand = Hand(**options)
+def hand_of(lanes: str, **options: Any) -> PrefetchBuffer:
+    hand = PrefetchBuffer(**options)
     hand.extend(jobs(*lanes), lanes[0] if len(set(lanes)) == 1 else None)
     return hand
 
 
 def test_jobs_of_one_lane_are_a_row() -> None:
-    hand = Hand()
+    hand = PrefetchBuffer()
     row = jobs("", "", "")
     hand.extend(row, "")
     assert ([hand.take() for _ in range(4)], len(hand)) == ([*row, None], 0)
@@ -51,7 +51,7 @@ def test_a_lane_is_given_as_many_in_a_row_as_its_weight() -> None:
 
 
 def test_the_weight_is_that_of_the_turn_also_where_a_lane_has_limits() -> None:
-    hand = Hand(weight=lambda turn: {"a": 2}.get(turn, 1))
+    hand = PrefetchBuffer(weight=lambda turn: {"a": 2}.get(turn, 1))
     hand.extend(jobs(*["a\x1fx"] * 4, *["b"] * 2), None)
     lanes = [attempt.row["lane"] for attempt in iter(hand.take, None)]
     assert [lane[0] for lane in lanes] == ["a", "a", "b", "a", "a", "b"]

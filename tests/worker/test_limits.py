@@ -14,10 +14,10 @@ from penstock.store import Attempt
 from penstock.store.limits import Limits
 from penstock.worker import Worker
 from penstock.worker.children.assignment import NotBegun
-from penstock.worker.children.pool import Isolation
+from penstock.worker.children.pool import ChildPool
 from penstock.worker.limits import keeper
-from penstock.worker.limits.buckets import Tokens
-from penstock.worker.limits.keeper import Limiter
+from penstock.worker.limits.buckets import Bucket
+from penstock.worker.limits.keeper import LimitKeeper
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     LimitSeen,
@@ -427,23 +427,23 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When a token was found fresh for each job: after that the machine may keep it waiting."""
     at: list[float] = []
-    begin = Limiter.begin
-    is_fresh = Tokens.may_use.fget
+    begin = LimitKeeper.begin
+    is_fresh = Bucket.may_use.fget
     found_fresh = 0.0
 
-    def may_use(self: Tokens) -> bool:
+    def may_use(self: Bucket) -> bool:
         nonlocal found_fresh
         now = time.monotonic()
         if usable := bool(is_fresh(self)):
             found_fresh = now
         return usable
 
-    def noted(self: Limiter, attempt: Attempt) -> None:
+    def noted(self: LimitKeeper, attempt: Attempt) -> None:
         at.append(found_fresh)
         begin(self, attempt)
 
-    monkeypatch.setattr(Tokens, "may_use", property(may_use))
-    monkeypatch.setattr(Limiter, "begin", noted)
+    monkeypatch.setattr(Bucket, "may_use", property(may_use))
+    monkeypatch.setattr(LimitKeeper, "begin", noted)
     return at
 
 
@@ -484,11 +484,11 @@ async def test_tokens_that_are_not_used_at_once_go_back(
 async def test_a_job_that_no_child_had_time_for_has_used_no_start(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def none_is_free(self: Isolation, *_: object) -> None:
+    async def none_is_free(self: ChildPool, *_: object) -> None:
         raise NotBegun
 
-    monkeypatch.setattr(Isolation, "process_of", lambda *_: Process())
-    monkeypatch.setattr(Isolation, "run", none_is_free)
+    monkeypatch.setattr(ChildPool, "process_of", lambda *_: Process())
+    monkeypatch.setattr(ChildPool, "run", none_is_free)
     meter = Meter(app, limits="openai")
     await app.set_limit("openai", rate=0.001, burst=3)
     async with worker_of(app, SLOTS) as worker:
@@ -532,14 +532,14 @@ async def test_a_worker_that_waits_for_a_limit_does_not_ask_without_end(
     app: Penstock, limit: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = 0
-    tick = Limiter.tick
+    tick = LimitKeeper.tick
 
-    async def counting(self: Limiter) -> float:
+    async def counting(self: LimitKeeper) -> float:
         nonlocal ticks
         ticks += 1
         return await tick(self)
 
-    monkeypatch.setattr(Limiter, "tick", counting)
+    monkeypatch.setattr(LimitKeeper, "tick", counting)
     meter = Meter(app, gated=True)
     await app.set_limit("queue:default", **limit)
     async with worker_of(app, SLOTS):

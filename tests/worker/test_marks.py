@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.store import Line
-from penstock.worker.claim.cursors import Marks, Visit
+from penstock.worker.claim.cursors import Cursors, Visit
 
 pytestmark = pytest.mark.any_pooler
 
@@ -24,22 +24,22 @@ def attempt(id: int, seconds: float, lane: str = "", priority: int = 0) -> Any:
     return SimpleNamespace(id=id, row=row)
 
 
-def lines(marks: Marks, turn: str = "") -> list[Line]:
+def lines(marks: Cursors, turn: str = "") -> list[Line]:
     return sorted(marks.lines(turn), key=lambda line: -line.priority)
 
 
-def claimed(marks: Marks, attempts: list[Any], limit: int, *, turn: str = "") -> None:
+def claimed(marks: Cursors, attempts: list[Any], limit: int, *, turn: str = "") -> None:
     """What a claim of up to `limit` jobs from all lines of a turn has brought."""
     marks.advance([Visit(line, limit) for line in lines(marks, turn)], attempts, limit)
 
 
 def test_nothing_is_known_at_first() -> None:
-    assert not Marks()
-    assert not Marks().lines("")
+    assert not Cursors()
+    assert not Cursors().lines("")
 
 
 def test_lines_belong_to_who_takes_the_turn_with_them() -> None:
-    marks = Marks()
+    marks = Cursors()
     found = [Line("", 0, at(0), 1), Line("a", 7, at(0), 2), Line("a\x1fopenai", 0, at(0), 3)]
     marks.end_scan(found)
     assert list(marks.turns) == ["", "a"]
@@ -47,7 +47,7 @@ def test_lines_belong_to_who_takes_the_turn_with_them() -> None:
 
 
 def test_a_claim_goes_on_behind_its_last_job() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 2)])
     claimed(marks, [attempt(20, 1, priority=5), attempt(10, 1), attempt(11, 2)], 3)
     assert lines(marks) == [Line("", 0, at(2), 11)]
@@ -56,7 +56,7 @@ def test_a_claim_goes_on_behind_its_last_job() -> None:
 
 
 def test_a_line_that_gave_less_than_it_was_asked_for_is_forgotten() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2), Line("c", 0, at(0), 3)])
     visits = [Visit(line, 2) for turn in "abc" for line in marks.lines(turn)]
     some = [attempt(n, n, lane=lane) for n, lane in enumerate("aab", 10)]
@@ -66,14 +66,14 @@ def test_a_line_that_gave_less_than_it_was_asked_for_is_forgotten() -> None:
 
 
 def test_a_line_that_the_claim_did_not_come_to_stays_as_it_was() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("", 5, at(0), 1), Line("", 0, at(0), 2)])
     claimed(marks, [attempt(1, 0, priority=5)], 1)
     assert lines(marks) == [Line("", 5, at(0), 1), Line("", 0, at(0), 2)]
 
 
 def test_a_turn_that_came_to_nothing_is_next_once_more() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("a", 5, at(0), 1), Line("a", 0, at(0), 2), Line("b", 0, at(0), 3)])
     assert marks.turns.next() == "a"
     marks.advance([Visit(Line("a", 5, at(0), 1), 1)], [], 1)
@@ -81,7 +81,7 @@ def test_a_turn_that_came_to_nothing_is_next_once_more() -> None:
 
 
 def test_a_page_of_a_scan_leaves_the_other_lanes_alone() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line(lane, 0, at(0), 1) for lane in "abcd"])
     marks.begin_scan()
     marks.end_scan([Line("b", 0, at(1), 9)], "b", "c")
@@ -89,14 +89,14 @@ def test_a_page_of_a_scan_leaves_the_other_lanes_alone() -> None:
 
 
 def test_tenants_that_a_worker_does_not_serve_are_not_known_to_it() -> None:
-    marks = Marks(lambda turn: turn == "a")
+    marks = Cursors(lambda turn: turn == "a")
     marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2)])
     marks.lower("c", 0, at(0))
     assert list(marks.turns) == ["a"]
 
 
 def test_news_lowers_a_mark_and_never_raises_it() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("", 0, at(10), 100)])
     marks.lower("", 0, at(5))
     assert lines(marks) == [Line("", 0, at(5), 0)]
@@ -105,14 +105,14 @@ def test_news_lowers_a_mark_and_never_raises_it() -> None:
 
 
 def test_news_of_a_new_line_adds_it() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.lower("", 9, at(3))
     assert lines(marks) == [Line("", 9, at(3), 0)]
 
 
 def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
     """There may be a line of higher priority that it does not tell of."""
-    marks = Marks()
+    marks = Cursors()
     marks.begin_scan()
     marks.lower("", 0, at(3))
     assert not marks
@@ -123,7 +123,7 @@ def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
 
 def test_a_scan_replaces_what_was_known() -> None:
     """Lines that have run dry go, and a mark that was too high comes down."""
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("", 0, at(10), 100), Line("", 5, at(10), 101)])
     marks.begin_scan()
     marks.end_scan([Line("", 0, at(1), 1)])
@@ -132,7 +132,7 @@ def test_a_scan_replaces_what_was_known() -> None:
 
 def test_news_during_a_scan_outlives_it() -> None:
     """The scan's snapshot is older than the news: what it does not see may well be there."""
-    marks = Marks()
+    marks = Cursors()
     marks.begin_scan()
     marks.lower("", 3, at(2))
     marks.lower("", 0, at(1))
@@ -141,7 +141,7 @@ def test_news_during_a_scan_outlives_it() -> None:
 
 
 def test_what_the_scan_saw_lower_than_the_news_stands() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.begin_scan()
     marks.lower("", 0, at(7))
     marks.end_scan([Line("", 0, at(5), 50)])
@@ -149,7 +149,7 @@ def test_what_the_scan_saw_lower_than_the_news_stands() -> None:
 
 
 def test_news_from_before_a_scan_does_not_outlive_it() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.lower("", 3, at(2))
     marks.begin_scan()
     marks.end_scan([])
@@ -158,7 +158,7 @@ def test_news_from_before_a_scan_does_not_outlive_it() -> None:
 
 def test_news_during_a_claim_outlives_it() -> None:
     """A job committed late behind the claim's last one must not be passed over."""
-    marks = Marks()
+    marks = Cursors()
     marks.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 1)])
     marks.begin_claim()
     marks.lower("", 0, at(3))
@@ -167,7 +167,7 @@ def test_news_during_a_claim_outlives_it() -> None:
 
 
 def test_news_from_before_a_claim_does_not_hold_it_back() -> None:
-    marks = Marks()
+    marks = Cursors()
     marks.lower("", 0, at(3))
     marks.begin_claim()
     claimed(marks, [attempt(11, 8)], 1)

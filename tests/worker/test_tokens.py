@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.limits.buckets import FRESH, Tokens
+from penstock.worker.limits.buckets import FRESH, Bucket
 
 pytestmark = pytest.mark.any_pooler
 
@@ -24,7 +24,7 @@ def pass_time(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_tokens_are_used_one_by_one(pass_time: Any) -> None:
-    tokens = Tokens()
+    tokens = Bucket()
     assert not tokens.may_use
     tokens.put(2, pass_time())
     tokens.use()
@@ -34,7 +34,7 @@ def test_tokens_are_used_one_by_one(pass_time: Any) -> None:
 
 
 def test_the_oldest_are_used_first_and_what_is_stale_goes_back(pass_time: Any) -> None:
-    tokens = Tokens()
+    tokens = Bucket()
     tokens.put(3, pass_time())
     tokens.put(2, pass_time(FRESH / 2))
     tokens.use()
@@ -47,7 +47,7 @@ def test_the_oldest_are_used_first_and_what_is_stale_goes_back(pass_time: Any) -
 
 
 def test_what_is_more_than_a_new_burst_is_forgotten(pass_time: Any) -> None:
-    tokens = Tokens()
+    tokens = Bucket()
     tokens.put(5, pass_time())
     tokens.keep(2)
     assert tokens.count == 2
@@ -56,7 +56,7 @@ def test_what_is_more_than_a_new_burst_is_forgotten(pass_time: Any) -> None:
 
 
 def test_one_that_was_used_without_having_been_taken_is_owed(pass_time: Any) -> None:
-    tokens = Tokens()
+    tokens = Bucket()
     tokens.use()
     tokens.put(1, pass_time())
     assert (tokens.count, tokens.may_use) == (0, False)

@@ -4,19 +4,19 @@ from itertools import islice
 
 import pytest
 
-from penstock.worker.claim.lanes import Turns
+from penstock.worker.claim.lanes import RoundRobin
 
 pytestmark = pytest.mark.any_pooler
 
 
-def of(*names: str) -> Turns:
-    turns = Turns()
+def of(*names: str) -> RoundRobin:
+    turns = RoundRobin()
     for name in names:
         turns.join(name)
     return turns
 
 
-def first(turns: Turns, count: int) -> list[str]:
+def first(turns: RoundRobin, count: int) -> list[str]:
     return [turns.next() for _ in range(count)]
 
 

@@ -23,7 +23,7 @@ from penstock.client.embedded_hold import announced_elsewhere
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
-from penstock.worker.processes import STARTED, WAITING, Fleet, ProcessReady, log_event
+from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event
 
 logger = logging.getLogger("penstock.work")
 
@@ -101,7 +101,7 @@ async def keep_fleet(command: Sequence[str], processes: int, stop_wait: float) -
             is_ready = True
             supervisor.tell("READY=1")
 
-    fleet = Fleet(
+    fleet = ProcessGroup(
         command,
         processes,
         later_arguments=["--announced"],

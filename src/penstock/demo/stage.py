@@ -17,7 +17,7 @@ from penstock.embedded import Server
 from penstock.events import Event
 from penstock.job import State
 from penstock.tasks import Request
-from penstock.worker.processes import Fleet
+from penstock.worker.processes import ProcessGroup
 
 JOBS = 4012
 FEWEST = 50
@@ -123,10 +123,10 @@ async def opened(app: Penstock, folder: Folder) -> AsyncIterator[None]:
 @asynccontextmanager
 async def crew(
     url: str, folder: Folder, lease: float, told: Callable[[Event], None]
-) -> AsyncIterator[Fleet]:
+) -> AsyncIterator[ProcessGroup]:
     """Worker processes, as `penstock work` starts them; they stop at the end."""
     with folder.log.open("wb") as log:
-        fleet = Fleet(_command(url, lease), WORKERS, told=told, output=log)
+        fleet = ProcessGroup(_command(url, lease), WORKERS, told=told, output=log)
         running = asyncio.create_task(fleet.run(), name="penstock demo workers")
         try:
             yield fleet

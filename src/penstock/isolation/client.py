@@ -44,7 +44,7 @@ class Born(NamedTuple):
     channel: socket.socket
 
 
-class Nursery:
+class SupervisorClient:
     """One warden and its children, for the loop that it was started in."""
 
     def __init__(

@@ -41,7 +41,7 @@ class Allowed(NamedTuple):
         return self.seconds > 0 and now > self.since + self.seconds
 
 
-class Board:
+class LimitsPage:
     """One row a child."""
 
     def __init__(self, page: mmap.mmap) -> None:
@@ -73,13 +73,13 @@ class Board:
         return 0.0 if allowed is None else allowed.began
 
 
-def new_board() -> tuple[int, Board]:
+def new_board() -> tuple[int, LimitsPage]:
     """An empty board and the file behind it, which others can map."""
     with scratch() as file:
         file.truncate(SIZE)
         return os.dup(file.fileno()), board_of(file.fileno())
 
 
-def board_of(file: int) -> Board:
+def board_of(file: int) -> LimitsPage:
     """The board in a file."""
-    return Board(mmap.mmap(file, SIZE))
+    return LimitsPage(mmap.mmap(file, SIZE))

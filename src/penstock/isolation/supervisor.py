@@ -27,7 +27,7 @@ from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
 from penstock.isolation.death import Cause, Death
-from penstock.isolation.limits_page import BUSY, GIVEN, TIMEOUT, Board, board_of
+from penstock.isolation.limits_page import BUSY, GIVEN, TIMEOUT, LimitsPage, board_of
 from penstock.isolation.protocol import (
     READ,
     Died,
@@ -85,7 +85,7 @@ class Ward:
     stood_still: float = 0.0
 
 
-class Warden:
+class Supervisor:
     """Starts children, watches them, kills them, tells of their ends."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Warden:
     ) -> None:
         self._control = control
         self._board_file = board
-        self._board: Board = board_of(board)
+        self._board: LimitsPage = board_of(board)
         self._frames = Frames()
         self._channels: deque[int] = deque()
         self._wards: dict[int, Ward] = {}
@@ -329,4 +329,4 @@ def main() -> NoReturn:
     control, board, plan = map(int, sys.argv[1:])
     for file in (control, board, plan):
         os.set_inheritable(file, False)
-    Warden(socket.socket(fileno=control), board, plan).run()
+    Supervisor(socket.socket(fileno=control), board, plan).run()

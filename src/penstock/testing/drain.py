@@ -21,7 +21,7 @@ from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
 from penstock.worker.claim.claimer import Quota
-from penstock.worker.parts import Crew
+from penstock.worker.parts import Parts
 
 
 async def parked_job(app: Penstock) -> NotDrained | None:
@@ -114,7 +114,7 @@ class _Hand(Worker):
 
     _pool_size = 2
 
-    def _hire(self, quota: Quota) -> Crew:
+    def _hire(self, quota: Quota) -> Parts:
         crew = super()._hire(quota)
         crew.maintenance.stand_back()
         return crew

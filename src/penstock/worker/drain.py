@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.local_pool import LocalPools
 from penstock.store import failures
-from penstock.worker.parts import Crew
+from penstock.worker.parts import Parts
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ AGAIN = (0.05, 0.5, 2.0)
 HELD_WAIT = 0.02
 
 
-async def run_dry(crew: Crew, pools: LocalPools, pool_wait: float, batch_wait: float) -> None:
+async def run_dry(crew: Parts, pools: LocalPools, pool_wait: float, batch_wait: float) -> None:
     """Return once nothing is ready any more, or the quota is spent, and all is settled.
 
     What schedules have due is fired first, once: one that fires all the time must let it end. Every
@@ -67,7 +67,7 @@ async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
     return await ask()
 
 
-async def _work_off(crew: Crew) -> None:
+async def _work_off(crew: Parts) -> None:
     """Wait until nothing is known any more that may run, now or when a limit has room."""
     while True:
         await _quiet(crew)
@@ -79,7 +79,7 @@ async def _work_off(crew: Crew) -> None:
         await asyncio.sleep(LIMIT_WAIT)
 
 
-async def _quiet(crew: Crew) -> None:
+async def _quiet(crew: Parts) -> None:
     """Wait until nothing is being claimed, fetched, running or unsettled."""
     while True:
         for claimer in crew.claimers.values():

@@ -25,16 +25,16 @@ from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
 from penstock.tasks import Registry, Timetable
 from penstock.worker.attempt import Run
-from penstock.worker.children.imports import Places
-from penstock.worker.children.pool import Isolation
+from penstock.worker.children.imports import Imports
+from penstock.worker.children.pool import ChildPool
 from penstock.worker.claim.claimer import Claimer, Quota, Scanner
 from penstock.worker.claim.dispatcher import Dispatcher
 from penstock.worker.claim.mover import Mover
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.heartbeat import Signals
 from penstock.worker.lease import Reconciler, Session
-from penstock.worker.limits.keeper import Limiter
-from penstock.worker.limits.rules import Rulebook
+from penstock.worker.limits.keeper import LimitKeeper
+from penstock.worker.limits.rules import RulesReader
 from penstock.worker.listener import Listener
 from penstock.worker.run.budgets import Budgets, Owed
 from penstock.worker.run.executor import Executor
@@ -43,7 +43,7 @@ from penstock.worker.run.progress import Progress
 from penstock.worker.run.resources import Opened, Resources
 from penstock.worker.run.suspects import Suspects
 from penstock.worker.settle.report import JobLines, Tally, word_of
-from penstock.worker.settle.settler import Completer
+from penstock.worker.settle.settler import Settler
 from penstock.worker.tenants import Tenants
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
@@ -53,7 +53,7 @@ logger = logging.getLogger("penstock.worker")
 WRITTEN_BEFORE_RESCUE_S = 5.0
 
 
-class Crew:
+class Parts:
     """Everything that works while a worker runs: made at its start, gone with its stop.
 
     `claim → dispatch → execute → complete → settle`, with the lease, the listener and the
@@ -95,7 +95,7 @@ class Crew:
         self.lines = JobLines() if log.completed else None
         self.quota = quota
         self._cancelled_early: list[tuple[int, UUID]] = []
-        places = Places(tasks, resources)
+        places = Imports(tasks, resources)
         places.check(tasks)
         self.opened = Opened(resources, health, link.opened, places.elsewhere, timing)
         # For handlers, who ask through the worker.
@@ -103,7 +103,7 @@ class Crew:
         self.owed = Owed(pool, health)
         self.budgets = Budgets(pool, store, self.owed, explained)
         self.progress = Progress(pool, store, health)
-        self.completer = Completer(
+        self.completer = Settler(
             pool,
             store,
             health,
@@ -119,7 +119,7 @@ class Crew:
         )
         journal = Journal(pool, store, explained, timing)
         self.suspects = Suspects(pool, store, health, timing)
-        self.isolation = Isolation(
+        self.isolation = ChildPool(
             partial(
                 places.plan,
                 name,
@@ -166,7 +166,7 @@ class Crew:
             worker=name,
             info=self._info,
         )
-        self.limiter = Limiter(
+        self.limiter = LimitKeeper(
             pool,
             store,
             self.session,
@@ -176,7 +176,7 @@ class Crew:
             room=self._go_on,
             timing=timing,
         )
-        self.rulebook = Rulebook(pool, store, health, list(states), self._apply, timing)
+        self.rulebook = RulesReader(pool, store, health, list(states), self._apply, timing)
         self.mover = Mover(pool, store, health)
         self.dispatcher = Dispatcher(
             self.executor,

@@ -150,12 +150,12 @@ class Child(Struct):
         return time.monotonic() - self.began
 
 
-class Fleet:
+class ProcessGroup:
     """Runs a command several times over.
 
-    fleet = Fleet([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
-    loop.add_signal_handler(signal.SIGTERM, fleet.ask_to_stop)
-    await fleet.run()
+    group = ProcessGroup([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
+    loop.add_signal_handler(signal.SIGTERM, group.ask_to_stop)
+    await group.run()
 
     Every process but the first gets `later_arguments` as well.
     """

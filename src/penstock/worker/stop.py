@@ -19,7 +19,7 @@ from penstock.events import Events, WorkerStopping
 from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
 from penstock.local_pool import LocalPools
 from penstock.store import Pool, failures
-from penstock.worker.parts import Crew
+from penstock.worker.parts import Parts
 from penstock.worker.whereabouts import dump_stacks, where
 
 logger_hard_end = logging.getLogger("penstock.work")
@@ -140,7 +140,7 @@ class Shutdown:
 
     def __init__(
         self,
-        crew: Crew,
+        crew: Parts,
         pools: LocalPools,
         events: Events,
         stopping: Stopping,

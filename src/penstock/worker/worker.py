@@ -29,7 +29,7 @@ from penstock.worker.claim.claimer import Quota
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.drain import run_dry
 from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
-from penstock.worker.parts import Crew
+from penstock.worker.parts import Parts
 from penstock.worker.room import when_there_is_room
 from penstock.worker.run.resources import Resources
 from penstock.worker.settle.report import Tally
@@ -105,7 +105,7 @@ class Worker:
         self.tally = Tally()
         self._hurry = asyncio.Event()
         self._stop_asked = asyncio.Event()
-        self._crew: Crew | None = None
+        self._crew: Parts | None = None
         self._stop: asyncio.Task[None] | None = None
         self._thread = 0
         # Told how long the rest of the stop may take, whenever that is known better.
@@ -210,8 +210,8 @@ class Worker:
             return self._link.explained(error, TRY_AGAIN, is_sent=False)
         return None
 
-    def _hire(self, quota: Quota) -> Crew:
-        return Crew(
+    def _hire(self, quota: Quota) -> Parts:
+        return Parts(
             self._link,
             self._pool,
             self._tasks,
@@ -242,7 +242,7 @@ class Worker:
             # A caller that gives up waiting does not leave half a worker behind.
             await asyncio.shield(self._stop)
 
-    async def _shut_down(self, crew: Crew) -> None:
+    async def _shut_down(self, crew: Parts) -> None:
         try:
             shutdown = Shutdown(
                 crew, self._pools, self._events, self._stopping, self._hurry, self.on_stop

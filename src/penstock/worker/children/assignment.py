@@ -36,7 +36,7 @@ UNANSWERED: Final = Exception("Nothing has come of it yet.")
 
 
 @dataclass(eq=False, slots=True)
-class Errand:
+class Assignment:
     """An attempt that waits for a child, or has one."""
 
     run: Run

@@ -30,7 +30,7 @@ from penstock.worker.children.messages import (
 )
 
 if TYPE_CHECKING:
-    from penstock.worker.children.assignment import Errand
+    from penstock.worker.children.assignment import Assignment
 
 
 logger = logging.getLogger("penstock.isolation")
@@ -40,7 +40,7 @@ LONGEST: Final = 64 * 2**20
 # How long a warden may take to tell of a death.
 DYING: Final = 1.0
 
-Serve = Callable[["Errand | None", Asked], Awaitable[Any]]
+Serve = Callable[["Assignment | None", Asked], Awaitable[Any]]
 Heard = Callable[["Child", FromChild], None]
 Broken = Callable[["Child", Cause, object], None]
 
@@ -56,7 +56,7 @@ class Child:
         self.broken_by: Cause | None = None
         self.is_doomed = False
         # What it runs at the moment: for the one who gave it.
-        self.errand: Errand | None = None
+        self.errand: Assignment | None = None
         self._channel = born.channel
         self._heard = heard
         self._serve = serve
@@ -131,7 +131,7 @@ class Child:
         else:
             self._heard(self, message)
 
-    async def _answer(self, asked: Asked, errand: Errand | None) -> None:
+    async def _answer(self, asked: Asked, errand: Assignment | None) -> None:
         try:
             answer = Answer(asked.call, await self._serve(errand, asked))
         except Exception as error:
@@ -151,7 +151,7 @@ class Child:
             self._channel.close()
 
 
-class Line:
+class Channel:
     """Sends from any thread, hears on the loop, and makes calls of both."""
 
     def __init__(self, channel: socket.socket) -> None:

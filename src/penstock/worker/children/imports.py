@@ -21,7 +21,7 @@ MAIN = "__main__"
 LIFE = "penstock.worker.children.main:live"
 
 
-class Places:
+class Imports:
     """The tasks that a child process can run: those it can find, with all that they need."""
 
     def __init__(self, tasks: Registry, resources: Resources) -> None:

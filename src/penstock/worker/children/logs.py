@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.worker.children.channel import Line
+from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import Logged
 
 _RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -17,7 +17,7 @@ _LARGEST: Final = 2**63
 class Sender(logging.Handler):
     """Sends each record, its arguments and its traceback put into its text."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Channel) -> None:
         super().__init__()
         self._line = line
 
@@ -58,7 +58,7 @@ def _text(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def send_all(line: Line, level: int) -> None:
+def send_all(line: Channel, level: int) -> None:
     """From now on the worker's handlers write what this process logs, and no others."""
     root = logging.getLogger()
     for logger in root.manager.loggerDict.values():

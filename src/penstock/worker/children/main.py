@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.config import Database
 from penstock.isolation.child import find
-from penstock.isolation.limits_page import BUSY, TIMEOUT, Allowed, Board
+from penstock.isolation.limits_page import BUSY, TIMEOUT, Allowed, LimitsPage
 from penstock.isolation.system import resident
 from penstock.job import storable
 from penstock.store import Attempt, Settlement, Store
@@ -23,7 +23,7 @@ from penstock.tasks import Registry, Task
 from penstock.worker import processes
 from penstock.worker.attempt import Run
 from penstock.worker.children import logs
-from penstock.worker.children.channel import Line
+from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import (
     Dropped,
     Ended,
@@ -36,7 +36,7 @@ from penstock.worker.children.messages import (
     Told,
     Up,
 )
-from penstock.worker.children.remote import FarBudgets, FarJournal
+from penstock.worker.children.remote import RemoteBudgets, RemoteJournal
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.items import ItemRun
@@ -99,17 +99,17 @@ OPENING = 60.0
 OPENING_GRACE = 5.0
 
 
-def live(channel: socket.socket, board: Board, row: int, told: Any) -> None:
+def live(channel: socket.socket, board: LimitsPage, row: int, told: Any) -> None:
     """Be a child process until the worker says to leave."""
-    line, given = Line(channel), msgspec.convert(told, Given)
+    line, given = Channel(channel), msgspec.convert(told, Given)
     logs.send_all(line, given.log_level)
-    processes.run(Life(line, board, row, given).run())
+    processes.run(MainLoop(line, board, row, given).run())
 
 
-class Life:
+class MainLoop:
     """Runs attempts as the worker does, with an executor of its own; what comes of them is sent."""
 
-    def __init__(self, line: Line, board: Board, row: int, given: Given) -> None:
+    def __init__(self, line: Channel, board: LimitsPage, row: int, given: Given) -> None:
         self._line = line
         self._board = board
         self._row = row
@@ -127,13 +127,13 @@ class Life:
         self._over = asyncio.Event()
         openers = {find(kind): find(opener) for kind, opener in self._given.resources}
         self._resources = Inner(openers, self._given.database)
-        self._budgets = FarBudgets(self._line)
+        self._budgets = RemoteBudgets(self._line)
         self._executor = Executor(
             self._tasks,
             Store(self._given.database.schema),
             self._resources,
             self._budgets,
-            FarJournal(self._line),
+            RemoteJournal(self._line),
             self._report,
             self._settle,
             tracing=find(self._given.tracing)() if self._given.tracing else None,

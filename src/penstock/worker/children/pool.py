@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
-from penstock.isolation.client import Nursery
+from penstock.isolation.client import SupervisorClient
 from penstock.isolation.death import Cause, Death, gone_with_its_warden
 from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
@@ -27,7 +27,7 @@ from penstock.worker.attempt import Run
 from penstock.worker.children import logs
 from penstock.worker.children.assignment import (
     Answered,
-    Errand,
+    Assignment,
     LostJob,
     NoProcess,
     NotBegun,
@@ -76,7 +76,7 @@ def children_of(given: int | None) -> int:
     return given
 
 
-class Isolation:
+class ChildPool:
     """The child processes of one worker."""
 
     def __init__(
@@ -103,13 +103,13 @@ class Isolation:
         self._most = most
         self._timing = timing
         self._loop = asyncio.get_running_loop()
-        self._nursery: Nursery | None = None
+        self._nursery: SupervisorClient | None = None
         self._children: dict[int, Child] = {}
         self._leaving: dict[int, Child] = {}
         self._left = asyncio.Event()
         self._left.set()
         self._idle: list[Child] = []
-        self._waiting: deque[Errand] = deque()
+        self._waiting: deque[Assignment] = deque()
         self._stillborn = 0
         self._why, self._hopeless_until = "", 0.0
         self._endings: set[asyncio.Future[None]] = set()
@@ -145,7 +145,7 @@ class Isolation:
         if self._loop.time() < self._hopeless_until:
             raise NoProcess(self._why)
         since = time.monotonic()
-        errand = Errand(
+        errand = Assignment(
             run,
             process,
             rated,
@@ -166,7 +166,7 @@ class Isolation:
                 await self._stop(errand, errand.child)
         return errand.result()
 
-    async def _stop(self, errand: Errand, child: Child) -> None:
+    async def _stop(self, errand: Assignment, child: Child) -> None:
         """Tell the handler to stop, and kill it if it does not in time."""
         errand.future = self._loop.create_future()
         child.send(Stop(errand.run.stopped or "cancelled"))
@@ -240,7 +240,7 @@ class Isolation:
     def _bear(self) -> None:
         try:
             if self._nursery is None:
-                nursery = Nursery(self._plan(), self._died, self._prepared, self._lost)
+                nursery = SupervisorClient(self._plan(), self._died, self._prepared, self._lost)
                 nursery.start()
                 self._nursery = nursery
             born = self._nursery.bear()
@@ -250,7 +250,7 @@ class Isolation:
             return
         self._children[born.number] = Child(born, self._heard, self._serve, self._broken)
 
-    def _mark(self, errand: Errand, child: Child) -> None:
+    def _mark(self, errand: Assignment, child: Child) -> None:
         """Mark a suspect as begun, now that a child has time for it, and give it to the child.
 
         Not sooner: what still waits for a child when this worker dies has not begun.
@@ -259,7 +259,7 @@ class Isolation:
         self._marking.add(marking)
         marking.add_done_callback(self._marking.discard)
 
-    async def _give_marked(self, errand: Errand, child: Child) -> None:
+    async def _give_marked(self, errand: Assignment, child: Child) -> None:
         try:
             if not await self._suspects.mark(errand.run.attempt):
                 errand.end(LostJob())
@@ -275,7 +275,7 @@ class Isolation:
             self._free(child)
         self._pump()
 
-    def _give(self, errand: Errand, child: Child) -> None:
+    def _give(self, errand: Assignment, child: Child) -> None:
         if errand.future.done():
             self._idle.append(child)
             return
@@ -315,7 +315,7 @@ class Isolation:
             case _:
                 self._broken(child, "garbage", f"{type(message).__name__} out of turn")
 
-    def _free(self, child: Child, errand: Errand | None = None, resident: int = 0) -> None:
+    def _free(self, child: Child, errand: Assignment | None = None, resident: int = 0) -> None:
         """A child has nothing to do: the next attempt, or its end if it is worn."""
         child.errand = None
         if child.is_doomed or child.number not in self._children:
@@ -468,7 +468,7 @@ class Isolation:
 
     # What handlers ask for
 
-    async def _serve(self, errand: Errand | None, asked: Asked) -> Any:
+    async def _serve(self, errand: Assignment | None, asked: Asked) -> Any:
         if errand is None or not errand.is_of(asked.token):
             # From a task or a thread that a handler has left behind; it knows which it is.
             raise StaleAttempt("", 0)

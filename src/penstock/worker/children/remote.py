@@ -16,7 +16,7 @@ from penstock.store.steps import Saved
 from penstock.store.workflows import Added
 from penstock.tasks.workflow import Parent
 from penstock.worker.attempt import Run
-from penstock.worker.children.channel import Line
+from penstock.worker.children.channel import Channel
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.journal import Journal
 
@@ -52,10 +52,10 @@ def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
     }
 
 
-class FarJournal(Journal):
+class RemoteJournal(Journal):
     """The worker's journal: each call is made there."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Channel) -> None:
         self._line = line
 
     async def read(self, run: Run) -> list[Saved]:
@@ -93,10 +93,10 @@ class FarJournal(Journal):
             raise
 
 
-class FarBudgets(Budgets):
+class RemoteBudgets(Budgets):
     """The worker's budgets: each call is made there."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Channel) -> None:
         self._line = line
         self._rng = random.Random()
         self._attempt: Attempt
@@ -127,7 +127,7 @@ class FarBudgets(Budgets):
         return await _asked(self._line, self._attempt, what, *args)
 
 
-async def _asked(line: Line, attempt: Attempt, what: str, *args: Any) -> Any:
+async def _asked(line: Channel, attempt: Attempt, what: str, *args: Any) -> Any:
     try:
         return await line.ask(attempt.token, what, *args)
     except StaleAttempt:

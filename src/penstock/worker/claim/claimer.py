@@ -15,7 +15,7 @@ from penstock.worker.claim import plan
 from penstock.worker.claim.cursors import Visit
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.lease import Session
-from penstock.worker.limits.keeper import Limiter
+from penstock.worker.limits.keeper import LimitKeeper
 
 
 class Quota:
@@ -60,7 +60,7 @@ class Claimer(Service):
         health: Health,
         events: Events,
         *,
-        limiter: Limiter,
+        limiter: LimitKeeper,
         quota: Quota,
         most: int,
         room: Callable[[], int],

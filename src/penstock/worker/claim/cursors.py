@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.job import UNIT_SEPARATOR
 from penstock.store import Attempt, Line
-from penstock.worker.claim.lanes import Turns
+from penstock.worker.claim.lanes import RoundRobin
 
 Key = tuple[str, int]
 # From so many lines on it matters where a worker begins.
@@ -30,7 +30,7 @@ class Visit(NamedTuple):
     allowances: tuple[Any, ...] = ()
 
 
-class Marks:
+class Cursors:
     """The known lines of one queue, by who takes the turn with them."""
 
     def __init__(self, serves: Callable[[str], bool] = lambda turn: True) -> None:
@@ -41,7 +41,7 @@ class Marks:
         self._scanned = False
         # The limits for which all known lines waited when they were last looked through in vain.
         self.held_by: Collection[Any] | None = None
-        self.turns = Turns()
+        self.turns = RoundRobin()
 
     def __bool__(self) -> bool:
         """Whether there is a line to claim from. News alone must not lead past a line of higher

@@ -9,8 +9,8 @@ from uuid import UUID
 from penstock.store import Attempt
 from penstock.worker.attempt import Run, StopReason
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.limits.keeper import HELD_MOST, Limiter
-from penstock.worker.run.exclusive import Alone
+from penstock.worker.limits.keeper import HELD_MOST, LimitKeeper
+from penstock.worker.run.exclusive import ExclusiveRunner
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.groups import Gatherer
 from penstock.worker.run.items import SharedCall
@@ -30,7 +30,7 @@ class Dispatcher:
     def __init__(
         self,
         executor: Executor,
-        limiter: Limiter,
+        limiter: LimitKeeper,
         move: Callable[[Attempt, str], None],
         states: Collection[QueueState],
         batched: Container[str],
@@ -46,7 +46,9 @@ class Dispatcher:
         self._batched = batched
         self._wants = wants
         self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump, timing)
-        self._alone = Alone(self._run, lambda: not self.running, make_alone, self._pump_all, wait)
+        self._alone = ExclusiveRunner(
+            self._run, lambda: not self.running, make_alone, self._pump_all, wait
+        )
         self._loop = asyncio.get_running_loop()
         self._pumping = False
         self._empty = asyncio.Event()

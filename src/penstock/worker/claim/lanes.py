@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 
-class Turns:
+class RoundRobin:
     """Who is next. One who joins waits behind those who still wait in this round, and comes
     before all who have had their turn in it."""
 

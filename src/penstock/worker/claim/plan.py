@@ -8,8 +8,8 @@ from penstock.store import Line
 from penstock.worker.claim.cursors import Visit, turn_of
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.book import Allowances
-from penstock.worker.limits.grants import Allowance
-from penstock.worker.limits.keeper import Limiter
+from penstock.worker.limits.grants import Grant
+from penstock.worker.limits.keeper import LimitKeeper
 
 # So many lines are asked about at once at least: often another worker has the slots of some.
 ASKS = 64
@@ -28,7 +28,7 @@ class Choice(NamedTuple):
 NOTHING = Choice([])
 
 
-def choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
+def choose(state: QueueState, limiter: LimitKeeper, wanted: int) -> Choice:
     """Which lines the next claim visits.
 
     One lane alone is asked for all that is wanted, its highest priority first. Several take
@@ -49,7 +49,7 @@ def choose(state: QueueState, limiter: Limiter, wanted: int) -> Choice:
     return choice
 
 
-def end(visits: list[Visit], limiter: Limiter) -> None:
+def end(visits: list[Visit], limiter: LimitKeeper) -> None:
     """All that the claim brought is at hand: what it might have taken is no longer kept for it."""
     for _, take, allowances in visits:
         for allowance in allowances:
@@ -60,7 +60,7 @@ def end(visits: list[Visit], limiter: Limiter) -> None:
 class _Round:
     """One claim on its way through the lanes of a queue."""
 
-    def __init__(self, state: QueueState, limiter: Limiter, wanted: int) -> None:
+    def __init__(self, state: QueueState, limiter: LimitKeeper, wanted: int) -> None:
         self._state = state
         self._limiter = limiter
         self._holdings = limiter.holdings
@@ -70,7 +70,7 @@ class _Round:
         self._is_asking = False
         self._asks = max(wanted, ASKS)
         # The limits that were found without room: they are not asked again.
-        self._full: set[Allowance] = set()
+        self._full: set[Grant] = set()
 
     def choose(self) -> Choice:
         turns = self._state.marks.turns

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.store import Attempt
 from penstock.worker.claim.cursors import turn_of
-from penstock.worker.claim.lanes import Turns
+from penstock.worker.claim.lanes import RoundRobin
 
 # While a whole queue has to wait, its lanes are asked so often, for those that wait too long.
 ASK_ALL = 0.1
 
 
-class Hand:
+class PrefetchBuffer:
     """Gives out its jobs in weighted turns between their lanes, those first that may start.
 
     Most queues have one lane: its jobs are a plain row.
@@ -31,7 +31,7 @@ class Hand:
         self._may_any_start = may_any_start
         self._row: deque[Attempt] = deque()
         self._lanes: dict[str, deque[Attempt]] = {}
-        self._turns = Turns()
+        self._turns = RoundRobin()
         self._turn: str | None = None
         self._left = 0
         self._size = 0
@@ -185,7 +185,7 @@ class Hand:
         self._row.clear()
         self._lanes.clear()
         self.hold_none()
-        self._turns = Turns()
+        self._turns = RoundRobin()
         self._turn = None
         self._size = 0
         return held

@@ -8,9 +8,9 @@ from itertools import islice
 
 from penstock.store import Attempt
 from penstock.store.rules import Rules
-from penstock.worker.claim.cursors import Marks
+from penstock.worker.claim.cursors import Cursors
 from penstock.worker.claim.micro_batch import Gathering
-from penstock.worker.claim.prefetch import Hand
+from penstock.worker.claim.prefetch import PrefetchBuffer
 from penstock.worker.limits.slots import Slots
 from penstock.worker.tenants import ALL, Tenants
 from penstock.worker.timing import DEFAULT_TIMING, Timing
@@ -35,10 +35,10 @@ class QueueState:
         self.name = name
         self.slots = Slots(slots, ahead_most, timing.ahead)
         self.gathering = Gathering(slots)
-        self.marks = Marks(tenants.serves)
+        self.marks = Cursors(tenants.serves)
         self._tenants = tenants
         self._told: str | None = None
-        self.hand = Hand(
+        self.hand = PrefetchBuffer(
             lambda turn: self.weight(turn),
             lambda attempt: self.may_start(attempt),
             lambda: self.may_any_start(),

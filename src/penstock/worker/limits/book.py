@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 from penstock.job import UNIT_SEPARATOR, split_lane
 from penstock.store import Attempt
 from penstock.store.rules import Limit, Rules
-from penstock.worker.limits.grants import Allowance
+from penstock.worker.limits.grants import Grant
 
 # So many lines are remembered with their limits.
 LINES = 50_000
 
-Allowances = tuple[Allowance, ...]
+Allowances = tuple[Grant, ...]
 
 
-class Holdings:
+class LimitBook:
     """The allowances of a worker, one for each limited key that its jobs have."""
 
     def __init__(self, ahead_most: int) -> None:
         self._ahead_most = ahead_most
         self._rules = Rules()
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, Grant] = {}
         self._by_line: dict[tuple[str, str], Allowances] = {}
         self._by_job: dict[tuple[str, str, str], Allowances] = {}
         # Whether there is any limit.
@@ -30,13 +30,13 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._allowances)
 
-    def __iter__(self) -> Iterator[Allowance]:
+    def __iter__(self) -> Iterator[Grant]:
         return iter(tuple(self._allowances.values()))
 
-    def get(self, key: str) -> Allowance | None:
+    def get(self, key: str) -> Grant | None:
         return self._allowances.get(key)
 
-    def apply(self, rules: Rules) -> list[Allowance]:
+    def apply(self, rules: Rules) -> list[Grant]:
         """Put new limits in force: those whose allowance they change."""
         self._rules = rules
         self.is_on = bool(rules.limits)
@@ -55,7 +55,7 @@ class Holdings:
         for allowance in self._allowances.values():
             allowance.forget()
 
-    def drop(self, allowance: Allowance) -> None:
+    def drop(self, allowance: Grant) -> None:
         """Nothing has to do with it any more."""
         del self._allowances[allowance.key]
         self._forget_lines()
@@ -94,13 +94,13 @@ class Holdings:
     def _find(self, keys: Iterable[str]) -> Allowances:
         return tuple(found for key in keys if (found := self._allowance(key)) is not None)
 
-    def _allowance(self, key: str) -> Allowance | None:
+    def _allowance(self, key: str) -> Grant | None:
         allowance = self._allowances.get(key)
         if allowance is None:
             limit = self._rules.limit_of(key)
             if limit is None:
                 return None
-            allowance = self._allowances[key] = Allowance(key, limit, self._ahead_most)
+            allowance = self._allowances[key] = Grant(key, limit, self._ahead_most)
         return allowance
 
     def of_job(self, attempt: Attempt) -> Allowances:

@@ -10,7 +10,7 @@ from collections import deque
 FRESH = 0.1
 
 
-class Tokens:
+class Bucket:
     """The oldest are used first; those that nobody used in time go back."""
 
     __slots__ = ("_batches", "count")

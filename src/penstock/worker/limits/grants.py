@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from penstock.store.rules import Limit
-from penstock.worker.limits.buckets import Tokens
+from penstock.worker.limits.buckets import Bucket
 from penstock.worker.limits.slots import Slots
 
 UNLIMITED = 1_000_000_000
 
 
-class Allowance:
+class Grant:
     """One limit's key in this worker. A start needs a free slot and a token, as its limit says."""
 
     __slots__ = (
@@ -34,7 +34,7 @@ class Allowance:
     def __init__(self, key: str, limit: Limit, ahead_most: int) -> None:
         self.key = key
         self.slots = Slots(0, ahead_most)
-        self.taken = Tokens()
+        self.taken = Bucket()
         self.at_hand = 0
         self.claiming = 0
         # So many jobs would like to start that may not; 0 while nothing has to be asked for.

@@ -20,8 +20,8 @@ from penstock.store import Attempt, Pool, Store, failures
 from penstock.store.limits import Ask, Granted, Limits
 from penstock.store.rules import Rules
 from penstock.worker.lease import Session
-from penstock.worker.limits.book import Allowances, Holdings
-from penstock.worker.limits.grants import UNLIMITED, Allowance
+from penstock.worker.limits.book import Allowances, LimitBook
+from penstock.worker.limits.grants import UNLIMITED, Grant
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # What came up in this time is asked for together.
@@ -34,7 +34,7 @@ KEYS = 200
 HELD_MOST = 1.0
 
 
-class Limiter(Service):
+class LimitKeeper(Service):
     """Asks for slots and tokens, says what may start with them, and gives them back."""
 
     name = "limits"
@@ -58,15 +58,15 @@ class Limiter(Service):
         self._session = session
         self._most = most
         self._room = room
-        self.holdings = Holdings(ahead_most)
-        self._asking: set[Allowance] = set()
-        self._asked: set[Allowance] = set()
-        self._refused: set[Allowance] = set()
-        self._with_tokens: set[Allowance] = set()
-        self._in_vain: Counter[Allowance] = Counter()
+        self.holdings = LimitBook(ahead_most)
+        self._asking: set[Grant] = set()
+        self._asked: set[Grant] = set()
+        self._refused: set[Grant] = set()
+        self._with_tokens: set[Grant] = set()
+        self._in_vain: Counter[Grant] = Counter()
         # Those with slots that nothing here uses now; and those whose slots were of no use.
-        self._unused: set[Allowance] = set()
-        self._spared: set[Allowance] = set()
+        self._unused: set[Grant] = set()
+        self._spared: set[Grant] = set()
         self._looked = 0.0
         self.answers = 0
 
@@ -95,7 +95,7 @@ class Limiter(Service):
         """Whether an answer is due that may make room."""
         return not (self._asking.isdisjoint(allowances) and self._asked.isdisjoint(allowances))
 
-    def _need(self, allowance: Allowance, wanted: int) -> None:
+    def _need(self, allowance: Grant, wanted: int) -> None:
         allowance.touched = now = time.monotonic()
         demand, allowance.demand = allowance.demand, max(allowance.demand, wanted)
         if allowance.ask_at > now:
@@ -118,13 +118,13 @@ class Limiter(Service):
                 allowance.is_spare = True
                 self._ask(allowance)
 
-    def _may_grow(self, allowance: Allowance) -> bool:
+    def _may_grow(self, allowance: Grant) -> bool:
         limit = allowance.limit
         if limit.slots is not None and allowance.slots.limit < min(limit.slots, self._most):
             return allowance.share is None
         return limit.rate is not None and allowance.tokens_wanted > 0
 
-    def _ask(self, allowance: Allowance) -> None:
+    def _ask(self, allowance: Grant) -> None:
         self._asking.add(allowance)
         self.wake()
 
@@ -227,7 +227,7 @@ class Limiter(Service):
         if allowance is not None and allowance.slots.limit:
             self.told(key)
 
-    def spare(self, allowance: Allowance) -> None:
+    def spare(self, allowance: Grant) -> None:
         """Give it back at once if another worker wants it and nothing here has to do with it."""
         if allowance.is_wanted and allowance.slots.limit and not allowance.is_busy:
             allowance.is_spare = True
@@ -296,12 +296,12 @@ class Limiter(Service):
                     self._drop(allowance)
         return True
 
-    def _drop(self, allowance: Allowance) -> None:
+    def _drop(self, allowance: Grant) -> None:
         self.holdings.drop(allowance)
         for some in (self._refused, self._unused, self._spared):
             some.discard(allowance)
 
-    def _wants(self, allowance: Allowance) -> int:
+    def _wants(self, allowance: Grant) -> int:
         limit = allowance.limit.slots
         if allowance.is_spare and not allowance.is_busy:
             return 0
@@ -311,13 +311,13 @@ class Limiter(Service):
             return 0
         return min(limit, self._most)
 
-    def _keeps(self, allowance: Allowance) -> int:
+    def _keeps(self, allowance: Grant) -> int:
         """What may be in use until the answer comes, and so is not given away by it."""
         if allowance.limit.slots is None:
             return allowance.slots.used
         return max(min(allowance.slots.limit, self._wants(allowance)), allowance.slots.used)
 
-    async def _ask_slots(self, asking: Sequence[Allowance]) -> bool:
+    async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
         lease = await self._session.held()
         asks: dict[str, Ask] = {}
         spare = {allowance for allowance in asking if allowance.is_spare}
@@ -422,7 +422,7 @@ class Limiter(Service):
             allowance.taken.keep(0)
         await self._give_back_tokens()
 
-    def _note_refusals(self, asked: set[Allowance]) -> None:
+    def _note_refusals(self, asked: set[Grant]) -> None:
         now = time.monotonic()
         for allowance in asked:
             if allowance.ask_at > now and allowance.demand:
@@ -440,15 +440,15 @@ class Limiter(Service):
         return min(self._timing.limit_idle / 2, max(pause, GATHER / 5))
 
 
-def _most_slots(allowance: Allowance) -> int:
+def _most_slots(allowance: Grant) -> int:
     slots = allowance.limit.slots
     return UNLIMITED if slots is None else slots
 
 
-def _has_slots(allowance: Allowance) -> bool:
+def _has_slots(allowance: Grant) -> bool:
     return allowance.limit.slots is not None or allowance.is_known
 
 
-def _parts(allowances: Sequence[Allowance]) -> Iterator[Sequence[Allowance]]:
+def _parts(allowances: Sequence[Grant]) -> Iterator[Sequence[Grant]]:
     for start in range(0, len(allowances), KEYS):
         yield allowances[start : start + KEYS]

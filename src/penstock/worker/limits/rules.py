@@ -14,7 +14,7 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 PAST = 0.01
 
 
-class Rulebook(Service):
+class RulesReader(Service):
     """The rules in force. Told of changes by NOTIFY; without it they are seen a little later."""
 
     name = "rules"

@@ -25,7 +25,7 @@ from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.context import CallContext
 from penstock.worker.run.items import ItemRun, SharedCall
 from penstock.worker.run.journal import Journal
-from penstock.worker.run.outcomes import Endings
+from penstock.worker.run.outcomes import Outcomes
 from penstock.worker.run.resources import Offers
 from penstock.worker.run.threads import Bridge, in_thread
 
@@ -37,7 +37,7 @@ class Calls:
 
     def __init__(
         self,
-        endings: Endings,
+        endings: Outcomes,
         context: Callable[[Run], Context],
         threads: ThreadPoolExecutor,
         opened: Offers,

@@ -14,7 +14,7 @@ from penstock.worker.attempt import Run
 from penstock.worker.claim.queue import QueueState
 
 
-class Solitude:
+class ExclusiveTurn:
     """A bound on isolation: after so many seconds of it in a row, the others count more.
 
     A worker that died with a hundred jobs leaves a hundred suspects, of which at most one is
@@ -52,7 +52,7 @@ class Solitude:
 logger = logging.getLogger("penstock.worker")
 
 
-class Alone:
+class ExclusiveRunner:
     """Suspects that no child process can run.
 
     Nothing else starts here while one of them runs or waits to: if it takes this worker down too,
@@ -73,7 +73,7 @@ class Alone:
         self._make_room = make_room
         self._resume = resume
         self._wait = wait
-        self._solitude = Solitude(wait)
+        self._solitude = ExclusiveTurn(wait)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[QueueState, Attempt]] = deque()
         self._timer: asyncio.TimerHandle | None = None

@@ -28,7 +28,7 @@ from penstock.tasks.settings import Process
 from penstock.worker.attempt import Run
 from penstock.worker.children.assignment import LostJob, NoProcess, NotBegun
 from penstock.worker.children.messages import Ended
-from penstock.worker.children.pool import Isolation
+from penstock.worker.children.pool import ChildPool
 from penstock.worker.claim.micro_batch import Entry, Group, group_key
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
@@ -36,7 +36,7 @@ from penstock.worker.run.calls import Calls
 from penstock.worker.run.context import AttemptContext, Report
 from penstock.worker.run.items import SharedCall
 from penstock.worker.run.journal import Journal
-from penstock.worker.run.outcomes import Endings, Settle
+from penstock.worker.run.outcomes import Outcomes, Settle
 from penstock.worker.run.resources import Offers
 from penstock.worker.run.suspects import MarkRefused, Suspects
 from penstock.worker.run.threads import Bridge, in_thread
@@ -65,7 +65,7 @@ class Executor:
         threads: int,
         park_limit: float,
         log: JobLog | None = None,
-        isolation: Isolation | None = None,
+        isolation: ChildPool | None = None,
         suspects: Suspects | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
@@ -84,7 +84,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         settled = settle if tracing is None else partial(_concluded, settle)
-        self._endings = Endings(
+        self._endings = Outcomes(
             budgets,
             settled,
             worker=worker,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.store import Attempt
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.limits.keeper import Limiter
+from penstock.worker.limits.keeper import LimitKeeper
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.items import SharedCall
 from penstock.worker.timing import DEFAULT_TIMING, Timing
@@ -19,7 +19,7 @@ class Gatherer:
     def __init__(
         self,
         executor: Executor,
-        limiter: Limiter,
+        limiter: LimitKeeper,
         states: Collection[QueueState],
         began: Callable[[SharedCall], bool],
         look: Callable[[QueueState], None],

@@ -54,7 +54,7 @@ UNKNOWN = (
 Settle = Callable[[Settlement], None]
 
 
-class Endings:
+class Outcomes:
     """Turns what handlers return and raise into outcomes, and these into settlements."""
 
     def __init__(

@@ -143,7 +143,7 @@ class StillWriting(Exception):
         super().__init__("the statement that writes them is still running")
 
 
-class Completer:
+class Settler:
     """Outcomes on their way to the database."""
 
     def __init__(
