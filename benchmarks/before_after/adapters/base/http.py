@@ -15,7 +15,7 @@ from benchmarks.peers.runs import Runs
 from penstock import Penstock
 from penstock.client.scopes import SCOPES
 from penstock.service import Service
-from penstock.service.auth import Caller
+from penstock.service.caller import Caller
 from penstock.service.server import Server, listening_at
 
 
