@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import LeaseLost
 from penstock.events import DatabaseBack, DatabaseGone, Events
-from penstock.store import Pool, failures
+from penstock.store import Pool, errors
 
 logger = logging.getLogger("penstock")
 
@@ -84,8 +84,8 @@ class Health:
     def gone(self, service: str, error: BaseException) -> None:
         if not self._failing:
             self._gone_at = time.monotonic()
-            what = "does not answer" if failures.is_lost(error) else "takes no writes"
-            cause = failures.cause(error)
+            what = "does not answer" if errors.is_lost(error) else "takes no writes"
+            cause = errors.cause(error)
             self._events.emit(DatabaseGone(service, cause))
             logger.warning("The database %s (%s: %s); trying again.", what, service, cause)
         self._failing.add(service)
@@ -110,9 +110,9 @@ class Health:
 
         Drop connections to a read-only server: they may stay with it after a failover.
         """
-        if self._pool is not None and failures.is_read_only(error):
+        if self._pool is not None and errors.is_read_only(error):
             await self._pool.expire_connections()
-        if failures.is_partition_missing(error):
+        if errors.is_partition_missing(error):
             self.on_partition_missing()
 
     async def pause(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ class Service(ABC):
     async def _run(self) -> None:
         backoff = BACKOFF_FIRST
         lost_one = False
-        while not failures.cancels():
+        while not errors.cancels():
             self._woken.clear()
             try:
                 delay = await self._tick()
@@ -184,7 +184,7 @@ class Service(ABC):
                 lost_one = False
                 self.health.back(self.name)
             except Exception as error:
-                failures.raise_if_cancelled(error)
+                errors.raise_if_cancelled(error)
                 await self.health.heed(error)
                 if _is_of_connection(error) and not lost_one:
                     # One connection of several is of no use: another will do if the database lives.
@@ -205,7 +205,7 @@ class Service(ABC):
             self._resting.set()
 
     async def _back_off(self, error: Exception, seconds: float) -> None:
-        if failures.is_unavailable(error):
+        if errors.is_unavailable(error):
             await self.health.pause(seconds)
         else:
             await asyncio.sleep(seconds)
@@ -221,7 +221,7 @@ class Service(ABC):
             pass
 
     def _report(self, error: Exception) -> None:
-        if failures.is_unavailable(error):
+        if errors.is_unavailable(error):
             self.health.gone(self.name, error)
         elif isinstance(error, LeaseLost):
             logger.info("%s waits for a new lease.", self.name.capitalize())
@@ -232,7 +232,7 @@ class Service(ABC):
 
 
 def _is_of_connection(error: Exception) -> bool:
-    return failures.is_lost(error) or failures.is_read_only(error)
+    return errors.is_lost(error) or errors.is_read_only(error)
 
 
 class Budget:

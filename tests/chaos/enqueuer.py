@@ -17,7 +17,7 @@ import uvloop
 
 from penstock import Penstock, Request
 from penstock.errors import DatabaseLost
-from penstock.store import failures
+from penstock.store import errors
 from tests.chaos.app import make_app
 
 MIX = ("note",) * 12 + ("slow",) * 3 + ("flaky",) * 2 + ("transfer",) * 3
@@ -77,7 +77,7 @@ async def enqueue(app: Penstock, requests: list[Request[Any]], keyed: bool) -> N
 
 async def pause_after(error: Exception) -> None:
     """Only the loss of the database is to be expected here."""
-    if not isinstance(error, DatabaseLost) and not failures.is_lost(error):
+    if not isinstance(error, DatabaseLost) and not errors.is_lost(error):
         raise error
     await asyncio.sleep(0.2)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from penstock.store import Attempt, Settlement, Store, failures
+from penstock.store import Attempt, Settlement, Store, errors
 from penstock.store.enqueue import Stored
 from tests.chaos.lines import Lines, Outcome
 
@@ -109,7 +109,7 @@ class RecordedStore(Store):
 
 def outcome_of(error: BaseException) -> Outcome:
     """A database that said no did nothing; one that said nothing may have done it."""
-    if isinstance(error, Exception) and not failures.is_lost(error):
+    if isinstance(error, Exception) and not errors.is_lost(error):
         return "fail"
     return "info"
 

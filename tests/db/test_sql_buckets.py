@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from penstock.errors import BudgetTooSmall, UnknownBudget
-from penstock.store.limits import Ask, Granted, Limits, Taken
+from penstock.store.grants import Ask, Granted, Limits, Taken
 from penstock.store.store import Store
 from tests.db.engine import NOON, Engine
 from tests.fixtures.database import Database

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from penstock.store import Pool, connect, failures, hears, lends, open_pool, pooler, stands_between
+from penstock.store import Pool, connect, errors, hears, lends, open_pool, stands_between
+from penstock.store import connection as store_connection
 from tests.fixtures.database import Database, connected
 from tests.fixtures.pgbouncer import pgbouncer
 from tests.fixtures.until import until
@@ -52,8 +53,8 @@ async def test_without_an_echo_nothing_is_believed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a server so busy that its lending did not show."""
-    monkeypatch.setattr(pooler, "LOOKS", 0)
-    monkeypatch.setattr(pooler, "ECHO_WAIT", 0.3)
+    monkeypatch.setattr(store_connection, "LOOKS", 0)
+    monkeypatch.setattr(store_connection, "ECHO_WAIT", 0.3)
     connection = await connect(database.url, name="test")
     async with pool_at(database.url) as pool:
         assert not await hears(connection, pool)
@@ -104,5 +105,5 @@ async def test_a_statement_that_was_prepared_on_another_server_may_be_tried_agai
         await ask(1)
     with pytest.raises(asyncpg.InvalidSQLStatementNameError) as missing:
         await ask(3)
-    assert failures.is_passing(missing.value)
+    assert errors.is_passing(missing.value)
     await careless.close()

@@ -13,7 +13,7 @@ from penstock.service.acting import act
 from penstock.service.auth import Caller
 from penstock.service.models.jobs import Action
 from penstock.store import Store
-from penstock.store.dead import Dead
+from penstock.store.failed import Dead
 from penstock.store.matching import matches
 from tests.fixtures.database import Database, connected, create, drop
 from tests.fixtures.dead import dead

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.events import DatabaseGone, Events
 from penstock.lifecycle import Health
-from penstock.store import failures
-from penstock.store.database_errors import database_lost
+from penstock.store import errors
+from penstock.store.errors import database_lost
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ OF_HISTORY = {"s": "penstock", "t": "job_history"}
     ],
 )
 def test_a_missing_partition(found: asyncpg.PostgresError, is_missing: bool) -> None:
-    assert failures.is_partition_missing(found) is is_missing
+    assert errors.is_partition_missing(found) is is_missing
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_missing_partition(found: asyncpg.PostgresError, is_missing: bool) -> 
 )
 def test_what_passes(state: str, is_unavailable: bool, is_passing: bool) -> None:
     found = error(state)
-    assert (failures.is_unavailable(found), failures.is_passing(found)) == (
+    assert (errors.is_unavailable(found), errors.is_passing(found)) == (
         is_unavailable,
         is_passing,
     )
@@ -95,11 +95,11 @@ def test_what_passes(state: str, is_unavailable: bool, is_passing: bool) -> None
         (error("42501"), False),
         (error("42883"), False),
         (error("28P01"), False),
-        (error(failures.PARTITION_DETACHED), False),
+        (error(errors.PARTITION_DETACHED), False),
     ],
 )
 def test_whose_fault_it_is(found: Exception, is_of_row: bool) -> None:
-    assert failures.is_of_row(found) is is_of_row
+    assert errors.is_of_row(found) is is_of_row
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_whose_fault_it_is(found: Exception, is_of_row: bool) -> None:
     ],
 )
 def test_a_cause_is_never_empty(found: Exception, cause: str) -> None:
-    assert failures.cause(found) == cause
+    assert errors.cause(found) == cause
 
 
 class Refused(Exception):
@@ -137,11 +137,11 @@ def test_a_function_is_found_in_the_context_in_every_language(line: str) -> None
     within = f"{line.format('penstock.enqueue_v1')}\nSELECT f(x)"
 
     def theirs(name: str) -> str | None:
-        return failures.function_of_theirs(Refused(f"{line.format(name)}\n{within}"), "penstock")
+        return errors.function_of_theirs(Refused(f"{line.format(name)}\n{within}"), "penstock")
 
     assert theirs("shop.note") == "shop.note"
     assert theirs("note") == "note"
     assert theirs('"Shop"."Note it"') == '"Shop"."Note it"'
     assert theirs("penstock.settle_v1") is None
     assert theirs("settle_v1") is None
-    assert failures.function_of_theirs(Refused(""), "penstock") is None
+    assert errors.function_of_theirs(Refused(""), "penstock") is None

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.store.limits import Limits
+from penstock.store.grants import Limits
 from tests.fixtures.until import until
 from tests.fixtures.worker import all_heard, cancels_heard, listening, worker_of, worker_state
 from tests.worker.meter import Meter

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Penstock, Process
 from penstock.store import Attempt
-from penstock.store.limits import Limits
+from penstock.store.grants import Limits
 from penstock.worker import Worker
 from penstock.worker.children.assignment import NotBegun
 from penstock.worker.children.pool import ChildPool

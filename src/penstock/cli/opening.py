@@ -33,8 +33,8 @@ from penstock.errors import (
     SchemaMissing,
 )
 from penstock.insights import Insights, TenantInsights
-from penstock.store import Executor, Pool, Standing, connect, failures, open_pool, standing
-from penstock.store.standing import refusal_to
+from penstock.store import Executor, Pool, Standing, connect, errors, open_pool, standing
+from penstock.store.errors import refusal_to
 from penstock.worker.room import when_there_is_room
 
 
@@ -200,7 +200,7 @@ def plain_errors(database: Database) -> Iterator[None]:
         # The reader of our output has gone; or it is one of our own timeouts.
         if isinstance(error, BrokenPipeError | PenstockError):
             raise
-        if failures.is_schema_missing(error, database.schema):
+        if errors.is_schema_missing(error, database.schema):
             raise SchemaMissing(database.schema, place=database.place) from error
         raise _explained(database.place, error) from error
 
@@ -211,10 +211,10 @@ def lost_midway(database: Database, told: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_lost = isinstance(error, DatabaseLost) or failures.is_lost(error)
+        is_lost = isinstance(error, DatabaseLost) or errors.is_lost(error)
         if not is_lost or isinstance(error, BrokenPipeError):
             raise
-        why = failures.why(error.__cause__ or error if isinstance(error, DatabaseLost) else error)
+        why = errors.why(error.__cause__ or error if isinstance(error, DatabaseLost) else error)
         raise DatabaseUnreachable(f"{database.place} was lost: {why}. {told}") from error
 
 
@@ -224,9 +224,8 @@ def _explained(place: str, error: BaseException) -> CommandError:
             return AccessDenied(f"{place} does not let the role in: {error}.")
         case asyncpg.InvalidCatalogNameError():
             return DatabaseMissing(f"{place} is not there: {error}.")
-        case asyncpg.PostgresError() if not failures.is_lost(error):
+        case asyncpg.PostgresError() if not errors.is_lost(error):
             return DatabaseRefused(f"{place} refuses: {error}.")
     return DatabaseUnreachable(
-        f"{place} cannot be reached: {failures.why(error)}. "
-        "Is it running, and is the address right?"
+        f"{place} cannot be reached: {errors.why(error)}. Is it running, and is the address right?"
     )

@@ -25,7 +25,7 @@ from penstock.errors import (
     TenantUnguarded,
 )
 from penstock.sql import quote, roles
-from penstock.store import Executor, failures, standing
+from penstock.store import Executor, errors, standing
 from penstock.store.access import Access
 
 DAY: Final = 86_400.0
@@ -211,7 +211,7 @@ class AccessCalls(Asking):
         try:
             await self._ask(lambda on: in_transaction(on, take_role, is_ours=True))
         except Exception as error:
-            if not failures.is_refused(error.__cause__ or error):
+            if not errors.is_refused(error.__cause__ or error):
                 raise
             app = roles(schema).app
             raise RolesUnfit(

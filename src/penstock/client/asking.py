@@ -14,9 +14,10 @@ from penstock.client.link import TRY_AGAIN, Link
 from penstock.client.waiting import LOOK_GRACE, NotSeen, until
 from penstock.config import Upkeep
 from penstock.errors import NotAllowed, PenstockError, SchemaMissing, TenantMissing
-from penstock.store import Executor, Store, failures, is_in_transaction
+from penstock.store import Executor, Store, is_in_transaction
+from penstock.store import errors as store_errors
 from penstock.store.drivers.adapter import Adapter, Row
-from penstock.store.refusals import refused
+from penstock.store.errors import refused
 from penstock.tasks.options import limit_key
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class Asking:
         again: bool,
     ) -> T:
         """Ask, and ask again after a moment if the connection broke and that does no harm."""
-        cancels = failures.cancels()
+        cancels = store_errors.cancels()
         waits = iter(AGAIN)
         has_covered = False
         while True:
@@ -112,18 +113,18 @@ class Asking:
                     async with on.transaction():
                         return await self._tenant.ask(on, self.store, question)
             except Exception as error:
-                failures.raise_if_cancelled(error, cancels)
-                if failures.is_read_only(error):
+                store_errors.raise_if_cancelled(error, cancels)
+                if store_errors.is_read_only(error):
                     await self._link.reconnect()
-                if failures.is_partition_missing(error) and not has_covered:
+                if store_errors.is_partition_missing(error) and not has_covered:
                     has_covered = True
                     await self._cover(error)
                     continue
-                if failures.never_arrived(error):
+                if store_errors.never_arrived(error):
                     progress.is_sent = was_sent
                 is_harmless = again or not progress.is_sent
                 wait = next(waits, None)
-                if wait is None or not is_harmless or not failures.is_lost(error):
+                if wait is None or not is_harmless or not store_errors.is_lost(error):
                     raise
                 if not _is_time_for(wait, limit):
                     raise
@@ -135,9 +136,9 @@ class Asking:
             pool = await self._link.pool()
             await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
         except Exception as why:
-            failures.raise_if_cancelled(why)
+            store_errors.raise_if_cancelled(why)
             # That a right or a lock is missing says less than the error of the change itself.
-            is_told = failures.is_state(why, failures.PARTITION_DETACHED)
+            is_told = store_errors.is_state(why, store_errors.PARTITION_DETACHED)
             raise why if is_told else error from None
 
     async def _ask_inside(
@@ -151,7 +152,7 @@ class Asking:
         except Exception as error:
             if (known := await self._known(error)) is not None:
                 raise known from error
-            if failures.is_lost(error):
+            if store_errors.is_lost(error):
                 lost = self._link.lost(error, doubt, is_sent=True)
                 raise lost from lost.__cause__
             raise
@@ -174,13 +175,13 @@ class Asking:
 
     async def _known(self, error: Exception) -> PenstockError | None:
         """What the queue's functions refuse, and what no migration has made, in words."""
-        if failures.is_refused(error):
+        if store_errors.is_refused(error):
             return await self._refusal(error)
         if (told := refused(error)) is not None:
             return told
-        if failures.is_state(error, failures.TENANT_MISSING):
+        if store_errors.is_state(error, store_errors.TENANT_MISSING):
             return TenantMissing()
-        if failures.is_schema_missing(error, self.store.schema):
+        if store_errors.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self._link.database.place)
         return None
 

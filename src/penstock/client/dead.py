@@ -26,7 +26,7 @@ from penstock.client.letters import (
 from penstock.errors import JobNotFound
 from penstock.rate import per_second
 from penstock.store import key_of
-from penstock.store.dead import Dead, Place
+from penstock.store.failed import Dead, Place
 from penstock.store.workflows import Workflows
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from penstock.client.arguments import seconds, whole
 from penstock.client.asking import Asking
 from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
-from penstock.store.events import Events
+from penstock.store.steps import Events
 from penstock.tasks.handler.waits import event_name
 from penstock.tasks.options import CHECKS
 from penstock.tasks.payload import ARGS_LIMIT, encode_object

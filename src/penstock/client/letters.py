@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock.client import filters
 from penstock.errors import BadArgument
 from penstock.store import key_of
-from penstock.store.dead import Place
+from penstock.store.failed import Place
 from penstock.tasks import Task
 
 if TYPE_CHECKING:

@@ -17,17 +17,10 @@ from penstock.embedded import Hold
 from penstock.errors import DatabaseLost, NotAllowed, PenstockError, SchemaMissing
 from penstock.events import Events
 from penstock.forks import begins_anew
-from penstock.store import (
-    Executor,
-    Pool,
-    Store,
-    close_idle,
-    failures,
-    open_pool,
-    refusal,
-)
+from penstock.store import Executor, Pool, Store, close_idle, open_pool, refusal
+from penstock.store import errors as store_errors
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
-from penstock.store.database_errors import database_error, database_lost
+from penstock.store.errors import database_error, database_lost
 
 # What is under way when the app is closed may take so long to finish.
 CLOSE_WAIT = 10.0
@@ -254,7 +247,7 @@ class Link:
         try:
             await migrate.check(connection, self.database.schema, self.database.place)
         except Exception as error:
-            if failures.is_refused(error):
+            if store_errors.is_refused(error):
                 raise await self.refusal(error, connection) from error
             raise
 
@@ -287,18 +280,18 @@ class Link:
         try:
             yield
         except Exception as error:
-            is_sent = is_sent and not failures.never_arrived(error)
+            is_sent = is_sent and not store_errors.never_arrived(error)
             if (told := self.explained(error, doubt, is_sent=is_sent)) is None:
                 raise
             raise told from told.__cause__ or error
 
     def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
         """The error of ours for one of the driver's; None for what says enough itself."""
-        if failures.is_schema_missing(error, self.store.schema):
+        if store_errors.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self.database.place)
         if (refused := database_error(error, self.database.place, self.store.schema)) is not None:
             return refused
-        if failures.is_lost(error):
+        if store_errors.is_lost(error):
             return self.lost(error, doubt, is_sent=is_sent)
         return None
 

@@ -15,7 +15,7 @@ from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.errors import BatchNotFound, WorkflowNotFound
 from penstock.insights import Insights, TenantInsights
 from penstock.job import Job
-from penstock.store import failures, standing
+from penstock.store import errors, standing
 from penstock.store.batches import Batches
 from penstock.store.workflows import Workflows
 
@@ -73,12 +73,12 @@ class ReasonCalls(Asking):
         """A reason; empty if it is not known in time."""
         if self._connection is not None:
             return ""  # An error would end the caller's transaction.
-        cancels = failures.cancels()
+        cancels = errors.cancels()
         try:
             async with asyncio.timeout(LOOK_GRACE):
                 return await ask()
         except Exception as error:
-            failures.raise_if_cancelled(error, cancels)
+            errors.raise_if_cancelled(error, cancels)
             logger.debug("Why %s has not ended could not be asked: %r", of, error)
             return ""
 

@@ -18,8 +18,8 @@ from penstock.client.settings import (
     with_windows,
 )
 from penstock.errors import ConfigError
-from penstock.store import failures
-from penstock.store.limits import Limits
+from penstock.store import errors
+from penstock.store.grants import Limits
 from penstock.store.tuning import Tuning
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
 from penstock.tasks.options import seconds as in_seconds
@@ -273,10 +273,10 @@ class TuningCalls(Asking):
             try:
                 return await change(Tuning(self.store), on)
             except Exception as error:
-                if failures.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
+                if errors.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
                     zone = changes["windows"]["timezone"]
                     raise ConfigError("timezone", zone, "one that the database knows") from error
-                if failures.constraint(error) in _OF_LIMITS:
+                if errors.constraint(error) in _OF_LIMITS:
                     raise _unfit(changes) from error
                 raise
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.client.link import Link
 from penstock.forks import begins_anew
-from penstock.store import failures
+from penstock.store import errors
 from penstock.store.enqueue import AnyRequest, Stored
 
 logger = logging.getLogger("penstock.wake")
@@ -93,7 +93,7 @@ class Wake:
             await self._send()
         except Exception as error:
             # Polling finds the jobs all the same, a moment later.
-            if not failures.is_lost(error):
+            if not errors.is_lost(error):
                 logger.exception("Workers could not be notified.")
         finally:
             self._task = None

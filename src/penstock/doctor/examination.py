@@ -31,7 +31,7 @@ from penstock.doctor.check import (
 from penstock.doctor.checks import APP, CHECKS, CONNECTION
 from penstock.hosts import DEFAULT_PORT, Host, hosts_of, place
 from penstock.sql import quote
-from penstock.store import Connection, connect, failures, standing
+from penstock.store import Connection, connect, errors, standing
 from penstock.wording import span
 
 
@@ -105,7 +105,7 @@ def unreachable(url: str, problem: Exception) -> Finding:
             return _full(problem)
         case asyncpg.PostgresError():
             return error(f"The server refuses: {problem}.", "Look at the server's log.")
-    return _no_server(url, failures.why(problem))
+    return _no_server(url, errors.why(problem))
 
 
 def _no_database(name: str) -> Finding:
@@ -229,9 +229,9 @@ def _unread(problem: Exception, patient: Patient) -> Finding:
         )
     if isinstance(problem, asyncpg.InsufficientPrivilegeError):
         return skipped(f"The role may not look: {problem}.", "The check rights says what to grant.")
-    if failures.is_schema_missing(problem, patient.schema):
+    if errors.is_schema_missing(problem, patient.schema):
         return skipped(f"A table or a function is missing: {problem}.", "See the check schema.")
-    if failures.is_lost(problem):
+    if errors.is_lost(problem):
         patient.connection.terminate()
         return error(
             f"The connection broke: {str(problem) or 'the database fell silent'}.",

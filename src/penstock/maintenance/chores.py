@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from penstock.events import Events, JobsRescued
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Store
-from penstock.store.events import Events as EventStatements
 from penstock.store.schedules import Schedules
+from penstock.store.steps import Events as EventStatements
 from penstock.store.steps import Steps
 from penstock.wording import counted, listed, span
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import asyncpg
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store, failures
+from penstock.store import Pool, Store, errors
 
 logger = logging.getLogger("penstock.partitions")
 
@@ -52,12 +52,12 @@ class Partitions(Service):
         except asyncpg.LockNotAvailableError:
             return TRY_AGAIN
         except asyncpg.PostgresError as error:
-            if not failures.is_state(error, failures.PARTITION_DETACHED):
+            if not errors.is_state(error, errors.PARTITION_DETACHED):
                 raise
             # Who uses it changes; that it is detached is told once.
-            if failures.message(error) != self._told:
-                self._told = failures.message(error)
-                logger.error("%s", failures.with_hint(error))
+            if errors.message(error) != self._told:
+                self._told = errors.message(error)
+                logger.error("%s", errors.with_hint(error))
             every = TRY_AGAIN
         else:
             if made:
@@ -81,7 +81,7 @@ class Partitions(Service):
         except TimeoutError:
             return False
         except asyncpg.PostgresError as error:
-            if failures.is_passing(error):
+            if errors.is_passing(error):
                 return False
             raise
         return True

@@ -13,7 +13,7 @@ import asyncpg
 from penstock.errors import ConfigError, RolesUnfit
 from penstock.migrate.plan import Step
 from penstock.sql import rls, statement
-from penstock.store import Executor, failures
+from penstock.store import Executor, errors
 
 
 async def is_on(connection: Executor, schema: str) -> bool:
@@ -44,6 +44,6 @@ def pieces(steps: Sequence[Step], schema: str, *, found: bool, wanted: bool | No
 
 def translated(error: asyncpg.PostgresError) -> Exception:
     """What the scripts refuse, in words of the domain."""
-    if failures.is_state(error, failures.ROLES_UNFIT):
-        return RolesUnfit(error.args[0], failures.detail(error) or "")
+    if errors.is_state(error, errors.ROLES_UNFIT):
+        return RolesUnfit(error.args[0], errors.detail(error) or "")
     return error

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from penstock import errors
-from penstock.store.database_errors import database_error
+from penstock.store.errors import database_error
 
 _WORDS: dict[str, str] = {}
 

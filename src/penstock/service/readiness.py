@@ -13,7 +13,7 @@ from penstock import migrate
 from penstock.app import Penstock
 from penstock.errors import SchemaError
 from penstock.service.cache import Fresh
-from penstock.store import Executor, failures
+from penstock.store import Executor, errors
 from penstock.wording import counted
 
 logger = logging.getLogger("penstock.service")
@@ -58,7 +58,7 @@ class Readiness:
             if time.monotonic() >= until:
                 return f"The database has not answered within {PATIENCE:g} seconds."
             # Anybody may ask: what the driver says of hosts and roles is for the log alone.
-            why = failures.why(error)
+            why = errors.why(error)
             logger.warning("The database cannot be asked whether all is well: %s.", why)
             return "The database cannot be reached."
 

@@ -1,13 +1,21 @@
 """The only module that executes the queue's SQL."""
 
 from penstock.store.claim import Attempt, Line
-from penstock.store.connection import Connection, connect
+from penstock.store.connection import (
+    Connection,
+    Executor,
+    Pool,
+    close_idle,
+    connect,
+    hears,
+    lends,
+    open_pool,
+    stands_between,
+)
 from penstock.store.drivers import adapt, drive, is_in_transaction
-from penstock.store.pool import Executor, Pool, close_idle, open_pool
-from penstock.store.pooler import hears, lends, stands_between
+from penstock.store.errors import Standing, refusal, standing
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
-from penstock.store.standing import Standing, refusal, standing
 from penstock.store.statement import Statement
 from penstock.store.store import Store
 

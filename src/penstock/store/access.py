@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 Row: TypeAlias = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 Row: TypeAlias = dict[str, Any]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from penstock.store.batches import Batches
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 Row: TypeAlias = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from penstock.store.connection import Executor
 from penstock.store.enqueue import stored_form
-from penstock.store.pool import Executor
 from penstock.store.store import Store
 from penstock.tasks.schedule import Declaration, Rule
 

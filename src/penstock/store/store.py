@@ -15,7 +15,7 @@ from penstock import sql
 from penstock.job import COMPLETED, FINAL, Job
 from penstock.store import enqueue, settle
 from penstock.store.claim import Attempt, Line
-from penstock.store.pool import Executor, Own
+from penstock.store.connection import Executor, Own
 from penstock.store.rows import job_from
 from penstock.store.rules import Rules, read_rules
 from penstock.store.settle import Answer, Settlement

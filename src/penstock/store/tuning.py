@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 Row: TypeAlias = dict[str, Any]

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import msgspec
 
+from penstock.store.connection import Executor
 from penstock.store.enqueue import Links, stored_form
-from penstock.store.pool import Executor
 from penstock.store.store import Store
 from penstock.tasks import Request
 from penstock.tasks.workflow import Awaited, Existing, Known, OnFailure, Parent, Workflow

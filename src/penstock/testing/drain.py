@@ -10,8 +10,8 @@ from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import UnknownTask
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import key_of
-from penstock.store.events import Events
 from penstock.store.insights import Looks
+from penstock.store.steps import Events
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
 from penstock.testing.databases import expect_ground, left_as_it_was

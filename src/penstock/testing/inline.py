@@ -22,8 +22,7 @@ from penstock.job import AttemptError, Job, State
 from penstock.lifecycle import Health
 from penstock.outcome import PARK_LIMIT, Done, Transition, outcome_of
 from penstock.store import Attempt, Settlement, Store
-from penstock.store.events import Awaited
-from penstock.store.steps import Saved
+from penstock.store.steps import Awaited, Saved
 from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import not_a_task
 from penstock.tasks.workflow import Parent

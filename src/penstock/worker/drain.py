@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from penstock.local_pool import LocalPools
-from penstock.store import failures
+from penstock.store import errors
 from penstock.worker.parts import Parts
 
 T = TypeVar("T")
@@ -55,13 +55,13 @@ async def run_dry(crew: Parts, pools: LocalPools, pool_wait: float, batch_wait: 
 
 async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
     """Ask, and again a few times if the database is away: it may be one connection of the pool."""
-    cancels = failures.cancels()
+    cancels = errors.cancels()
     for wait in AGAIN:
         try:
             return await ask()
         except Exception as error:
-            failures.raise_if_cancelled(error, cancels)
-            if not failures.is_unavailable(error):
+            errors.raise_if_cancelled(error, cancels)
+            if not errors.is_unavailable(error):
                 raise
             await asyncio.sleep(wait)
     return await ask()

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from penstock.config import Liveness
 from penstock.events import Events, LoopStalled
-from penstock.store import Connection, Store, connect, failures
+from penstock.store import Connection, Store, connect, errors
 from penstock.worker.whereabouts import dump_stacks, run_in
 
 logger = logging.getLogger("penstock.heartbeat")
@@ -251,7 +251,7 @@ class Heartbeat(threading.Thread):
         """How long after a beat the next is due; a database that answers is asked less often."""
         if self.failure is None:
             return self._liveness.heartbeat
-        if failures.is_unavailable(self.failure):
+        if errors.is_unavailable(self.failure):
             return LOOK
         backoff = LOOK * 2.0 ** min(self._failed_beats, 16)
         return max(LOOK, min(backoff, self._liveness.heartbeat))
@@ -273,19 +273,19 @@ class Heartbeat(threading.Thread):
     def _why_lost(self) -> str:
         if self.failure is None:
             return "it expired"
-        if failures.is_lost(self.failure):
+        if errors.is_lost(self.failure):
             return "the database could not be reached in time"
-        return f"its last heartbeat failed: {failures.cause(self.failure)}"
+        return f"its last heartbeat failed: {errors.cause(self.failure)}"
 
     def _note_failure(self, error: Exception, seconds: float) -> None:
         """Tell of a beat that failed: once per error, not once per try."""
         self.failure, self._is_proven = error, False
         self._failed_beats += 1
-        if failures.is_lost(error):
+        if errors.is_lost(error):
             self._note_silence(error, seconds)
-        elif failures.is_lasting(error):
+        elif errors.is_lasting(error):
             self._post(lambda: self._on_refused(error))
-        elif not failures.is_unavailable(error) and repr(error) != self._reported:
+        elif not errors.is_unavailable(error) and repr(error) != self._reported:
             # What keeps all services waiting is said by them.
             self._reported = repr(error)
             logger.exception("The heartbeat failed and is tried again.")

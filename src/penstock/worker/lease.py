@@ -13,7 +13,7 @@ from penstock.config import Liveness
 from penstock.errors import StartTimeout
 from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Budget, Health, Service
-from penstock.store import Pool, Settlement, Store, close_idle, connect, failures
+from penstock.store import Pool, Settlement, Store, close_idle, connect, errors
 from penstock.worker.heartbeat import Heartbeat, Signals
 from penstock.worker.room import is_full
 
@@ -184,19 +184,19 @@ class Session(Service):
             return
         self._is_renewed.clear()
         before, self._refusal = self._refusal, error
-        if before is None or failures.sqlstate(before) != failures.sqlstate(error):
+        if before is None or errors.sqlstate(before) != errors.sqlstate(error):
             logger.error(
                 "The database refuses the heartbeat of lease %d (%s): %s%s Mend what this names. "
                 "Until a heartbeat succeeds, this worker claims no jobs; those that run are "
                 "stopped when the lease ends.",
                 lease,
-                failures.sqlstate(error),
-                failures.with_hint(error),
+                errors.sqlstate(error),
+                errors.with_hint(error),
                 self._where(error),
             )
 
     def _where(self, error: Exception) -> str:
-        function = failures.function_of_theirs(error, self._store.schema)
+        function = errors.function_of_theirs(error, self._store.schema)
         return "" if function is None else f" It was raised in your function {function}."
 
     def beat_soon(self, lease: int) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from penstock.errors import DatabaseError
 from penstock.events import DatabaseBack, DatabaseGone, Events
-from penstock.store import failures
+from penstock.store import errors
 from penstock.worker.timing import DEFAULT_TIMING
 
 T = TypeVar("T")
@@ -37,12 +37,12 @@ async def when_there_is_room(
     """
     began = time.monotonic()
     has_warned = False
-    cancels = failures.cancels()
+    cancels = errors.cancels()
     while True:
         try:
             answer = await ask()
         except Exception as error:
-            failures.raise_if_cancelled(error, cancels)
+            errors.raise_if_cancelled(error, cancels)
             pause = retry * (0.5 + random.random())
             is_over = seconds is not None and time.monotonic() - began + pause >= seconds
             if is_over or not is_full(error):
@@ -50,7 +50,7 @@ async def when_there_is_room(
             give_back(error)
             if not has_warned:
                 has_warned = True
-                why = failures.why(error)
+                why = errors.why(error)
                 events.emit(DatabaseGone("connection", why))
                 logger.warning("The worker waits for a connection: %s.", why)
             await asyncio.sleep(pause)
@@ -66,4 +66,4 @@ def is_full(error: BaseException) -> bool:
     """Whether the server refused a connection because it has as many as it takes."""
     if isinstance(error, DatabaseError):
         return error.sqlstate == TOO_MANY_CONNECTIONS
-    return failures.is_state(error, TOO_MANY_CONNECTIONS)
+    return errors.is_state(error, TOO_MANY_CONNECTIONS)

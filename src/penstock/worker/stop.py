@@ -18,7 +18,7 @@ from penstock.config import Stopping
 from penstock.events import Events, WorkerStopping
 from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
 from penstock.local_pool import LocalPools
-from penstock.store import Pool, failures
+from penstock.store import Pool, errors
 from penstock.worker.parts import Parts
 from penstock.worker.whereabouts import dump_stacks, where
 
@@ -248,7 +248,7 @@ class Shutdown:
                 return
             why = "the database did not answer in time"
         except Exception as error:
-            why = failures.cause(error)
+            why = errors.cause(error)
         logger_shutdown.warning("The lease could not be given back, it will expire: %s.", why)
 
     async def _close_lease(self) -> None:

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events
 from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
-from penstock.store import failures
+from penstock.store import errors
 from penstock.tasks import Registry, Timetable
 from penstock.worker.children.pool import children_of
 from penstock.worker.claim.claimer import Quota
@@ -204,7 +204,7 @@ class Worker:
 
     async def _told(self, error: BaseException) -> PenstockError | None:
         """The error of ours for what the database refuses, or does not answer, at the start."""
-        if failures.is_refused(error):
+        if errors.is_refused(error):
             return await self._link.refusal(error, self._pool)
         if isinstance(error, Exception):
             return self._link.explained(error, TRY_AGAIN, is_sent=False)

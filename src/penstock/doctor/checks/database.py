@@ -31,7 +31,7 @@ from penstock.migrate.rights import Lack, grants, lacking, worker_functions
 from penstock.sql import quote, roles
 from penstock.sql.rights import CLIENT_TABLES, WORKER_TABLES
 from penstock.store import Connection, connect
-from penstock.store.pooler import lends, stands_between
+from penstock.store.connection import lends, stands_between
 from penstock.wording import listed, span
 
 # Can the database be reached, is it one that Penstock runs on, and how far away is it?

@@ -7,13 +7,14 @@ with the caller and the caller's library.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import asyncpg
 
-from penstock.store.drivers.adapter import Adapter
-from penstock.store.drivers.driving import drive
-from penstock.store.pool import Executor
+from penstock.store.drivers.adapter import Adapter, drive
+
+if TYPE_CHECKING:
+    from penstock.store.connection import Executor
 
 __all__ = ["Adapter", "adapt", "drive", "is_in_transaction"]
 

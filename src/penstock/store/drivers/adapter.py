@@ -1,10 +1,10 @@
-"""What an adapter for another driver must answer."""
+"""What an adapter for another driver must answer, and how one that blocks is driven."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -32,3 +32,17 @@ class Adapter(ABC):
 
     async def execute(self, query: str, *params: Any) -> None:
         await self.fetch(query, *params)
+
+
+T = TypeVar("T")
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result. On a blocking adapter no question waits, so one step is all of it."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("A question to a blocking connection has waited for an event loop.")

@@ -11,8 +11,7 @@ from msgspec import convert
 
 from penstock.errors import StaleAttempt
 from penstock.store import Attempt
-from penstock.store.events import Awaited
-from penstock.store.steps import Saved
+from penstock.store.steps import Awaited, Saved
 from penstock.store.workflows import Added
 from penstock.tasks.workflow import Parent
 from penstock.worker.attempt import Run

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from penstock.errors import LeaseLost
 from penstock.events import Events, JobsClaimed
 from penstock.lifecycle import Budget, Health, Service
-from penstock.store import Attempt, Pool, Store, failures
+from penstock.store import Attempt, Pool, Store, errors
 from penstock.worker.claim import plan
 from penstock.worker.claim.cursors import Visit
 from penstock.worker.claim.queue import QueueState
@@ -149,10 +149,10 @@ class Claimer(Service):
                 self._pool, lease, self._state.name, lines, takes, wanted
             )
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) or failures.is_lost(error):
+            if isinstance(error, asyncio.CancelledError) or errors.is_lost(error):
                 # It may have happened: what it claimed without our knowing must be given back.
                 self._session.doubt()
-            if failures.is_state(error, failures.LEASE_LOST):
+            if errors.is_state(error, errors.LEASE_LOST):
                 self._session.lapse(lease)
                 raise LeaseLost(str(lease)) from error
             raise

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.errors import LeaseLost
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store, failures
-from penstock.store.limits import Ask, Granted, Limits
+from penstock.store import Attempt, Pool, Store, errors
+from penstock.store.grants import Ask, Granted, Limits
 from penstock.store.rules import Rules
 from penstock.worker.lease import Session
 from penstock.worker.limits.book import Allowances, LimitBook
@@ -373,7 +373,7 @@ class LimitKeeper(Service):
         try:
             return await self._limits.grant(self._pool, lease, asks)
         except Exception as error:
-            if failures.is_state(error, failures.LEASE_LOST):
+            if errors.is_state(error, errors.LEASE_LOST):
                 self._session.lapse(lease)
                 raise LeaseLost(str(lease)) from error
             raise

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Executor, Pool, Store, failures
-from penstock.store.limits import Limits
+from penstock.store import Executor, Pool, Store, errors
+from penstock.store.grants import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.attempt import StopReason
@@ -87,7 +87,7 @@ class Owed(Service):
             if _may_pass(error) and not is_doubtful:
                 self._debts.append(debt)
                 raise
-            logger.warning("%s: %s.", debt.unpaid, failures.why(error))
+            logger.warning("%s: %s.", debt.unpaid, errors.why(error))
             if isinstance(error, asyncio.CancelledError):
                 raise
             return None
@@ -95,11 +95,11 @@ class Owed(Service):
 
 def _may_pass(error: BaseException) -> bool:
     is_broken_off = isinstance(error, asyncio.CancelledError)
-    return is_broken_off or failures.is_unavailable(error) or failures.is_passing(error)
+    return is_broken_off or errors.is_unavailable(error) or errors.is_passing(error)
 
 
 def _may_have_happened(error: BaseException) -> bool:
-    is_lost = failures.is_lost(error) and not failures.never_arrived(error)
+    is_lost = errors.is_lost(error) and not errors.never_arrived(error)
     return is_lost or isinstance(error, asyncio.CancelledError)
 
 
@@ -144,8 +144,8 @@ class Budgets:
                 share = self._shares.get(key, SHARE)
                 return await self._limits.reserve(self._pool, key, units, share)
         except Exception as error:
-            if failures.is_lost(error) or failures.is_passing(error):
-                if not failures.is_unavailable(error):
+            if errors.is_lost(error) or errors.is_passing(error):
+                if not errors.is_unavailable(error):
                     logger.warning("The budget %r could not be asked: %r", key, error)
                 return AWAY
             if (told := self._explained(error)) is not None:

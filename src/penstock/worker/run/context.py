@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from penstock.backoff import Policy
 from penstock.errors import StaleAttempt, WorkflowRefused
 from penstock.job import Job
-from penstock.store import Executor, Store, adapt, drive, failures, is_in_transaction
+from penstock.store import Executor, Store, adapt, drive, errors, is_in_transaction
 from penstock.store.workflows import forms
 from penstock.tasks import BatchContext, Context, SyncBatchContext, SyncContext, encode_result
 from penstock.tasks.handler.waits import Polling, event_wait
@@ -214,7 +214,7 @@ class AttemptContext(Context):
         try:
             yield
         except Exception as error:
-            if failures.is_state(error, failures.COMPLETED_ALREADY):
+            if errors.is_state(error, errors.COMPLETED_ALREADY):
                 raise RuntimeError(COMPLETED_ALREADY) from error
             if refused := stale(self._run, error):
                 raise refused from error

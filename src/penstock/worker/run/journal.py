@@ -12,10 +12,9 @@ from typing import TypeVar
 from penstock.errors import PenstockError, StaleAttempt
 from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
 from penstock.outcome import DONE
-from penstock.store import Pool, Settlement, Store, failures
-from penstock.store.events import Awaited, Events
-from penstock.store.refusals import refused
-from penstock.store.steps import Saved, Steps
+from penstock.store import Pool, Settlement, Store, errors
+from penstock.store.errors import refused
+from penstock.store.steps import Awaited, Events, Saved, Steps
 from penstock.store.workflows import Added, Workflows
 from penstock.tasks.workflow import Parent
 from penstock.worker.attempt import Run, StopReason
@@ -34,9 +33,9 @@ def stale(run: Run, error: Exception) -> StaleAttempt | None:
 
 
 def _why(error: Exception) -> StopReason | None:
-    if failures.is_state(error, failures.STALE_ATTEMPT):
+    if errors.is_state(error, errors.STALE_ATTEMPT):
         return "refused"
-    return "lost" if failures.is_state(error, failures.LEASE_LOST) else None
+    return "lost" if errors.is_state(error, errors.LEASE_LOST) else None
 
 
 T = TypeVar("T")
@@ -146,24 +145,24 @@ class Journal:
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = BACKOFF_FIRST, monotonic()
-        cancels = failures.cancels()
+        cancels = errors.cancels()
         while True:
             try:
                 async with self._turn:
                     return await question()
             except Exception as error:
-                failures.raise_if_cancelled(error, cancels)
+                errors.raise_if_cancelled(error, cancels)
                 if known := stale(run, error) or refused(error):
                     raise known from error
-                is_locked = failures.is_state(error, LOCKED)
+                is_locked = errors.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= self._lock_wait:
                     raise RuntimeError(HELD.format(job=run.attempt.id)) from error
-                is_passing = failures.is_lost(error) or failures.is_passing(error)
+                is_passing = errors.is_lost(error) or errors.is_passing(error)
                 if not is_passing or run.stopped is not None:
                     if (told := self._explained(error)) is not None:
                         raise told from told.__cause__ or error
                     raise
-                if not is_locked and not failures.is_unavailable(error):
+                if not is_locked and not errors.is_unavailable(error):
                     logger.warning("A step of %r could not be kept yet: %r", run, error)
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, BACKOFF_LAST)

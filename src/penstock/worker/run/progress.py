@@ -7,7 +7,7 @@ import logging
 
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
-from penstock.store import Pool, Store, failures
+from penstock.store import Pool, Store, errors
 from penstock.worker.attempt import Run
 
 logger = logging.getLogger("penstock.progress")
@@ -48,7 +48,7 @@ class Progress(Service):
             await self.flush()
         except Exception as error:
             # A job's end matters more than how far it was just before.
-            if not failures.is_unavailable(error):
+            if not errors.is_unavailable(error):
                 logger.warning("A last report of progress was not written: %s", error)
 
     async def flush(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store, failures
+from penstock.store import Attempt, Pool, Store, errors
 from penstock.wording import counted
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
@@ -135,10 +135,10 @@ class Suspects(Service):
         try:
             marked, busy = await self._store.mark_begun(self._pool, attempts)
         except Exception as error:
-            failures.raise_if_cancelled(error)
-            if not failures.is_lasting(error):
+            errors.raise_if_cancelled(error)
+            if not errors.is_lasting(error):
                 raise
-            if len(attempts) == 1 or not failures.is_of_row(error):
+            if len(attempts) == 1 or not errors.is_of_row(error):
                 self._refuse(attempts, error)
                 return False
             middle = len(attempts) // 2
@@ -150,13 +150,13 @@ class Suspects(Service):
         return bool(busy)
 
     def _refuse(self, attempts: Sequence[Attempt], error: Exception) -> None:
-        why = f"The database refuses to mark the attempt as begun: {failures.with_hint(error)}"
+        why = f"The database refuses to mark the attempt as begun: {errors.with_hint(error)}"
         logger.error(
             "%s of lost workers cannot be marked as begun, such as job %d, so they are put back and"
             " tried again later: %s",
             counted(len(attempts), "job"),
             attempts[0].id,
-            failures.with_hint(error),
+            errors.with_hint(error),
         )
         for attempt in attempts:
             if future := self._unanswered(attempt):

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, json
 
 from penstock.errors import EventTimeout, PollTimeout, StaleAttempt
 from penstock.outcome import Snooze, Waiting
-from penstock.store.events import Awaited
+from penstock.store.steps import Awaited
 from penstock.tasks.handler.failure import retry_after
 from penstock.tasks.handler.steps import Recorded, step_name
 from penstock.tasks.handler.waits import Pending, Polling, Polls, Suspended, pending_of

@@ -14,7 +14,8 @@ from uuid import UUID
 from penstock.insights import Unwritten
 from penstock.lifecycle import Health
 from penstock.outcome import DONE, RELEASED, Transition
-from penstock.store import Answer, Pool, Settlement, Store, failures
+from penstock.store import Answer, Pool, Settlement, Store
+from penstock.store import errors as store_errors
 from penstock.wording import counted
 
 # How often the outcomes are looked at within the time after which they are overdue.
@@ -119,12 +120,12 @@ class Refused(NamedTuple):
     @property
     def is_of_row(self) -> bool:
         """Whether the row itself may be at fault."""
-        return not failures.is_passing(self.error) and failures.is_of_row(self.error)
+        return not store_errors.is_passing(self.error) and store_errors.is_of_row(self.error)
 
     @property
     def is_of_all(self) -> bool:
         """Whether another row would fare no better."""
-        return not failures.is_passing(self.error) and not failures.is_of_row(self.error)
+        return not store_errors.is_passing(self.error) and not store_errors.is_of_row(self.error)
 
 
 class RowLocked(Exception):
@@ -393,14 +394,14 @@ class Settler:
                 batch = await self._checked(batch)
                 unsettled = await self._store.settle(self._pool, batch) if batch else []
             except Exception as error:
-                failures.raise_if_cancelled(error)
+                store_errors.raise_if_cancelled(error)
                 self._trouble = error
                 tries += 1
                 trouble = await self._heeded(error)
                 if not _may_wait(trouble, tries):
                     await self._halve(batch, trouble)
                     return
-                is_unavailable = failures.is_unavailable(error)
+                is_unavailable = store_errors.is_unavailable(error)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, self._backoff_last)
                 continue
@@ -421,23 +422,25 @@ class Settler:
 
     async def _heeded(self, error: Exception) -> Exception:
         """Do what helps against an error; the error that is left to be reckoned with."""
-        if failures.is_unavailable(error):
+        if store_errors.is_unavailable(error):
             self._health.gone("settle", error)
             await self._health.heed(error)
-        elif failures.is_partition_missing(error):
+        elif store_errors.is_partition_missing(error):
             try:
                 await self._store.ensure_partitions(self._pool, self._partitions_ahead)
             except Exception as why:
-                failures.raise_if_cancelled(why)
+                store_errors.raise_if_cancelled(why)
                 # That a lock was not free says less than which row has no partition.
-                return why if failures.is_lost(why) or not failures.is_passing(why) else error
-        elif failures.is_of_server(error):
+                return (
+                    why if store_errors.is_lost(why) or not store_errors.is_passing(why) else error
+                )
+        elif store_errors.is_of_server(error):
             self._warn(error)
         return error
 
     def _warn(self, error: Exception) -> None:
         """Log an error that may pass and keeps outcomes from being written: once until all are."""
-        cause, code = failures.cause(error), failures.sqlstate(error)
+        cause, code = store_errors.cause(error), store_errors.sqlstate(error)
         if code not in self._warned:
             self._warned.add(code)
             logger.warning("Outcomes cannot be written yet: %s; trying again.", cause)
@@ -459,10 +462,12 @@ class Settler:
             return
         bad = batch[0]
         is_written = _state(bad) in self._written
-        is_alone = failures.is_of_row(error) and (is_written or self._refusals.get(bad.id, False))
-        if failures.is_passing(error):
+        is_alone = store_errors.is_of_row(error) and (
+            is_written or self._refusals.get(bad.id, False)
+        )
+        if store_errors.is_passing(error):
             self._put_off(bad, error)
-        elif (is_alone and failures.breaks_constraint(error)) or await self._is_unstorable(
+        elif (is_alone and store_errors.breaks_constraint(error)) or await self._is_unstorable(
             bad, error
         ):
             await self._fail(bad, error)
@@ -471,13 +476,13 @@ class Settler:
 
     async def _is_unstorable(self, bad: Settlement, error: Exception) -> bool:
         """Whether no table of Postgres could store an outcome; tested once for each refused one."""
-        if bad.id in self._refusals or not failures.is_of_row(error):
+        if bad.id in self._refusals or not store_errors.is_of_row(error):
             return False
         try:
             await self._store.try_outcome(self._pool, bad)
         except Exception as why:
-            failures.raise_if_cancelled(why)
-            return failures.is_lasting(why) and failures.is_of_row(why)
+            store_errors.raise_if_cancelled(why)
+            return store_errors.is_lasting(why) and store_errors.is_of_row(why)
         return False
 
     async def _fail(self, bad: Settlement, error: Exception) -> None:
@@ -489,11 +494,11 @@ class Settler:
         try:
             unsettled = await self._store.settle(self._pool, [refusal])
         except Exception as again:
-            failures.raise_if_cancelled(again)
-            if failures.is_lost(again) or failures.is_passing(again):
+            store_errors.raise_if_cancelled(again)
+            if store_errors.is_lost(again) or store_errors.is_passing(again):
                 self._put_off(bad, again)
             else:
-                is_alone = _state(bad) in self._written and failures.is_of_row(again)
+                is_alone = _state(bad) in self._written and store_errors.is_of_row(again)
                 self._refused_rows.append(Refused(bad, again, is_alone))
             return
         logger.error("The outcome of job %d could not be written, it is failed: %s", bad.id, error)
@@ -534,9 +539,9 @@ class Settler:
         """Take back a job whose outcome alone is refused: it has run, so this counts as a loss."""
         bad, error, _ = refused
         try:
-            lost = await self._store.lose_unwritten(self._pool, [bad], failures.cause(error))
+            lost = await self._store.lose_unwritten(self._pool, [bad], store_errors.cause(error))
         except Exception as why:
-            failures.raise_if_cancelled(why)
+            store_errors.raise_if_cancelled(why)
             logger.info("The job %d could not be taken back: %s", bad.id, why)
             return False
         if lost:
@@ -596,7 +601,7 @@ class Settler:
             return
         oldest = max(late, key=self._overdue.age)
         error = self._troubles.get(oldest.id) or self._trouble or StillWriting()
-        if failures.is_lost(error):
+        if store_errors.is_lost(error):
             self._tell_outage(self.unsettled, error, self._overdue.age(oldest))
             return
         now = time.monotonic()
@@ -629,7 +634,7 @@ class Settler:
                 "them and tries again.",
                 counted(jobs, "job"),
                 seconds,
-                failures.cause(error),
+                store_errors.cause(error),
             )
 
     def _states_held_up(self, late: Sequence[Settlement]) -> set[str]:
@@ -656,11 +661,11 @@ class Settler:
                 "The outcomes of %s cannot be written (%s): %s This worker keeps them, tries again "
                 "and %s.",
                 counted(len(rows), "job"),
-                failures.sqlstate(error) or type(error).__name__,
-                failures.with_hint(error),
+                store_errors.sqlstate(error) or type(error).__name__,
+                store_errors.with_hint(error),
                 "goes on with others" if is_claiming else "claims nothing until it works",
             )
-        message = (failures.message(error) or failures.cause(error))[:MESSAGE_LIMIT]
+        message = (store_errors.message(error) or store_errors.cause(error))[:MESSAGE_LIMIT]
         self._name(rows, type(error).__name__, message, is_claiming)
 
     def _name(
@@ -741,7 +746,7 @@ class Settler:
         """Ask again in a moment; the others go on. What lasts is kept, and told."""
         since = self._since.setdefault(settlement.id, time.monotonic())
         self._troubles[settlement.id] = error
-        if not (isinstance(error, RowLocked) or failures.is_unavailable(error)):
+        if not (isinstance(error, RowLocked) or store_errors.is_unavailable(error)):
             self._warn(error)
         if time.monotonic() - since >= self._tell_after:
             self._refused_rows.append(Refused(settlement, error, False))
@@ -769,12 +774,12 @@ def _pass_on(call: Callable[..., None], *news: Any) -> None:
 
 def _takes_no_writes(error: Exception) -> bool:
     """Whether a smaller batch would fare no better until the database has changed."""
-    return failures.is_unavailable(error) and not failures.is_out_of_memory(error)
+    return store_errors.is_unavailable(error) and not store_errors.is_out_of_memory(error)
 
 
 def _may_wait(trouble: Exception, tries: int) -> bool:
     """Whether to try the same batch again."""
-    may_pass = failures.is_passing(trouble) or failures.is_partition_missing(trouble)
+    may_pass = store_errors.is_passing(trouble) or store_errors.is_partition_missing(trouble)
     return _takes_no_writes(trouble) or (may_pass and tries < PASSING_TRIES)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.errors import BudgetTooSmall, UnknownBudget
-from penstock.store import failures
-from penstock.store.pool import Executor
+from penstock.store import errors
+from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 
@@ -70,9 +70,9 @@ class Limits:
         try:
             wait: float | None = await on.fetchval(statement, key, units, share)
         except Exception as error:
-            if failures.is_state(error, failures.BUDGET_TOO_SMALL):
-                raise BudgetTooSmall(*json.loads(failures.detail(error) or "[]")) from error
-            if failures.is_state(error, failures.UNKNOWN_BUDGET):
+            if errors.is_state(error, errors.BUDGET_TOO_SMALL):
+                raise BudgetTooSmall(*json.loads(errors.detail(error) or "[]")) from error
+            if errors.is_state(error, errors.UNKNOWN_BUDGET):
                 raise UnknownBudget(key) from error
             raise
         return wait

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.job import Job
-from penstock.store.pool import Executor
+from penstock.store.connection import Executor
 from penstock.store.rows import job_from
 from penstock.store.store import Store
 

@@ -1,15 +1,40 @@
-"""What a database error means for the one who asked."""
+"""What a database error means for the one who asked, and what to do about it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
-from penstock.errors import PenstockError
+from penstock.errors import (
+    BatchClosed,
+    BatchNotFound,
+    ChildStarted,
+    DatabaseBusy,
+    DatabaseDenied,
+    DatabaseError,
+    DatabaseExhausted,
+    DatabaseLost,
+    DatabaseReadOnly,
+    IdempotencyMismatch,
+    NotAllowed,
+    ParentNotFound,
+    PenstockError,
+    StepUnclear,
+    TenantMismatch,
+    UniqueConflict,
+    WorkflowCycle,
+    WorkflowNotFound,
+)
+from penstock.sql import quote, roles, statement
+from penstock.store.connection import Executor
 
 # Our own SQLSTATEs, raised by the functions.
 LEASE_LOST = "PS001"
@@ -266,3 +291,217 @@ def raise_if_cancelled(error: BaseException, cancels_before: int = 0) -> None:
     """
     if cancels() > cancels_before:
         raise asyncio.CancelledError from error
+
+
+_REFUSALS: dict[str, Callable[..., PenstockError]] = {
+    KEY_MISMATCH: IdempotencyMismatch,
+    TENANT_MISMATCH: TenantMismatch,
+    UNIQUE_CONFLICT: UniqueConflict,
+    BATCH_MISSING: BatchNotFound,
+    BATCH_CLOSED: BatchClosed,
+    PARENT_MISSING: ParentNotFound,
+    CHILD_STARTED: ChildStarted,
+    CYCLE: WorkflowCycle,
+    WORKFLOW_MISSING: WorkflowNotFound,
+    STEP_UNCLEAR: StepUnclear,
+}
+
+
+def refused(error: BaseException) -> PenstockError | None:
+    """The error that a database's refusal stands for; it is made of the refusal's detail."""
+    for state, refusal_of in _REFUSALS.items():
+        if is_state(error, state):
+            return refusal_of(*json.loads(detail(error) or "[]"))
+    return None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A role before a schema."""
+
+    schema: str
+    role: str
+    owner: str
+    is_secured: bool
+    """Whether row level security is on."""
+    is_confined: bool
+    """Whether it holds for this role: the owner is above it."""
+    is_worker: bool
+    is_app: bool
+
+    @property
+    def remedy(self) -> str:
+        """What to do when it may not do something."""
+        worker, app = roles(self.schema)
+        owner = f"the owner of the schema, {self.owner}"
+        if not self.is_secured:
+            return (
+                f"It has no right to that in the schema {self.schema}: log in as {owner}; or make "
+                f"{worker} and {app} roles with rights again, with `penstock migrate --rls`."
+            )
+        works, enqueues = self._grant(worker), self._grant(app)
+        if self.is_worker and self.is_app:
+            return f"It is both a worker's and an app's; the rest is for {owner}."
+        if self.is_worker:
+            return (
+                f"It is a worker's, a member of {worker}. To enqueue and to look at jobs it needs "
+                f"`{enqueues}`, and then a tenant; settings are for {owner}."
+            )
+        if self.is_app:
+            return (
+                f"It is an app's, a member of {app}. A worker needs `{works}`; settings, and "
+                f"commands that look at all tenants, are for {owner}."
+            )
+        return (
+            f"It is a member neither of {worker} nor of {app}: run `{works}` for a worker, "
+            f"`{enqueues}` for a program that enqueues, or log in as {owner}."
+        )
+
+    def _grant(self, role: str) -> str:
+        return f"GRANT {quote(role)} TO {quote(self.role)};"
+
+
+async def standing(on: Executor, schema: str) -> Standing | None:
+    """The standing of the role that asks; None if there is no such schema."""
+    told = statement("tell_standing", schema)
+    row = await on.fetchrow(told, schema, *roles(schema))
+    return None if row is None else Standing(schema=schema, **dict(row))
+
+
+async def refusal(
+    error: BaseException, schema: str, place: str, on: Executor | None = None
+) -> NotAllowed:
+    """A refusal of Postgres' in words. `on` is where the same role can still be asked."""
+    found = None
+    if on is not None:
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            found = await standing(on, schema)
+    if found is not None:
+        return refusal_to(found, error, place)
+    worker, app = roles(schema)
+    remedy = _remedy_of_theirs(error, schema) or (
+        f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
+        "the rest is for the owner of the schema."
+    )
+    return NotAllowed(None, message(error), remedy, place=place)
+
+
+def refusal_to(found: Standing, error: BaseException, place: str) -> NotAllowed:
+    """The error for a right that Postgres refused to a role whose rights are known."""
+    remedy = _remedy_of_theirs(error, found.schema) or found.remedy
+    return NotAllowed(found.role, message(error), remedy, place=place)
+
+
+def _remedy_of_theirs(error: BaseException, schema: str) -> str | None:
+    function = function_of_theirs(error, schema)
+    if function is None:
+        return None
+    return (
+        f"The function {function}, which is not Penstock's, asks for it: grant the right to this "
+        "role, or make the function SECURITY DEFINER."
+    )
+
+
+class _Kind(NamedTuple):
+    error: type[DatabaseError]
+    told: str
+    remedy: str
+
+
+# By SQLSTATE or the beginning of one; the first that fits.
+_KINDS: Final = {
+    "25006": _Kind(
+        DatabaseReadOnly,
+        "takes no writes",
+        "It is a standby, or set to read only: try again after the failover, or let the address "
+        "lead to the primary.",
+    ),
+    "53100": _Kind(DatabaseExhausted, "has no room", "Make room on its disk, then try again."),
+    "53200": _Kind(
+        DatabaseExhausted,
+        "is out of memory",
+        "Give the server more memory, or raise max_locks_per_transaction if the message names it. "
+        "Then try again.",
+    ),
+    "53300": _Kind(
+        DatabaseExhausted,
+        "takes no more connections",
+        "Close some elsewhere, lower pool_size, or raise the limit: max_connections, or the "
+        "CONNECTION LIMIT of the role or the database.",
+    ),
+    "53": _Kind(DatabaseExhausted, "has run out of something", "Raise its limit, then try again."),
+    "57014": _Kind(
+        DatabaseBusy,
+        "cancelled the statement",
+        "An administrator cancelled it, or it exceeded statement_timeout. Try again, or raise "
+        "statement_timeout.",
+    ),
+    "55P03": _Kind(
+        DatabaseBusy,
+        "did not get a lock in time",
+        "Try again once the transaction that holds it has ended.",
+    ),
+    "40": _Kind(DatabaseBusy, "gave the statement up in favour of another", "Try again."),
+    "28": _Kind(
+        DatabaseDenied,
+        "does not let the role in",
+        "Check the user and the password in the address, and the server's pg_hba.conf.",
+    ),
+    "3D": _Kind(DatabaseDenied, "is not there", "Create it, or correct the name in the address."),
+}
+_NO_PARTITION: Final = _Kind(
+    DatabaseError,
+    "cannot move a job to the history",
+    "The history has no partition for its day. Workers create it within a minute: is one running? "
+    "`penstock doctor` says what prevents them.",
+)
+_REFUSED: Final = _Kind(
+    DatabaseError,
+    "refuses",
+    "Repeating the same call will fail again. Check the arguments, your own constraints and "
+    "triggers, and run `penstock doctor`.",
+)
+NOTHING_DONE: Final = (
+    "Nothing was sent. Check that the server is running and that the address is correct."
+)
+
+
+def database_error(
+    error: BaseException, place: str, schema: str | None = None
+) -> DatabaseError | None:
+    """Our error for what Postgres refused; None if it did not answer at all.
+
+    Given the `schema` of the queue, it also names a function that is not ours, such as a trigger's.
+    """
+    state = sqlstate(error)
+    if not state or (is_lost(error) and state not in _KINDS):
+        return None
+    kind = _kind(error, state)
+    why = message(error).rstrip(".")
+    if schema is not None and (function := function_of_theirs(error, schema)) is not None:
+        why += f", in the function {function}"
+    told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
+    told.__cause__ = error
+    return told
+
+
+def _kind(error: BaseException, state: str) -> _Kind:
+    if is_partition_missing(error):
+        return _NO_PARTITION
+    if state == PARTITION_DETACHED:
+        return _NO_PARTITION._replace(remedy=hint(error) or _NO_PARTITION.remedy)
+    found = (kind for key, kind in _KINDS.items() if state.startswith(key))
+    return next(found, _REFUSED)
+
+
+def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:
+    """A connection that broke or cannot be had; `doubt` says what follows if it was sent."""
+    reason = why(error)
+    cause = error if str(error) else TimeoutError(reason)
+    remedy = doubt if is_sent else NOTHING_DONE
+    told = DatabaseLost(
+        f"{place} was lost or could not be reached: {reason}. {remedy}",
+        sqlstate=sqlstate(error) or None,
+        is_sent=is_sent,
+    )
+    told.__cause__ = cause
+    return told
