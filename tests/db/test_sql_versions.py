@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from penstock.migrate.compatibility import newest_functions
+from penstock.migrate.runner import newest_functions
 from penstock.sql import quote
 from tests.db.engine import LONG_AGO, Engine
 from tests.fixtures.database import Database

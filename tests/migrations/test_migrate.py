@@ -11,7 +11,7 @@ import pytest
 from penstock import sql
 from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import check, migrate, sql_text, status
-from penstock.migrate.ledger import lock
+from penstock.migrate.plan import lock
 from penstock.sql import migrations, quote
 from tests.db.engine import Engine
 from tests.fixtures.database import Database, connected

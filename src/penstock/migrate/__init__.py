@@ -3,11 +3,20 @@
 await migrate("postgresql://localhost/shop")
 """
 
-from penstock.migrate.ledger import MigrationStatus, applied
-from penstock.migrate.ledger import create as create_ledger
-from penstock.migrate.ledger import lock as lock_migrations
-from penstock.migrate.rename import former_name, renaming
-from penstock.migrate.runner import check, covered, has_rls, migrate, prepare, renamed_from, status
+from penstock.migrate.plan import MigrationStatus, applied
+from penstock.migrate.plan import create as create_ledger
+from penstock.migrate.plan import lock as lock_migrations
+from penstock.migrate.runner import (
+    check,
+    covered,
+    former_name,
+    has_rls,
+    migrate,
+    prepare,
+    renamed_from,
+    renaming,
+    status,
+)
 from penstock.migrate.script import sql_text, statements
 
 __all__ = [

@@ -10,22 +10,45 @@ import asyncpg
 
 from penstock import hosts
 from penstock.config import Database
-from penstock.errors import (
-    SOME_DATABASE,
-    SchemaMissing,
-    SchemaRenamed,
-    SchemaTooNew,
-    SchemaTooOld,
-)
-from penstock.migrate import ledger
+from penstock.errors import SOME_DATABASE, SchemaMissing, SchemaRenamed, SchemaTooNew, SchemaTooOld
+from penstock.migrate import plan as migrate_plan
 from penstock.migrate import rls as security
-from penstock.migrate.compatibility import serves_us
-from penstock.migrate.ledger import Connection, MigrationStatus
-from penstock.migrate.plan import Step, newest, plan
-from penstock.migrate.rename import former_name, renaming
-from penstock.sql import migrations
+from penstock.migrate.plan import Connection, MigrationStatus, Step, newest, plan
+from penstock.sql import migrations, statement
+from penstock.sql import newest as newest_of_each
 from penstock.store import Executor
 from penstock.store.connection import CONNECT_TIMEOUT
+
+
+async def serves_us(connection: Executor, schema: str) -> bool:
+    """Whether the schema has every function that this version calls."""
+    return not await connection.fetch(
+        statement("missing_functions", schema), schema, newest_functions()
+    )
+
+
+def newest_functions() -> list[str]:
+    """The newest version of each function that this version of Penstock has a file for."""
+    return list(newest_of_each().values())
+
+
+async def former_name(
+    connection: Executor, schema: str, functions: Sequence[str] | None = None
+) -> str | None:
+    """The name that the functions still look for, as an identifier; None if it is the schema's.
+
+    `functions` are those of an application, else they are the queue's.
+    """
+    ours = newest_functions() if functions is None else list(functions)
+    rows = await connection.fetch(statement("former_name", schema), schema, ours)
+    return str(rows[0]["name"]) if rows else None
+
+
+async def renaming(connection: Executor, schema: str, former: str) -> list[str]:
+    """The statements that lead the functions to the schema's present name."""
+    quoted = former if former.startswith('"') else f'"{former}"'
+    rows = await connection.fetch(statement("rename_functions", schema), schema, former, quoted)
+    return [row["statement"] for row in rows]
 
 
 async def migrate(
@@ -65,14 +88,14 @@ async def migrate(
 
 async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[Step]:
     """The steps to take, in this transaction, with the way made free for them."""
-    await ledger.lock(connection, schema)
-    applied = [each.number for each in await ledger.applied(connection, schema)]
+    await migrate_plan.lock(connection, schema)
+    applied = [each.number for each in await migrate_plan.applied(connection, schema)]
     if to is None and max(applied, default=0) > newest():
         await _check_version(connection, schema, SOME_DATABASE)
         return []
     steps = plan(applied, to, schema)
     if any(step.direction == "up" for step in steps):
-        await ledger.create(connection, schema)
+        await migrate_plan.create(connection, schema)
     return steps
 
 
@@ -95,7 +118,7 @@ async def status(
 ) -> list[MigrationStatus]:
     """Every migration that this version or the database knows, in order."""
     async with _connected(url_or_connection) as connection:
-        applied = {each.number: each for each in await ledger.applied(connection, schema)}
+        applied = {each.number: each for each in await migrate_plan.applied(connection, schema)}
     known = {number: MigrationStatus(number, name) for number, name in migrations()}
     return [each for _, each in sorted((known | applied).items())]
 
@@ -127,7 +150,7 @@ async def check(connection: Executor, schema: str = "penstock", place: str = SOM
 
 
 async def _check_version(connection: Executor, schema: str, place: str) -> None:
-    found = max((each.number for each in await ledger.applied(connection, schema)), default=0)
+    found = max((each.number for each in await migrate_plan.applied(connection, schema)), default=0)
     if found == 0:
         raise SchemaMissing(schema, place=place)
     if found < newest():

@@ -26,8 +26,8 @@ from penstock.doctor.check import (
 from penstock.errors import SchemaError
 from penstock.migrate import check as check_version
 from penstock.migrate import rls
-from penstock.migrate.compatibility import newest_functions
 from penstock.migrate.rights import Lack, grants, lacking, worker_functions
+from penstock.migrate.runner import newest_functions
 from penstock.sql import quote, roles
 from penstock.sql.rights import CLIENT_TABLES, WORKER_TABLES
 from penstock.store import Connection, connect
