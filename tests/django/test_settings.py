@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from penstock.errors import ConfigError
 from penstock.integrations.django import DjangoPenstock
-from penstock.integrations.django.address import address_of
+from penstock.integrations.django.connections import address_of
 from penstock.integrations.django.settings import ProjectSettings
 from penstock.testing import led_to
 from tests.django.conftest import Use

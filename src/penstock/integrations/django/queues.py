@@ -14,6 +14,6 @@ def queues_of_backends() -> Iterator[str]:
 
 
 def _of_tasks() -> Iterator[str]:
-    from penstock.integrations.django.tasks.known import known_tasks
+    from penstock.integrations.django.tasks.backend import known_tasks
 
     return (task.queue_name for task in known_tasks())

@@ -3,7 +3,6 @@
 TASKS = {"default": {"BACKEND": "penstock.integrations.django.tasks.PenstockBackend"}}
 """
 
-from penstock.integrations.django.tasks.backend import PenstockBackend
-from penstock.integrations.django.tasks.task import PenstockTask
+from penstock.integrations.django.tasks.backend import PenstockBackend, PenstockTask
 
 __all__ = ["PenstockBackend", "PenstockTask"]

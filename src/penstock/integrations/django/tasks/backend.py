@@ -1,8 +1,10 @@
-"""The backend for django.tasks."""
+"""The backend for django.tasks, and the tasks of it that this process has imported."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,12 +22,61 @@ from django.utils.json import normalize_json
 from penstock.errors import ConfigError
 from penstock.integrations.django.discovery import OURS
 from penstock.integrations.django.project import project_app
-from penstock.integrations.django.tasks.known import as_penstock, find_task
+from penstock.integrations.django.tasks.execution import handler_of
 from penstock.integrations.django.tasks.results import result_of, task_of
-from penstock.integrations.django.tasks.task import PenstockTask
 from penstock.job import READY, Job
 from penstock.tasks import Options
 from penstock.tasks import Task as Handled
+from penstock.tasks import task as handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PenstockTask(Task):
+    """What `@task` makes for Penstock's backend; Django passes on what it does not know itself.
+
+    @task(max_attempts=5, timeout=60)
+    def send_receipt(order_id): ...
+
+    What is not given here is the backend's to say, in its OPTIONS.
+    """
+
+    max_attempts: int | None = None
+    timeout: float | None = None
+
+
+_handled: dict[Callable[..., Any], Handled[..., Any]] = {}
+
+
+def known_tasks() -> Iterator[Task]:
+    """Every task in a module that has been imported, once."""
+    seen = set()
+    for module in tuple(sys.modules.values()):
+        for value in tuple(getattr(module, "__dict__", {}).values()):
+            if _is_task(value) and value.module_path not in seen:
+                seen.add(value.module_path)
+                yield value
+
+
+def find_task(path: str) -> Task | None:
+    """The task of this path, if its module has been imported."""
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if _is_task(found):
+        return found
+    return next((task for task in known_tasks() if task.module_path == path), None)
+
+
+def _is_task(value: object) -> bool:
+    # Not isinstance, which asks the value: Django's lazy objects would come to life.
+    return issubclass(type(value), Task)
+
+
+def as_penstock(task: Task) -> Handled[..., Any]:
+    """The task as Penstock runs it, under its path: what people see in lists and statistics."""
+    if task.func not in _handled:
+        _handled[task.func] = handle(name=task.module_path)(handler_of(task))
+    return _handled[task.func]
+
 
 OPTIONS = ("max_attempts", "timeout", "retry")
 # Django's tasks have one attempt unless their author says that they bear more.
