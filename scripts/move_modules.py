@@ -376,6 +376,8 @@ class Reader(cst.CSTVisitor):
                 attribute = self.moves.new_name(module, attribute)
             _, end = self.span(node)
             text = f"{replacement}.{attribute}" if replacement else attribute
+            if not replacement and self._is_bound_around(node, attribute):
+                problems(f"{self.where(node)}: {attribute} is a local name here as well")
             if text != self.text[start:end]:
                 self.edits.append(Edit(start, end, text))
             return False
@@ -384,6 +386,15 @@ class Reader(cst.CSTVisitor):
             if module is not None and (module, node.attr.value) in self.moves.renames:
                 self.edit(node.attr, self.moves.renames[(module, node.attr.value)])
         self._maybe_visit(node)
+        return False
+
+    def _is_bound_around(self, node: cst.CSTNode, name: str) -> bool:
+        """Whether a function around it has a parameter or variable of that name."""
+        scope = self.get_metadata(meta.ScopeProvider, node, None)
+        while scope is not None and not isinstance(scope, meta.GlobalScope):
+            if any(assignment.name == name for assignment in scope.assignments):
+                return True
+            scope = scope.parent if scope.parent is not scope else None
         return False
 
     def _maybe_visit(self, node: cst.Attribute) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from penstock import Penstock
 from penstock.client import Enqueued
-from penstock.client.scopes import SCOPES
+from penstock.client.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at

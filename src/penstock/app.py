@@ -12,8 +12,8 @@ from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
 from penstock.client import Client, Link, Portal, Present, SyncClient
-from penstock.client.asking import Questions
-from penstock.client.link import CLOSE_WAIT
+from penstock.client.connector import CLOSE_WAIT
+from penstock.client.scope import Questions
 from penstock.client.tracing import Tracing
 from penstock.config import Database, JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.insights import Insights

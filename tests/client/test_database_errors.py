@@ -21,7 +21,7 @@ from penstock import (
     PenstockError,
     SchemaMissing,
 )
-from penstock.client import asking
+from penstock.client import scope
 from tests.fixtures.address import Address, with_address, with_database, with_role
 from tests.fixtures.database import Database, connected
 from tests.fixtures.worker import timed
@@ -82,7 +82,7 @@ LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse_v1(); RETURN NULL; END $$;
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "AGAIN", (0.01,))
+    monkeypatch.setattr(scope, "AGAIN", (0.01,))
 
 
 def app_of(database: Database, settings: str = "") -> Penstock:

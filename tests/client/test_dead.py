@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.client.dead import AT_ONCE
+from penstock.client.failed import AT_ONCE
 from penstock.errors import ConfigError, JobNotFound
 from tests.db.engine import Engine
 from tests.fixtures.dead import dead

@@ -56,7 +56,7 @@ flow.add(index_all.prepare(), after="fetch", name="index")
 BEFORE = {
     "app.py use_database": "await app.close()",
     "client/client.py acting": JOB,
-    "client/dead.py redrive": DEAD,
+    "client/failed.py redrive": DEAD,
     "client/schedules.py set_schedule": (
         'app.schedule("nightly", refresh, every=60); await app.sync_schedules()'
     ),

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock import ConfigError, Penstock, task
-from penstock.client import asking
+from penstock.client import scope
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.live import Subject, streams
@@ -246,7 +246,7 @@ def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
 async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
     database: Database, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "AGAIN", (0.05,))
+    monkeypatch.setattr(scope, "AGAIN", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)
@@ -354,7 +354,7 @@ def test_the_routes_that_count_as_streams_are_those_that_give_events() -> None:
 async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "AGAIN", (0.05,))
+    monkeypatch.setattr(scope, "AGAIN", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)

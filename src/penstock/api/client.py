@@ -41,8 +41,8 @@ from penstock.client import (
 )
 from penstock.client.answers import Acted, Changed, ManyEnqueued, Number, States, Why
 from penstock.client.batch import batch_id_of
-from penstock.client.enqueued import id_of
-from penstock.client.waiting import seconds_of, verdict
+from penstock.client.enqueue import id_of
+from penstock.client.wait import seconds_of, verdict
 from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
 from penstock.job import FINAL, Job, State
 from penstock.store import drive

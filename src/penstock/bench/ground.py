@@ -17,7 +17,7 @@ from penstock.app import Penstock
 from penstock.bench import snapshot, tasks
 from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
-from penstock.client.embedded_hold import hold_embedded
+from penstock.client.connector import hold_embedded
 from penstock.config import Database
 from penstock.errors import DatabaseError
 from penstock.sql import quote

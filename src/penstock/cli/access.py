@@ -12,7 +12,7 @@ from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens import access as told
 from penstock.cli.where import Where
 from penstock.client import NewKey
-from penstock.client.scopes import Role, Scope
+from penstock.client.keys import Role, Scope
 
 
 async def show_keys(all: bool, where: Where, output: Output) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.client.as_tenant import AsTenant
+from penstock.client.scope import AsTenant
 from penstock.store import Executor, Pool, Store
 from penstock.store.drivers.adapter import Adapter, Row
 

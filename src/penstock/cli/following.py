@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.opening import Reached, plain_errors
 from penstock.cli.output import terminal
-from penstock.client.waiting import Patience
+from penstock.client.wait import Patience
 from penstock.errors import DatabaseLost, PenstockError
 
 if TYPE_CHECKING:

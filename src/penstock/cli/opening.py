@@ -21,7 +21,7 @@ from penstock.cli.errors import (
 from penstock.cli.given import user
 from penstock.cli.where import Where
 from penstock.client import Client, Link
-from penstock.client.embedded_hold import expect_asked
+from penstock.client.connector import expect_asked
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.errors import (

@@ -19,7 +19,7 @@ from penstock.cli.serving import queues_of
 from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
-from penstock.client.embedded_hold import announced_elsewhere
+from penstock.client.connector import announced_elsewhere
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker

@@ -1,23 +1,20 @@
 """What callers do with jobs: enqueue, look, wait, change."""
 
-from penstock.client.access import Admitted, Key, NewKey
 from penstock.client.audit import AuditEntry, AuditPage
 from penstock.client.batch import BatchHandle, BatchId, BatchPage, BatchState, BatchStatus
-from penstock.client.callbacks import Callback
+from penstock.client.batches import BatchOptions, Callback
 from penstock.client.client import Client
-from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page
+from penstock.client.connector import Link
+from penstock.client.enqueue import Enqueued, JobId, JobStatus, Page
 from penstock.client.events import KeptEvent, SentEvent
-from penstock.client.letters import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
-from penstock.client.link import Link
-from penstock.client.opening import BatchOptions
-from penstock.client.people import Credentials, LoggedIn, NewLogin, Person
-from penstock.client.portal import Portal
-from penstock.client.present import JobNow, OwnerNow, Present, SubjectKind
+from penstock.client.failed import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
+from penstock.client.keys import Admitted, Key, NewKey, Role, Scope
+from penstock.client.loops import Portal
 from penstock.client.schedules import Fire, Schedule
-from penstock.client.scopes import Role, Scope
 from penstock.client.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
-from penstock.client.sync import SyncClient
-from penstock.client.sync_batch import SyncBatchHandle
+from penstock.client.snapshots import JobNow, OwnerNow, Present, SubjectKind
+from penstock.client.sync import SyncBatchHandle, SyncClient
+from penstock.client.users import Credentials, LoggedIn, NewLogin, Person
 from penstock.client.workflow import (
     Started,
     WorkflowId,

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from penstock.client import filters
+from penstock.client import scope
 from penstock.client.arguments import whole
-from penstock.client.asking import Asking
+from penstock.client.scope import Asking
 from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.access import Access
@@ -56,7 +56,7 @@ class AuditCalls(Asking):
         whole("limit", limit, 1, LONGEST_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        texts = filters.texts(actor=actor, action=action, target=target, tenant=tenant)
+        texts = scope.texts(actor=actor, action=action, target=target, tenant=tenant)
         values = (*texts, since, _place(after), limit)
         rows = await self._ask(lambda on: Access(self.store).rows(on, "list_audit", *values))
         entries = tuple(_entry(row) for row in rows)

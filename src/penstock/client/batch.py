@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, Typ
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.client.enqueued import Enqueued
+from penstock.client.enqueue import Enqueued
 from penstock.errors import BadArgument, BatchNotFound, JobNotFound
 from penstock.job import Job
 from penstock.store import key_of
@@ -21,7 +21,7 @@ from penstock.tasks.registry import not_a_task
 
 if TYPE_CHECKING:
     from penstock.client.batches import BatchCalls
-    from penstock.client.letters import Redriven
+    from penstock.client.failed import Redriven
 
 P = ParamSpec("P")
 T = TypeVar("T")

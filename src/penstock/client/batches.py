@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 
-from penstock.client import filters
+from penstock.client import scope
 from penstock.client.arguments import whole
 from penstock.client.batch import (
     BatchHandle,
@@ -21,15 +22,106 @@ from penstock.client.batch import (
     batch_key,
     status_from,
 )
-from penstock.client.dead import DeadCalls
-from penstock.client.enqueuing import Enqueuing
-from penstock.client.letters import Redriven
-from penstock.client.opening import BatchOptions, Opening
+from penstock.client.enqueue import Enqueuing
+from penstock.client.failed import DeadCalls, Redriven
 from penstock.client.reasons import ReasonCalls
-from penstock.client.waiting import seconds_of
-from penstock.errors import BadArgument, BatchNotFound, BatchTimeout
+from penstock.client.wait import seconds_of
+from penstock.errors import BadArgument, BatchNotFound, BatchTimeout, Misuse, TenantMismatch
 from penstock.job import Job
 from penstock.store.batches import Batches
+from penstock.store.enqueue import stored_form
+from penstock.tasks import Request, Task
+from penstock.tasks.options import CHECKS
+from penstock.tasks.registry import not_a_task
+
+if TYPE_CHECKING:
+    from penstock.client.scope import AsTenant
+
+
+Callback: TypeAlias = Request[Any] | Task[..., Any]
+
+# The batch says when, and that it is once.
+_NOT_CALLED: Final = ("run_at", "deadline", "idempotency_key")
+
+
+def callbacks_of(tenant: str, given: Mapping[str, Callback | None]) -> dict[str, dict[str, Any]]:
+    """The stored forms by their moments; of a tenant's batch all are that tenant's."""
+    return {
+        moment: _form(f"on_{moment}", what, tenant)
+        for moment, what in given.items()
+        if what is not None
+    }
+
+
+def _form(setting: str, what: Any, tenant: str) -> dict[str, Any]:
+    request = what.prepare() if isinstance(what, Task) else what
+    if not isinstance(request, Request):
+        raise Misuse(not_a_task(setting, what), setting)
+    options = request.options
+    for option in _NOT_CALLED:
+        if (value := getattr(options, option)) is not None:
+            raise Misuse(
+                f"The request of {setting} has the option {option}, {value!r}: leave it out, since "
+                "the batch says when it runs, and once.",
+                option,
+            )
+    if options.unique is not None and options.unique.on_conflict == "raise":
+        raise Misuse(
+            f"The request of {setting} raises where its unique key is held, and nobody would hear "
+            "of it: choose skip, replace or supersede.",
+            "on_conflict",
+        )
+    if tenant and options.tenant not in ("", tenant):
+        raise TenantMismatch(options.tenant, tenant)
+    own = {"tenant": options.tenant} if options.tenant else {}
+    return stored_form(request) | own
+
+
+LONGEST_NAME: Final = 500
+
+
+class BatchOptions(TypedDict, total=False):
+    """What may be said of a new batch: its callbacks, whose it is, and anything else as `meta`."""
+
+    on_success: Callback | None
+    on_end: Callback | None
+    on_failure: Callback | None
+    tenant: str
+    meta: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A new batch as it is stored."""
+
+    tenant: str
+    name: str | None
+    callbacks: Mapping[str, Any]
+    meta: str | None
+
+    @classmethod
+    def of(cls, name: str | None, options: BatchOptions, tenant: AsTenant | None) -> Opening:
+        if unknown := options.keys() - BatchOptions.__optional_keys__:
+            raise TypeError(f"There is no option {', '.join(sorted(unknown))} for a batch.")
+        owner = options.get("tenant", "")
+        if tenant is not None:
+            owner = tenant.named(owner)
+        owner = CHECKS["tenant"]("tenant", owner)
+        given: dict[str, Callback | None] = {
+            "success": options.get("on_success"),
+            "end": options.get("on_end"),
+            "failure": options.get("on_failure"),
+        }
+        meta = CHECKS["meta"]("meta", options.get("meta"))
+        return cls(owner, _name(name), callbacks_of(owner, given), meta)
+
+
+def _name(name: Any) -> str | None:
+    scope.texts(name=name)
+    if name is not None and not 1 <= len(name) <= LONGEST_NAME:
+        raise BadArgument("name", name, f"1 to {LONGEST_NAME} characters")
+    return None if name is None else str(name)
+
 
 logger = logging.getLogger("penstock")
 
@@ -128,7 +220,7 @@ class BatchCalls(DeadCalls, Enqueuing, ReasonCalls):
             raise BadArgument("state", state, f"one of {', '.join(STATES)}")
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        filters.texts(tenant=tenant, name=name)
+        scope.texts(tenant=tenant, name=name)
         start = batch_key(after) if after else None
         rows = await self._ask(
             lambda on: Batches(self.store).page(on, tenant, name, state, start, limit)

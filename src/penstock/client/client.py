@@ -8,24 +8,31 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.client import filters
-from penstock.client.access import AccessCalls
-from penstock.client.as_tenant import AsTenant
+from penstock.client import scope
 from penstock.client.audit import AuditCalls
 from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.batches import BatchCalls
-from penstock.client.dead import DeadCalls
-from penstock.client.enqueued import Enqueued, JobId, JobStatus, Page, id_of
-from penstock.client.enqueuing import enqueued_from, prepared, tenant_of
+from penstock.client.bulk import ManyCalls
+from penstock.client.connector import Link
+from penstock.client.enqueue import (
+    Enqueued,
+    JobId,
+    JobStatus,
+    Page,
+    enqueued_from,
+    id_of,
+    prepared,
+    tenant_of,
+)
 from penstock.client.events import EventCalls
-from penstock.client.link import Link
-from penstock.client.live import LiveCalls
-from penstock.client.many import ManyCalls
-from penstock.client.people import PeopleCalls
-from penstock.client.retention import RetentionCalls
+from penstock.client.failed import DeadCalls
+from penstock.client.keys import AccessCalls
 from penstock.client.schedules import ScheduleCalls
-from penstock.client.tuning import TuningCalls
-from penstock.client.waiting import seconds_of, verdict
+from penstock.client.scope import AsTenant
+from penstock.client.settings import RetentionCalls, TuningCalls
+from penstock.client.snapshots import LiveCalls
+from penstock.client.users import PeopleCalls
+from penstock.client.wait import seconds_of, verdict
 from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.client.workflows import WorkflowCalls
 from penstock.errors import (
@@ -177,9 +184,9 @@ class Client(
             raise BadArgument("limit", limit, f"1 to {LONGEST_PAGE}")
         if self._tenant is not None:
             tenant = self._tenant.named(tenant)
-        states = filters.states(state)
+        states = scope.states(state)
         name = task.name if isinstance(task, Task) else task
-        texts = filters.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
+        texts = scope.texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
         if batch is not None and workflow is not None:
             raise Misuse("Jobs are listed of a workflow or of a batch, not of both.", "workflow")
@@ -197,7 +204,7 @@ class Client(
         return Page(tuple(jobs), jobs[-1].id if len(jobs) == limit else None)
 
     async def _holding(self, text: str, given: Sequence[Any], limit: int) -> Page:
-        [wanted] = filters.texts(text=text)
+        [wanted] = scope.texts(text=text)
         assert wanted is not None
         ids, last = await self._ask(lambda on: self.store.find_text(on, given, LOOK, wanted))
         if len(ids) > limit:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.client.arguments import seconds, whole
-from penstock.client.asking import Asking
+from penstock.client.scope import Asking
 from penstock.errors import BadArgument, JobNotFound
 from penstock.store import key_of
 from penstock.store.steps import Events

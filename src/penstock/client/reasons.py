@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from penstock.client.asking import Asking, Questions
 from penstock.client.batch import BatchId, batch_id_of, batch_key
-from penstock.client.enqueued import JobId, id_of
-from penstock.client.waiting import LOOK_GRACE
+from penstock.client.enqueue import JobId, id_of
+from penstock.client.scope import Asking, Questions
+from penstock.client.wait import LOOK_GRACE
 from penstock.client.workflow import WorkflowId, workflow_key
 from penstock.errors import BatchNotFound, WorkflowNotFound
 from penstock.insights import Insights, TenantInsights

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from penstock.client import allowed
 from penstock.client.arguments import checked_time, whole
-from penstock.client.asking import Asking
-from penstock.client.enqueued import Enqueued
+from penstock.client.enqueue import Enqueued
+from penstock.client.scope import Asking
 from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
 from penstock.job import State
 from penstock.store.enqueue import REQUEST_PARTS, stored_form

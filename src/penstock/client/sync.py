@@ -1,21 +1,71 @@
-"""The client for code that does not await: the same calls, blocking."""
+"""The client and its batches for code that does not await: the same calls, blocking."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack
 
-from penstock.client.asking import Asking
 from penstock.client.batch import BatchHandle, BatchId
+from penstock.client.batches import BatchOptions
 from penstock.client.client import Client
-from penstock.client.opening import BatchOptions
-from penstock.client.sync_batch import Run, SyncBatchHandle
+from penstock.client.scope import Asking
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Run(Protocol):
+    """What brings a coroutine to its end."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def _blocking(
+    method: Callable[Concatenate[BatchHandle, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncBatchHandle, P], T]:
+    """A batch's method as one that blocks, with the same parameters and the same result."""
+
+    @wraps(method)
+    def call(self: SyncBatchHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(method(self._batch, *args, **kwargs))
+
+    return call
+
+
+class SyncBatchHandle:
+    """A batch to add jobs to, until it is closed; see BatchHandle.
+
+    with app.sync.batch("import") as batch:
+        batch.enqueue(index, 1)
+    """
+
+    def __init__(self, batch: BatchHandle, run: Run) -> None:
+        self._batch = batch
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        return self._batch.id
+
+    @property
+    def tenant(self) -> str:
+        return self._batch.tenant
+
+    enqueue = _blocking(BatchHandle.enqueue)
+    enqueue_many = _blocking(BatchHandle.enqueue_many)
+    close = _blocking(BatchHandle.close)
+    status = _blocking(BatchHandle.status)
+    wait = _blocking(BatchHandle.wait)
+    cancel = _blocking(BatchHandle.cancel)
+    retry = _blocking(BatchHandle.retry)
+
+    def __repr__(self) -> str:
+        return repr(self._batch)
+
+
 C = TypeVar("C", bound=Asking)
 
 

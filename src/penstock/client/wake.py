@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.client.link import Link
+from penstock.client.connector import Link
 from penstock.forks import begins_anew
 from penstock.store import errors
 from penstock.store.enqueue import AnyRequest, Stored

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from penstock.client.enqueued import Enqueued
+from penstock.client.enqueue import Enqueued
 from penstock.errors import JobNotFound, WorkflowNotFound
 from penstock.job import STATES, Job, State
 from penstock.store import key_of

@@ -7,11 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.client.arguments import whole
-from penstock.client.asking import in_transaction
-from penstock.client.enqueued import Enqueued, JobId, id_of
-from penstock.client.enqueuing import Enqueuing
+from penstock.client.enqueue import Enqueued, Enqueuing, JobId, id_of
 from penstock.client.reasons import ReasonCalls
-from penstock.client.waiting import seconds_of
+from penstock.client.scope import in_transaction
+from penstock.client.wait import seconds_of
 from penstock.client.workflow import (
     Started,
     WorkflowId,

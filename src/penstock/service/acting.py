@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.client import Client
 from penstock.client.answers import Acted
-from penstock.client.matching import matching, newest
+from penstock.client.bulk import matching, newest
 from penstock.errors import ConfigError
 from penstock.job import FINAL, LIVE, State
 from penstock.service.auth import Caller

@@ -13,8 +13,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from penstock.client import Client
-from penstock.client.people import LoggedIn, NewLogin
-from penstock.client.scopes import ROLES, Scope
+from penstock.client.keys import ROLES, Scope
+from penstock.client.users import LoggedIn, NewLogin
 from penstock.errors import NotAllowed
 from penstock.service.cache import Remembered
 from penstock.service.hosts import Entry, address_of, is_https, peer_of

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from penstock.app import Penstock
 from penstock.client import Client
-from penstock.client.scopes import Scope
+from penstock.client.keys import Scope
 from penstock.insights import Insights
 from penstock.service.auth import AFRESH, CALLER, Caller, Door, Logins
 from penstock.service.group_commit import Inlet

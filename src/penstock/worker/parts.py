@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.client import Link
-from penstock.client.link import TRY_AGAIN
+from penstock.client.connector import TRY_AGAIN
 from penstock.client.tracing import Tracing
 from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from penstock.client import Link
-from penstock.client.link import TRY_AGAIN
+from penstock.client.connector import TRY_AGAIN
 from penstock.config import JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events

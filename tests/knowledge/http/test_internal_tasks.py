@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.client.scopes import SCOPES
+from penstock.client.keys import SCOPES
 from penstock.errors import UnknownTask
 from penstock_apps.knowledge.pipeline import tasks
 

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.client.scopes import ROLES, Role
-from penstock.client.secret import Secret
+from penstock.client.keys import ROLES, Role, Secret
 from penstock.errors import ConfigError, KeyNotFound, NameTaken
 from penstock.service import Service, auth
 from penstock.service.auth import Caller, requester

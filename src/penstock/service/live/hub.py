@@ -16,8 +16,7 @@ from msgspec import Meta, Struct
 
 from penstock.app import Brought
 from penstock.client import BatchStatus, Client, JobNow, OwnerNow, Present, SubjectKind
-from penstock.client.live import PRESENT_AT_ONCE
-from penstock.client.present import KINDS
+from penstock.client.snapshots import KINDS, PRESENT_AT_ONCE
 from penstock.insights import QueueInsight
 from penstock.service.problems import Problem
 from penstock.service.routing import REF

@@ -1,20 +1,20 @@
-"""Keys for programs that use the service."""
+"""Keys for programs that use the service: what they may do, and what is kept of them."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from msgspec import Struct
 
-from penstock.client import filters
+from penstock.client import scope as client_scope
 from penstock.client.arguments import matching, seconds
-from penstock.client.as_tenant import AsTenant
-from penstock.client.asking import Asking, in_transaction
-from penstock.client.scopes import SCOPES, Scope
-from penstock.client.secret import Secret
+from penstock.client.scope import Asking, AsTenant, in_transaction
 from penstock.errors import (
     BadArgument,
     KeyNotFound,
@@ -27,6 +27,60 @@ from penstock.errors import (
 from penstock.sql import quote, roles
 from penstock.store import Executor, errors, standing
 from penstock.store.access import Access
+
+Scope = Literal["read", "enqueue", "operate", "admin", "on_behalf"]
+Role = Literal["viewer", "operator", "admin"]
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+ROLES: Final[dict[Role, frozenset[Scope]]] = {
+    "viewer": frozenset({"read"}),
+    "operator": frozenset({"read", "enqueue", "operate"}),
+    # A person asks for themselves: only keys act on behalf of others.
+    "admin": frozenset({"read", "enqueue", "operate", "admin"}),
+}
+
+
+ID_BYTES: Final = 6
+SECRET_BYTES: Final = 32
+_TEXT: Final = re.compile(r"pk_([0-9a-z]{8,32})_([A-Za-z0-9_-]{43})")
+
+
+class Secret(NamedTuple):
+    """A key: its id, which is public, and a random text of 256 bits, which nobody keeps."""
+
+    id: str
+    text: str
+
+    @classmethod
+    def new(cls) -> Secret:
+        return cls(secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES))
+
+    @classmethod
+    def read(cls, key: str) -> Secret | None:
+        """What a text says that may be a key; None if it cannot be one."""
+        found = _TEXT.fullmatch(key)
+        return None if found is None else cls(*found.groups())
+
+    @property
+    def key(self) -> str:
+        """The whole key, as its owner is shown it once."""
+        return f"pk_{self.id}_{self.text}"
+
+    @property
+    def hash(self) -> bytes:
+        """What is kept. A random text needs neither salt nor a slow hash."""
+        return hash_of(self.text)
+
+    def fits(self, kept: bytes) -> bool:
+        return hmac.compare_digest(self.hash, kept)
+
+    def __repr__(self) -> str:
+        return f"Secret({self.id}, …)"
+
+
+def hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
 
 DAY: Final = 86_400.0
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
@@ -111,7 +165,7 @@ class AccessCalls(Asking):
 
         With a `limit`, pass the last one's id as `after` for more.
         """
-        filters.texts(after=after)
+        client_scope.texts(after=after)
         rows = await self._ask(
             lambda on: Access(self.store).rows(on, "list_keys", all, after, limit)
         )
@@ -119,7 +173,7 @@ class AccessCalls(Asking):
 
     async def get_key(self, key: str) -> Key:
         """A key by its id, or by its name while it is in use."""
-        filters.texts(key=key)
+        client_scope.texts(key=key)
         row = await self._ask(lambda on: Access(self.store).row(on, "find_key", key))
         if row is None:
             raise KeyNotFound(key)
@@ -163,7 +217,7 @@ class AccessCalls(Asking):
         Services know within five seconds. `keep_admin` refuses to revoke the last key with the
         scope admin, unless a person has that role. Another key counts if it expires no sooner.
         """
-        filters.texts(key=key)
+        client_scope.texts(key=key)
         actor = self._actor(by)
         rows = await self._ask(
             lambda on: Access(self.store).rows(on, "revoke_key", key, actor, keep_admin)

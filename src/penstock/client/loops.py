@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.client.link import Link
+from penstock.client.connector import Link
 from penstock.forks import begins_anew
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Where a client's questions go, and what comes back of errors."""
+"""Where a client's questions go, as which tenant, and what comes back of errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,101 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import asyncpg
+from msgspec.structs import replace
 
-from penstock.client.as_tenant import AsTenant
-from penstock.client.link import TRY_AGAIN, Link
-from penstock.client.waiting import LOOK_GRACE, NotSeen, until
+from penstock.client.connector import TRY_AGAIN, Link
+from penstock.client.wait import LOOK_GRACE, NotSeen, until
 from penstock.config import Upkeep
-from penstock.errors import NotAllowed, PenstockError, SchemaMissing, TenantMissing
+from penstock.errors import (
+    BadArgument,
+    NotAllowed,
+    PenstockError,
+    SchemaMissing,
+    TenantMismatch,
+    TenantMissing,
+)
+from penstock.job import STATES, UNSTORABLE, State
+from penstock.sql import roles
 from penstock.store import Executor, Store, is_in_transaction
 from penstock.store import errors as store_errors
 from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.errors import refused
-from penstock.tasks.options import limit_key
+from penstock.tasks import Request
+from penstock.tasks.options import CHECKS, limit_key
+
+
+def states(given: State | Sequence[State] | None) -> list[State] | None:
+    """The states to look for, checked; None for all."""
+    if given is None:
+        return None
+    chosen: list[Any] = [given] if isinstance(given, str) else list(given)
+    for state in chosen:
+        if state not in STATES:
+            raise BadArgument("state", state, f"one of {', '.join(STATES)}")
+    return chosen or None
+
+
+def texts(**given: Any) -> list[str | None]:
+    """Filters by a text, checked: what cannot be stored is in no job."""
+    for name, text in given.items():
+        if text is not None and (not isinstance(text, str) or UNSTORABLE.search(text)):
+            raise BadArgument(name, text, "text without NUL or lone surrogates")
+    return list(given.values())
+
 
 T = TypeVar("T")
+
+NO_TRANSACTION = (
+    "A tenant is set for a transaction, and there is none on your connection: begin one first."
+)
+
+
+class AsTenant:
+    """One tenant, whom the database is told of in every transaction.
+
+    One that is `confined` asks as the role of apps, so that row level security holds for it even
+    where the login is the owner, who stands above it.
+    """
+
+    def __init__(self, name: str, *, confined: bool = False) -> None:
+        if not name:
+            raise BadArgument("tenant", name, "a name that is not empty")
+        self.name: str = CHECKS["tenant"]("tenant", name)
+        self.confined = confined
+
+    async def ask(
+        self, on: Executor, store: Store, question: Callable[[Executor], Awaitable[T]]
+    ) -> T:
+        """Ask in a transaction that is set to the tenant."""
+        if isinstance(on, asyncpg.Pool):  # the caller's
+            async with on.acquire() as connection, connection.transaction():
+                await self._tell(connection, store)
+                return await question(connection)
+        await self._tell(on, store)
+        if not await is_in_transaction(on):
+            raise RuntimeError(NO_TRANSACTION)
+        return await question(on)
+
+    async def _tell(self, on: Executor, store: Store) -> None:
+        if self.confined:
+            app = roles(store.schema).app
+            await on.fetch(store.statement("be_confined"), self.name, app)
+        else:
+            await on.fetch(store.statement("be_tenant"), self.name)
+
+    def named(self, tenant: str | None) -> str:
+        """The tenant of a call that may name it as well, but no other."""
+        if tenant and tenant != self.name:
+            raise TenantMismatch(tenant, self.name)
+        return self.name
+
+    def signed(self, requests: Sequence[Request[Any]]) -> list[Request[Any]]:
+        """The requests with the tenant in them, for a transaction that nobody tells of it."""
+        return [
+            replace(each, options=replace(each.options, tenant=self.named(each.options.tenant)))
+            for each in requests
+        ]
+
 
 AGAIN: Final = (0.1, 0.5, 2.0)
 LOOK_FIRST: Final = "It may have been done all the same: look before you ask again."

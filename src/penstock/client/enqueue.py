@@ -1,4 +1,4 @@
-"""Enqueue jobs."""
+"""Enqueue jobs, and what the client answers about them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,70 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
-from penstock.client.as_tenant import AsTenant
-from penstock.client.asking import Asking
-from penstock.client.enqueued import Enqueued
-from penstock.client.link import Link
+from msgspec import Struct
+
+from penstock.client.connector import Link
+from penstock.client.scope import Asking, AsTenant
 from penstock.client.tracing import Requests
 from penstock.client.wake import Wake
 from penstock.errors import TenantMissing
 from penstock.events import JobsEnqueued
+from penstock.job import FINAL, Job, State
 from penstock.store import Executor
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.registry import not_a_task
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Enqueued(Struct, Generic[T_co], frozen=True):
+    """A job that is durably stored; T is what its handler returns.
+
+    `duplicate` says that nothing was added: its idempotency key, or its unique key, already
+    belonged to this job. An enqueue whose answer was lost is repeated, and then the key may belong
+    to what the call itself has stored: it counts as a duplicate, too.
+    """
+
+    id: str
+    duplicate: bool = False
+
+
+class JobStatus(Struct, frozen=True):
+    """Where a job is and how far, in one small value."""
+
+    id: str
+    state: State
+    reason: str | None = None
+    done: float | None = None
+    total: float | None = None
+    message: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+class Page(Struct, frozen=True):
+    """Some jobs, newest first, and what to pass as `after` for the next ones."""
+
+    jobs: tuple[Job, ...]
+    after: str | None
+
+
+JobId: TypeAlias = str | Enqueued[Any] | Job | JobStatus
+
+
+def id_of(job: JobId) -> str:
+    """The id by which a job is named."""
+    if isinstance(job, str):
+        return job
+    if isinstance(job, Enqueued | Job | JobStatus):
+        return job.id
+    raise TypeError(f"A job is named by its id, a text, or by what enqueue gave; not by {job!r}.")
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.client import filters
+from penstock.client import scope as client_scope
 from penstock.client.arguments import seconds
-from penstock.client.asking import Asking
-from penstock.client.scopes import ROLES, Role
-from penstock.client.secret import hash_of
+from penstock.client.keys import ROLES, Role, hash_of
+from penstock.client.scope import Asking
 from penstock.errors import BadArgument, LastAdmin, NameTaken, PersonNotFound
 from penstock.store.access import Access
 
@@ -99,7 +98,7 @@ class PeopleCalls(Asking):
         `keep_admin` refuses to disable or demote the last admin, unless there is a key with the
         scope admin that never expires.
         """
-        filters.texts(name=name)
+        client_scope.texts(name=name)
         if role is not None:
             _check(name, role)
         actor = self._actor(by)
@@ -121,13 +120,13 @@ class PeopleCalls(Asking):
 
         With a `limit`, pass the last one's name as `after` for more.
         """
-        filters.texts(after=after)
+        client_scope.texts(after=after)
         rows = await self._ask(lambda on: Access(self.store).rows(on, "list_people", after, limit))
         return [Person(**row) for row in rows]
 
     async def find_person(self, name: str) -> Credentials | None:
         """A person who may log in, with what the password is compared with."""
-        filters.texts(name=name)
+        client_scope.texts(name=name)
         row = await self._ask(lambda on: Access(self.store).row(on, "find_person", name))
         return None if row is None else Credentials(**row)
 
